@@ -1,0 +1,87 @@
+"""What can go wrong, and what the author of a query or the owner of the data is told about it.
+
+One family: a wrong query (`QueryError`, with its place and a suggestion), a query that does not
+fit the columns it is run over (`SchemaError`), events that break a promise (`DataError`), a limit
+that was reached (`ResourceError`).
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """The place of a construct in the query's text: offsets of its first character and past its last."""
+
+    start: int
+    end: int
+
+
+class CeqlError(Exception):
+    """Anything that this package raises on purpose."""
+
+
+class QueryError(CeqlError):
+    """The query cannot be read, or does not mean anything.
+
+    `line` and `column` count from 1; `caret` shows the line with a mark under the place.
+    """
+
+    def __init__(
+        self, message: str, source: str | None = None, span: Span | None = None, suggestion: str | None = None
+    ):
+        self.message = message
+        self.suggestion = suggestion
+        self.line: int | None = None
+        self.column: int | None = None
+        self.caret: str | None = None
+        if source is not None and span is not None:
+            start = min(span.start, len(source))
+            line_start = source.rfind("\n", 0, start) + 1
+            line_end = source.find("\n", start)
+            text = source[line_start : line_end if line_end >= 0 else len(source)]
+            self.line = source.count("\n", 0, start) + 1
+            self.column = start - line_start + 1
+            width = max(1, min(span.end, line_start + len(text)) - start)
+            indent = "".join("\t" if c == "\t" else " " for c in text[: self.column - 1])
+            self.caret = f"{text}\n{indent}{'^' * width}"
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        parts = [self.message]
+        if self.line is not None:
+            parts[0] += f" (line {self.line}, column {self.column})"
+            parts.append("\n".join("  " + line for line in (self.caret or "").split("\n")))
+        if self.suggestion:
+            parts.append(self.suggestion)
+        return "\n".join(parts)
+
+
+class SchemaError(QueryError):
+    """The query is sound, but not over these columns: an attribute is missing or has another type."""
+
+
+class DataError(CeqlError):
+    """An event breaks a promise that the engine relies on (a NULL time, a window attribute that goes back)."""
+
+
+class ResourceError(CeqlError):
+    """A limit that the caller can set was reached; the message names it. The state stays valid."""
+
+    def __init__(self, message: str, limit: str):
+        super().__init__(message)
+        self.limit = limit
+
+
+def did_you_mean(name: str, known: list[str]) -> str | None:
+    """A sentence that offers the nearest known name, or None when none is near.
+
+    >>> did_you_mean("prise", ["price", "volume"])
+    "Did you mean 'price'?"
+    """
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    if not near:
+        folded = [k for k in known if k.lower() == name.lower()]
+        near = folded[:1]
+    return f"Did you mean '{near[0]}'?" if near else None

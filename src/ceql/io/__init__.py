@@ -1,0 +1,1 @@
+"""Whatever the caller has, as Arrow record batches in time order."""
