@@ -9,6 +9,7 @@ to nearest, so that 0.1 + 0.2 cannot slip past 0.3).
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ _TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 def is_ordered(type: pa.DataType) -> bool:
     """Whether a column of this type can measure a window."""
-    return (
+    return bool(
         pa.types.is_integer(type)
         or pa.types.is_floating(type)
         or pa.types.is_decimal(type)
@@ -43,9 +44,13 @@ def encode(values: pa.Array, name: str) -> Int64s:
     """
     type = values.type
     if pa.types.is_decimal(type):
-        low, high = decimal_words(values)
+        too_large = f"column '{name}' has decimals too large to measure a window with ({type})"
+        try:
+            low, high = decimal_words(values)
+        except pa.ArrowInvalid as error:  # decimal256 that does not even fit in decimal128
+            raise DataError(too_large) from error
         if (high != low >> 63).any():
-            raise DataError(f"column '{name}' has decimals too large to measure a window with ({type})")
+            raise DataError(too_large)
         return low
     if pa.types.is_floating(type):
         return _float_to_key(_plain(values.cast(pa.float64())))
@@ -84,11 +89,11 @@ def bounds(keys: Int64s, type: pa.DataType, width: Fraction) -> Int64s:
     if pa.types.is_floating(type):
         values = _key_to_float(keys)
         w = float(width)
-        low = values - w
-        # two-sum: low + error is the exact difference; where it is above low, the next float is the bound
-        virtual = low - values
-        error = (values - (low - virtual)) + (-w - virtual)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
+            low = values - w
+            # two-sum: low + error is the exact difference; where it is above low, the next float is the bound
+            virtual = low - values
+            error = (values - (low - virtual)) + (-w - virtual)
             low = np.where(error > 0, np.nextafter(low, np.inf), low)
         if Fraction(w) < width:  # cannot be met by whole windows; keeps the promise for odd fractions
             low = np.nextafter(low, -np.inf)
@@ -129,7 +134,7 @@ def decimal_words(values: pa.Array) -> tuple[Int64s, Int64s]:
     return words[0::2].copy(), words[1::2].copy()
 
 
-def _plain(values: pa.Array) -> npt.NDArray[np.int64]:
+def _plain(values: pa.Array) -> npt.NDArray[Any]:
     """The values as numpy, whatever stands under a NULL."""
     if values.null_count:
         zero = pa.scalar(0).cast(values.type) if not pa.types.is_temporal(values.type) else None

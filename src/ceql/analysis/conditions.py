@@ -1,0 +1,166 @@
+"""Filter conditions as a disjunction-free core: NOT pushed to the atoms, one variable per filter.
+
+In: the condition of a FILTER, as parsed. Out: the same condition made of `Conj` and `Disj` over
+`Bracket` (one event at a time) and `Comparison` (two variables or more, or PREV: the correlated class).
+`x.a > 1` becomes `x[a > 1]`, and a disjunction over one variable that binds a single event becomes
+one predicate, `x[P] OR x[Q]` -> `x[P OR Q]`, which spares the formula its duplication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import cast
+
+from ceql.errors import QueryError
+from ceql.syntax import tree as t
+
+_NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def refs(node: t.Condition | t.Expression) -> list[t.Ref]:
+    """Every `variable.attribute` in a condition or expression, in order."""
+    return [leaf for leaf in leaves(node) if isinstance(leaf, t.Ref)]
+
+
+def leaves(node: t.Condition | t.Expression) -> list[t.Ref | t.Prev | t.Attribute]:
+    """Every attribute that a condition or expression reads, in order."""
+    match node:
+        case t.Ref() | t.Prev() | t.Attribute():
+            return [node]
+        case t.Literal():
+            return []
+        case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
+            return leaves(left) + leaves(right)
+        case t.Minus(inner) | t.Like(inner) | t.In(inner) | t.IsNull(inner):
+            return leaves(inner)
+        case t.Between(inner, low, high):
+            return leaves(inner) + leaves(low) + leaves(high)
+        case t.Bracket(_, predicate):
+            return leaves(predicate)
+        case t.Neg(item):
+            return leaves(item)
+        case t.Conj(items) | t.Disj(items):
+            return [leaf for item in items for leaf in leaves(item)]
+
+
+def is_correlated(condition: t.Bracket | t.Comparison) -> bool:
+    """Whether a simplified condition looks at more than one event."""
+    return isinstance(condition, t.Comparison) or any(
+        not isinstance(leaf, t.Attribute) for leaf in leaves(condition.predicate)
+    )
+
+
+def simplify(condition: t.FilterCondition, single: Collection[str], source: str) -> t.FilterCondition:
+    """`condition` with NOT at the atoms and one-variable comparisons as brackets.
+
+    `single` names the variables that bind at most one event of the filtered formula.
+    """
+    match condition:
+        case t.Neg(item):
+            return simplify(_negate_filter(cast(t.FilterCondition, item)), single, source)
+        case t.Bracket(name, predicate, span=span):
+            return t.Bracket(name, cast(t.Predicate, _own(predicate, name)), span=span)
+        case t.Comparison():
+            return _comparison(condition, source)
+        case t.Conj(items):
+            return t.Conj(tuple(simplify(cast(t.FilterCondition, i), single, source) for i in items))
+        case t.Disj(items):
+            flat: list[t.FilterCondition] = []
+            for item in items:
+                simple = simplify(cast(t.FilterCondition, item), single, source)
+                flat.extend(cast(tuple[t.FilterCondition, ...], simple.items) if isinstance(simple, t.Disj) else [simple])
+            return _merge_single(flat, single)
+
+
+def _merge_single(items: list[t.FilterCondition], single: Collection[str]) -> t.FilterCondition:
+    merged: list[t.FilterCondition] = []
+    place: dict[str, int] = {}
+    for item in items:
+        bracket = _as_bracket(item, single)
+        if bracket is None:
+            merged.append(item)
+        elif bracket.name in place:
+            at = place[bracket.name]
+            old = cast(t.Bracket, merged[at])
+            merged[at] = replace(old, predicate=t.Disj((old.predicate, bracket.predicate)))
+        else:
+            place[bracket.name] = len(merged)
+            merged.append(bracket)
+    return merged[0] if len(merged) == 1 else t.Disj(tuple(merged))
+
+
+def _as_bracket(item: t.FilterCondition, single: Collection[str]) -> t.Bracket | None:
+    """`item` as one bracket over a variable of `single`, where it is one (a conjunction of such included)."""
+    if isinstance(item, t.Bracket):
+        return item if item.name in single and not is_correlated(item) else None
+    if isinstance(item, t.Conj):
+        parts = [_as_bracket(cast(t.FilterCondition, i), single) for i in item.items]
+        if all(p is not None and p.name == cast(t.Bracket, parts[0]).name for p in parts):
+            brackets = cast(list[t.Bracket], parts)
+            return t.Bracket(brackets[0].name, t.Conj(tuple(b.predicate for b in brackets)), span=brackets[0].span)
+    return None
+
+
+def _comparison(condition: t.Comparison, source: str) -> t.FilterCondition:
+    found = leaves(condition)
+    for leaf in found:
+        if isinstance(leaf, t.Attribute):
+            raise QueryError(
+                f"'{leaf.name}' does not say whose attribute it is",
+                source,
+                leaf.span,
+                f"Write variable.{leaf.name}, or put the comparison in brackets: x[{leaf.name} ...].",
+            )
+    names = {leaf.variable for leaf in found if isinstance(leaf, t.Ref)}
+    if any(isinstance(leaf, t.Prev) for leaf in found):
+        if len(names) == 1:  # `x.a = PREV.a` is `x[a = PREV.a]`
+            name = names.pop()
+            return t.Bracket(name, cast(t.Predicate, _own(condition, name)), span=condition.span)
+        if not names:
+            raise QueryError("PREV needs an event to precede", source, condition.span, "Write it inside x[...].")
+        return condition
+    if len(names) == 1:
+        name = names.pop()
+        return t.Bracket(name, cast(t.Predicate, _own(condition, name)), span=condition.span)
+    return condition
+
+
+def _own(node: t.Condition | t.Expression, name: str) -> t.Condition | t.Expression:
+    """`node` with the references to `name` itself turned into bare attributes."""
+
+    def expression(e: t.Expression) -> t.Expression:
+        return cast(t.Expression, _own(e, name))
+
+    def condition(c: t.Condition) -> t.Condition:
+        return cast(t.Condition, _own(c, name))
+
+    match node:
+        case t.Ref(variable, attribute, span=span) if variable == name:
+            return t.Attribute(attribute, span=span)
+        case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
+            return replace(node, left=expression(left), right=expression(right))
+        case t.Minus(inner) | t.Like(inner) | t.In(inner) | t.IsNull(inner):
+            return replace(node, operand=expression(inner))
+        case t.Between(inner, low, high):
+            return replace(node, operand=expression(inner), low=expression(low), high=expression(high))
+        case t.Neg(item):
+            return replace(node, item=condition(item))
+        case t.Conj(items) | t.Disj(items):
+            return replace(node, items=tuple(condition(i) for i in items))
+        case _:
+            return node
+
+
+def _negate_filter(condition: t.FilterCondition) -> t.FilterCondition:
+    match condition:
+        case t.Neg(item):
+            return cast(t.FilterCondition, item)
+        case t.Conj(items):
+            return t.Disj(tuple(t.Neg(i) for i in items))
+        case t.Disj(items):
+            return t.Conj(tuple(t.Neg(i) for i in items))
+        case t.Bracket(name, predicate, span=span):
+            return t.Bracket(name, t.Neg(predicate), span=span)
+        case t.Comparison(op, left, right, span=span):
+            return t.Comparison(_NEGATED[op], left, right, span=span)

@@ -1,0 +1,121 @@
+"""The tables that the loop reads, filled hole by hole, and bounded.
+
+The automaton is immutable; this is its mutable companion. When more states are known than the limit allows, all
+but those in use are forgotten (`forget`), and found again when they are met again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ceql.automata.determinize import Determinization, State
+from ceql.engine.layout import DEAD, MISSING, NO_OP, Array, Tables
+from ceql.errors import ResourceError
+
+
+class TableCache:
+    """Numbered states of a determinisation and their transitions. State 0 is the initial one."""
+
+    def __init__(self, automaton: Determinization, bits_of: Callable[[int], int], max_states: int = 1 << 16) -> None:
+        self.automaton = automaton
+        self.bits_of = bits_of
+        self.max_states = max_states
+        self._clear([automaton.initial()])
+
+    def _clear(self, states: list[State], symbols: int = 8) -> None:
+        self.states = states
+        self.number = {state: k for k, state in enumerate(states)}
+        rows = max(16, 2 * len(states))
+        self.tables = Tables(
+            np.full((rows, symbols), MISSING, np.int32),
+            np.zeros(256, np.int32),
+            np.zeros(rows, np.uint8),
+            np.zeros((rows, symbols), np.int32),
+        )
+        self._used = 0
+        for k, state in enumerate(states):
+            self.tables.accept[k] = self.automaton.accepts(state)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.states) > self.max_states
+
+    def room_for_symbols(self, count: int) -> None:
+        """Make sure that the tables have a column for each of `count` symbols."""
+        have = self.tables.next.shape[1]
+        if count > have:
+            self._resize(self.tables.next.shape[0], max(count, 2 * have))
+
+    def fill(self, state: int, symbol: int) -> None:
+        """Compute the missing entry for a state and symbol."""
+        bits = self.bits_of(symbol)
+        known = self.states[state]
+        if state == 0 or self._is_initial(known):
+            after, edges = self.automaton.start(known, bits)
+            following = self._intern(after)
+        else:
+            edges = self.automaton.step(known, bits)
+            following = state
+        entry: list[int] = [len(edges)]
+        for label, target in edges:
+            entry += [label, self._intern(target)]
+        self.tables.initial_next[state, symbol] = following
+        if not edges:
+            self.tables.next[state, symbol] = DEAD
+        elif entry == [1, -1, state] and not self.tables.accept[state]:
+            self.tables.next[state, symbol] = NO_OP
+        else:
+            self.tables.next[state, symbol] = self._append(entry)
+
+    @staticmethod
+    def _is_initial(state: State) -> bool:
+        return isinstance(state, tuple) and state[0] is None
+
+    def _append(self, entry: list[int]) -> int:
+        at = self._used
+        self._used += len(entry)
+        edges = self.tables.edges
+        if self._used > len(edges):
+            edges = np.concatenate([edges, np.zeros(max(len(edges), len(entry)), np.int32)])
+            self.tables = self.tables._replace(edges=edges)
+        edges[at : self._used] = entry
+        return at
+
+    def _intern(self, state: State) -> int:
+        number = self.number.get(state)
+        if number is None:
+            number = len(self.states)
+            self.states.append(state)
+            self.number[state] = number
+            if number >= self.tables.next.shape[0]:
+                self._resize(2 * number, self.tables.next.shape[1])
+            self.tables.accept[number] = self.automaton.accepts(state)
+        return number
+
+    def _resize(self, rows: int, symbols: int) -> None:
+        old = self.tables
+        r, c = old.next.shape
+        following = np.full((rows, symbols), MISSING, np.int32)
+        following[:r, :c] = old.next
+        initial = np.zeros((rows, symbols), np.int32)
+        initial[:r, :c] = old.initial_next
+        accept = np.zeros(rows, np.uint8)
+        accept[:r] = old.accept
+        self.tables = Tables(following, old.edges, accept, initial)
+
+    def forget(self, in_use: Array) -> Array:
+        """Keep the states marked in `in_use` only; the new number of each old state, -1 for the forgotten."""
+        in_use[0] = 1
+        kept = np.flatnonzero(in_use[: len(self.states)])
+        if 2 * len(kept) > self.max_states:
+            raise ResourceError(
+                f"the query needs more than {self.max_states} determinised states at once; "
+                "raise max_states, or make the formula simpler (nested + and OR over the same events multiply states)",
+                limit="max_states",
+            )
+        renumbered = np.full(len(self.states), -1, np.int64)
+        renumbered[kept] = np.arange(len(kept))
+        self._clear([self.states[k] for k in kept], self.tables.next.shape[1])
+        return renumbered

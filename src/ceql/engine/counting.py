@@ -1,0 +1,141 @@
+"""How many matches, without enumerating them: sums over the graph in index order.
+
+The live part of the graph is gathered once and sorted; children come before parents, so one pass
+adds up the paths. `count_live` works in int64 and gives up (-1) near overflow; `count_modulo` does the
+same modulo a prime, and the caller puts the residues together to a number of any size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
+from ceql.engine.jit import kernel
+from ceql.engine.layout import ROOTS
+
+TOO_MANY = np.int64(1) << 61
+
+
+@kernel
+def gather_live(nodes: Array, roots: Array, count: int, marks: Array, bound: int) -> Array:
+    """The nodes that the roots reach inside the window, in index order. `marks` is all zero before and after."""
+    found = np.empty(64, np.int64)
+    top = 0
+    for k in range(count):
+        n = roots[k]
+        if nodes[n, MAX] >= bound and marks[n] == 0:
+            marks[n] = 1
+            if top == len(found):
+                bigger = np.empty(2 * top, np.int64)
+                bigger[:top] = found
+                found = bigger
+            found[top] = n
+            top += 1
+    at = 0
+    while at < top:
+        n = found[at]
+        at += 1
+        kind = nodes[n, KIND]
+        if kind == BOTTOM:
+            continue
+        for side in range(2):
+            if side == 1 and kind >= 0:
+                break
+            child = nodes[n, B] if side == 0 else nodes[n, A]
+            if nodes[child, MAX] >= bound and marks[child] == 0:
+                marks[child] = 1
+                if top == len(found):
+                    bigger = np.empty(2 * top, np.int64)
+                    bigger[:top] = found
+                    found = bigger
+                found[top] = child
+                top += 1
+    live = np.sort(found[:top])
+    for k in range(top):
+        marks[live[k]] = 0
+    return live
+
+
+@kernel
+def count_live(nodes: Array, regs: Array, roots: Array, sums: Array, exact: bool, bound: int) -> int:
+    """Matches of the current position inside the window; -1 when they may not fit an int64."""
+    live = gather_live(nodes, roots, regs[ROOTS], sums, bound)
+    total = np.int64(0)
+    for k in range(len(live)):
+        n = live[k]
+        kind = nodes[n, KIND]
+        if kind == BOTTOM:
+            paths = np.int64(1) if not exact or nodes[n, B] >= bound else np.int64(0)
+        elif kind >= 0:
+            paths = sums[nodes[n, B]]
+        else:
+            paths = sums[nodes[n, A]] + (sums[nodes[n, B]] if nodes[nodes[n, B], MAX] >= bound else 0)
+        if paths > TOO_MANY:
+            total = -1
+            break
+        sums[n] = paths
+    if total == 0:
+        for k in range(regs[ROOTS]):
+            if nodes[roots[k], MAX] >= bound:
+                total += sums[roots[k]]
+                if total > TOO_MANY:
+                    total = -1
+                    break
+    for k in range(len(live)):
+        sums[live[k]] = 0
+    return total
+
+
+@kernel
+def count_modulo(
+    nodes: Array, live: Array, roots: Array, count: int, sums: Array, exact: bool, bound: int, prime: int
+) -> int:
+    """`count_live` modulo `prime`, for nodes gathered by `gather_live`."""
+    for k in range(len(live)):
+        n = live[k]
+        kind = nodes[n, KIND]
+        if kind == BOTTOM:
+            paths = np.int64(1) if not exact or nodes[n, B] >= bound else np.int64(0)
+        elif kind >= 0:
+            paths = sums[nodes[n, B]]
+        else:
+            paths = sums[nodes[n, A]] + (sums[nodes[n, B]] if nodes[nodes[n, B], MAX] >= bound else 0)
+            if paths >= prime:
+                paths -= prime
+        sums[n] = paths
+    total = np.int64(0)
+    for k in range(count):
+        if nodes[roots[k], MAX] >= bound:
+            total += sums[roots[k]]
+            if total >= prime:
+                total -= prime
+    for k in range(len(live)):
+        sums[live[k]] = 0
+    return total
+
+
+@kernel
+def count_log2(nodes: Array, live: Array, roots: Array, count: int, logs: Array, exact: bool, bound: int) -> float:
+    """The binary logarithm of `count_live`, as a float; 0 for no match."""
+    for k in range(len(live)):
+        n = live[k]
+        kind = nodes[n, KIND]
+        if kind == BOTTOM:
+            logs[n] = 0.0 if not exact or nodes[n, B] >= bound else -np.inf
+        elif kind >= 0:
+            logs[n] = logs[nodes[n, B]]
+        elif nodes[nodes[n, B], MAX] >= bound:
+            logs[n] = _log2_sum(logs[nodes[n, A]], logs[nodes[n, B]])
+        else:
+            logs[n] = logs[nodes[n, A]]
+    total = -np.inf
+    for k in range(count):
+        if nodes[roots[k], MAX] >= bound:
+            total = _log2_sum(total, logs[roots[k]])
+    return max(total, 0.0)
+
+
+@kernel
+def _log2_sum(a: float, b: float) -> float:
+    high, low = max(a, b), min(a, b)
+    return high if low == -np.inf else high + np.log2(1.0 + 2.0 ** (low - high))

@@ -1,0 +1,53 @@
+"""Counts beyond int64: residues modulo primes, put together by the Chinese remainder theorem.
+
+Only additions are needed, so each prime costs one pass over the live graph and no memory beyond it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceql.engine.arena import Array
+from ceql.engine.counting import count_log2, count_modulo, gather_live
+
+
+def exact_count(nodes: Array, roots: Array, count: int, sums: Array, exact: bool, bound: int) -> int:
+    """The number of live matches under the roots, whatever its size."""
+    live = gather_live(nodes, roots, count, sums, bound)
+    bits = count_log2(nodes, live, roots, count, np.zeros(len(nodes)), exact, np.int64(bound))
+    most = 1 << int(bits * (1 + 1e-9) + 2)  # the logarithm is a float: a margin above its rounding
+    result, modulus, prime = 0, 1, (1 << 61) - 1
+    while modulus <= most:
+        residue = int(count_modulo(nodes, live, roots, count, sums, exact, np.int64(bound), np.int64(prime)))
+        result += modulus * ((residue - result) * pow(modulus, -1, prime) % prime)
+        modulus *= prime
+        prime = _prime_below(prime)
+    return result
+
+
+def _prime_below(number: int) -> int:
+    candidate = number - 2
+    while not _is_prime(candidate):
+        candidate -= 2
+    return candidate
+
+
+def _is_prime(n: int) -> bool:
+    """Miller-Rabin with bases that decide every n below 3.3e24."""
+    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
+    if any(n % p == 0 for p in bases):
+        return n in bases
+    d, r = n - 1, 0
+    while d % 2 == 0:
+        d, r = d // 2, r + 1
+    for base in bases:
+        value = pow(base, d, n)
+        if value in (1, n - 1):
+            continue
+        for _ in range(r - 1):
+            value = value * value % n
+            if value == n - 1:
+                break
+        else:
+            return False
+    return True

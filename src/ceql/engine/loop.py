@@ -1,0 +1,352 @@
+"""Algorithm 1 of core-vldb2022 over symbols.
+
+`advance` takes the events of a batch one after the other: it looks up what the symbol does to each active state,
+moves the union-lists, and at a position with accepting states enumerates or counts the matches that end there.
+When it needs the caller (a hole in the table, full buffers, a full arena) it returns why, with
+everything stored, and is called again to go on at the very same event.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceql.engine.arena import MAX, NODES, Array, extend, insert, merge, new_bottom
+from ceql.engine.counting import count_live
+from ceql.engine.enumerate import any_live, enumerate_position
+from ceql.engine.jit import kernel
+from ceql.engine.layout import (
+    ACTIVE,
+    AFTER,
+    COLLECT,
+    COUNT,
+    DEAD,
+    DONE,
+    ENUMERATE,
+    EPOCH,
+    EVENT,
+    FRESH,
+    FULL,
+    GROW,
+    GROW_PATH,
+    HAND_OVER,
+    HOLE,
+    HOLE_STATE,
+    HOLE_SYMBOL,
+    HORIZON,
+    LOADED,
+    LOG,
+    MISSING,
+    NO_OP,
+    OUTPUT,
+    OVERFLOW,
+    PHASE,
+    REPLAY,
+    ROOTS,
+    SEEN,
+    TOTAL,
+    W_COUNTED,
+    W_ENVELOPE,
+    W_GIVEN,
+    WENT_BACK,
+    Active,
+    Events,
+    Output,
+    Partitions,
+    Settings,
+    Tables,
+)
+from ceql.engine.records import load, store
+
+NO_KEY = np.iinfo(np.int64).min  # of an event that can start no match: its window attribute is NULL
+
+
+@kernel
+def advance(
+    tables: Tables,
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    parts: Partitions,
+    active: Active,
+    events: Events,
+    log: Array,
+    out: Output,
+    scratch: Array,
+    settings: Settings,
+    stop: int,
+) -> int:
+    """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back."""
+    i = regs[EVENT]
+    while i < stop:
+        partition = events.partition[i]
+        if partition < 0:
+            i += 1
+            continue
+        if partition != regs[LOADED]:
+            if not store(regs, parts, active):
+                regs[EVENT] = i
+                return COLLECT
+            if not load(regs, parts, active, partition):
+                regs[LOADED] = -1
+                regs[EVENT] = i
+                return GROW
+        if regs[PHASE] == FRESH:
+            reason = _step(tables, nodes, times, regs, parts, active, events, log, settings, i, partition)
+            if reason != DONE:
+                regs[EVENT] = i
+                return reason
+            if regs[ROOTS] == 0 or i < settings.emit_from:
+                i += 1
+                continue
+            regs[PHASE] = OUTPUT
+        if regs[PHASE] == OUTPUT:
+            reason = _output(nodes, times, regs, active, events, out, scratch, settings, i, partition)
+            if reason != DONE:
+                regs[EVENT] = i
+                return reason
+            regs[PHASE] = AFTER
+        if regs[TOTAL] >> 62:
+            regs[EVENT] = i
+            return FULL
+        if regs[SEEN] > 0 and settings.consume > 0:
+            regs[ACTIVE] = 0
+            if settings.consume == 2:
+                regs[EPOCH] += 1
+            parts.initial[partition] = 0
+            parts.log[partition] = -1
+            parts.epoch[partition] = regs[EPOCH]
+            _free_all(active)
+        regs[SEEN] = 0
+        regs[PHASE] = FRESH
+        i += 1
+    regs[EVENT] = i
+    if not store(regs, parts, active):
+        return COLLECT
+    return DONE
+
+
+@kernel
+def _free_all(active: Active) -> None:
+    slots = active.lists.shape[0]
+    for k in range(slots):
+        active.free[k] = slots - 1 - k
+    active.free[slots] = slots
+
+
+@kernel
+def _output(
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    active: Active,
+    events: Events,
+    out: Output,
+    scratch: Array,
+    settings: Settings,
+    i: int,
+    partition: int,
+) -> int:
+    bound = events.bound[i]
+    if settings.window == W_COUNTED:
+        bound = regs[HORIZON]
+    if settings.mode == ENUMERATE:
+        time = events.time[i] if len(times) > 0 else 0
+        return enumerate_position(
+            nodes, times, regs, active.roots, out, settings, bound, events.position[i], time, partition
+        )
+    if settings.mode == COUNT:
+        found = count_live(nodes, regs, active.roots, scratch, settings.exact, bound)
+        if found < 0:
+            return OVERFLOW
+        if settings.limit > 0 and found > settings.limit:
+            found = settings.limit
+        regs[TOTAL] += found
+        regs[SEEN] = found
+        return DONE
+    live = any_live(nodes, regs, active.roots, out, settings.exact, bound)
+    if live < 0:
+        return GROW_PATH
+    if live == 0:
+        return DONE
+    regs[SEEN] = 1
+    return REPLAY if settings.mode == HAND_OVER else DONE
+
+
+@kernel
+def _step(
+    tables: Tables,
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    parts: Partitions,
+    active: Active,
+    events: Events,
+    log: Array,
+    settings: Settings,
+    i: int,
+    partition: int,
+) -> int:
+    """One event of Algorithm 1: lines 5 to 11. Nothing is changed unless it can be done whole."""
+    symbol = events.symbol[i]
+    table = tables.next
+    initial = parts.initial[partition]
+    starts = table[initial, symbol]
+    if starts == MISSING:
+        regs[HOLE_STATE] = initial
+        regs[HOLE_SYMBOL] = symbol
+        return HOLE
+    after = tables.initial_next[initial, symbol]
+    count = regs[ACTIVE]
+    changes = starts != DEAD or after != initial
+    moves = count + 2
+    held = np.int64(0)
+    longest = np.int64(0)
+    for k in range(count):
+        does = table[active.state[k], symbol]
+        if does != NO_OP:
+            if does == MISSING:
+                regs[HOLE_STATE] = active.state[k]
+                regs[HOLE_SYMBOL] = symbol
+                return HOLE
+            changes = True
+    if not changes and settings.window == W_GIVEN and not settings.log:
+        regs[ROOTS] = 0
+        return DONE
+    if starts >= 0:
+        moves += tables.edges[starts]
+    for k in range(count):
+        does = table[active.state[k], symbol]
+        if does >= 0:
+            moves += tables.edges[does]
+        length = active.lengths[active.slot[k]]
+        held += length
+        longest = max(longest, length)
+    if regs[NODES] + held + 4 * moves > nodes.shape[0] or (settings.log and regs[LOG] >= log.shape[0]):
+        return COLLECT
+    if (
+        count + moves > active.lists.shape[0]
+        or longest + moves > active.lists.shape[1]
+        or held + moves > len(active.roots)
+    ):
+        return GROW
+
+    key, bound = events.key[i], events.bound[i]
+    exact = key
+    dead = bound  # lists whose max-start is below are dead for good
+    if settings.window == W_COUNTED:
+        key = parts.counter[partition]
+        parts.counter[partition] = key + 1
+        exact = key
+        bound = key - settings.width
+        dead = bound
+        regs[HORIZON] = bound
+        parts.bound[partition] = bound
+    elif settings.window == W_ENVELOPE:
+        dead = NO_KEY
+        if bound < parts.floor[partition]:
+            return WENT_BACK
+        if key != NO_KEY:
+            if key > parts.counter[partition]:
+                parts.counter[partition] = key
+                parts.bound[partition] = bound
+            key = parts.counter[partition]
+    elif bound > regs[HORIZON]:
+        regs[HORIZON] = bound
+    position = events.position[i]
+    if settings.log:
+        entry = regs[LOG]
+        log[entry, 0] = position
+        log[entry, 1] = symbol
+        log[entry, 2] = key
+        log[entry, 3] = exact
+        log[entry, 4] = events.time[i] if len(events.time) > 0 else 0
+        log[entry, 5] = parts.log[partition]
+        parts.log[partition] = entry
+        regs[LOG] = entry + 1
+    if not changes:
+        regs[ROOTS] = 0
+        return DONE
+    parts.initial[partition] = after
+
+    edges = tables.edges
+    free = active.free
+    slots = active.lists.shape[0]
+    lists, lengths, place = active.lists, active.lengths, active.place
+    fresh = 0
+    if starts >= 0 and exact != NO_KEY:
+        bottom = new_bottom(nodes, regs, key, position, exact)
+        if len(times) > 0:
+            times[bottom] = events.time[i]
+        for e in range(edges[starts]):
+            label = edges[starts + 1 + 2 * e]
+            target = edges[starts + 2 + 2 * e]
+            node = bottom if label < 0 else extend(nodes, regs, bottom, position, label)
+            at = place[target]
+            if at < fresh and active.new_state[at] == target:
+                insert(nodes, regs, lists, lengths, active.new_slot[at], node)
+            else:
+                free[slots] -= 1
+                slot = free[free[slots]]
+                lists[slot, 0] = node
+                lengths[slot] = 1
+                active.new_state[fresh] = target
+                active.new_slot[fresh] = slot
+                place[target] = fresh
+                fresh += 1
+    for k in range(count):
+        state = active.state[k]
+        slot = active.slot[k]
+        length = lengths[slot]
+        while length > 0 and nodes[lists[slot, length - 1], MAX] < dead:
+            length -= 1  # the list is sorted by max-start: what the window left stands at its end
+        lengths[slot] = length
+        does = table[state, symbol]
+        if length == 0 or does == DEAD:
+            free[free[slots]] = slot
+            free[slots] += 1
+            continue
+        kept = False
+        merged = -1
+        pairs = 1 if does == NO_OP else edges[does]
+        for e in range(pairs):
+            label = -1 if does == NO_OP else edges[does + 1 + 2 * e]
+            target = state if does == NO_OP else edges[does + 2 + 2 * e]
+            at = place[target]
+            known = at < fresh and active.new_state[at] == target
+            if label < 0 and not known:
+                active.new_state[fresh] = target
+                active.new_slot[fresh] = slot
+                place[target] = fresh
+                fresh += 1
+                kept = True
+                continue
+            if merged < 0:
+                merged = merge(nodes, regs, lists, lengths, slot)
+            node = merged if label < 0 else extend(nodes, regs, merged, position, label)
+            if known:
+                insert(nodes, regs, lists, lengths, active.new_slot[at], node)
+            else:
+                free[slots] -= 1
+                other = free[free[slots]]
+                lists[other, 0] = node
+                lengths[other] = 1
+                active.new_state[fresh] = target
+                active.new_slot[fresh] = other
+                place[target] = fresh
+                fresh += 1
+        if not kept:
+            free[free[slots]] = slot
+            free[slots] += 1
+    roots = 0
+    for k in range(fresh):
+        state = active.new_state[k]
+        slot = active.new_slot[k]
+        active.state[k] = state
+        active.slot[k] = slot
+        if tables.accept[state]:
+            for at in range(lengths[slot]):
+                active.roots[roots] = lists[slot, at]
+                roots += 1
+    regs[ACTIVE] = fresh
+    regs[ROOTS] = roots
+    return DONE

@@ -1,0 +1,421 @@
+"""One recogniser: the loop's arrays, and what the loop cannot do by itself.
+
+`feed` takes the events of a batch and yields chunks of matches. It is a generator: when the caller stops reading,
+nothing goes on. Between two batches the whole state is in the arrays (`state`, `restore`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ceql.engine import layout as x
+from ceql.engine.arena import NODES, Array
+from ceql.engine.blocks import enumerate_block, mark_block, paths_per_start
+from ceql.engine.collect import collect, compact_pool
+from ceql.engine.counting import gather_live
+from ceql.engine.enumerate import sort_by_start
+from ceql.engine.exact import exact_count
+from ceql.engine.loop import NO_KEY, advance
+from ceql.engine.records import store
+from ceql.errors import DataError, ResourceError
+
+NODE_BYTES = 40  # four words and a time
+
+
+class Chunk(NamedTuple):
+    """A bounded batch of matches, as arrays: match k has the positions offsets[k] to offsets[k + 1]."""
+
+    start: Array
+    end: Array
+    start_time: Array | None
+    end_time: Array | None
+    partition: Array
+    offsets: Array
+    positions: Array
+    labels: Array
+
+
+class Tabled(Protocol):
+    """What the machine needs of the determinised automaton (`automata.cache.TableCache`)."""
+
+    tables: x.Tables
+    is_full: bool
+
+    def fill(self, state: int, symbol: int) -> None: ...
+
+    def forget(self, in_use: Array) -> Array: ...
+
+
+class Machine:
+    """The state of a recogniser and the buffers of its output."""
+
+    def __init__(
+        self,
+        cache: Tabled,
+        settings: x.Settings,
+        timed: bool,
+        memory: int,
+        matches: int = 1 << 17,
+        entries: int = 1 << 20,
+        nodes: int = 1 << 14,
+    ) -> None:
+        self.cache = cache
+        self.settings = settings
+        self.timed = timed
+        self.memory = memory
+        self.total = 0  # count mode
+        self.regs = np.zeros(x.REGISTERS, np.int64)
+        self.regs[x.LOADED] = -1
+        self.regs[x.HORIZON] = NO_KEY
+        self.nodes = np.zeros((nodes, 4), np.int64)
+        self.times = np.zeros(nodes if timed else 0, np.int64)
+        self.log = np.zeros((1024 if settings.log else 0, 6), np.int64)
+        self.parts = x.Partitions(
+            *(np.zeros(0, np.int64) for _ in range(3)),
+            np.zeros(0, np.int32),
+            *(np.zeros(0, np.int64) for _ in range(4)),
+            np.zeros(256, np.int64),
+        )
+        self.active = _active(16, 16, cache.tables.next.shape[0])
+        self.out = _output(matches, entries, timed)
+        self.scratch = np.zeros(nodes if settings.mode == x.COUNT else 0, np.int64)
+        self.emptied: list[int] = []  # partitions found empty by the last collection
+
+    # --- partitions ---
+
+    def room_for_partitions(self, count: int) -> None:
+        """Make sure that partitions 0 to count - 1 exist."""
+        have = len(self.parts.offset)
+        if count <= have:
+            return
+        extra = max(count, 2 * have) - have
+        fill = {"offset": -1, "log": -1, "counter": self._counter_start(), "bound": NO_KEY, "floor": NO_KEY}
+        grown = {
+            name: np.concatenate([old, np.full(extra, fill.get(name, 0), old.dtype)])
+            for name, old in self.parts._asdict().items()
+            if name != "pool"
+        }
+        grown["epoch"][have:] = self.regs[x.EPOCH]
+        self.parts = x.Partitions(**grown, pool=self.parts.pool)
+
+    def _counter_start(self) -> int:
+        return int(NO_KEY) if self.settings.window == x.W_ENVELOPE else 0
+
+    def reuse_partition(self, partition: int) -> None:
+        """Make an emptied partition as good as new."""
+        self.parts.counter[partition] = self._counter_start()
+        self.parts.bound[partition] = NO_KEY
+        self.parts.floor[partition] = NO_KEY
+
+    # --- feeding ---
+
+    def feed(self, events: x.Events) -> Iterator[Chunk]:
+        """Process a batch; chunks come when the buffers are full. `flush` gives the rest."""
+        regs = self.regs
+        regs[x.EVENT] = 0
+        stop = len(events.symbol)
+        while True:
+            reason = self._advance(events, stop)
+            if reason == x.DONE:
+                return
+            if reason == x.HOLE:
+                yield from self._fill()
+            elif reason == x.FULL:
+                yield from self.flush()
+            elif reason == x.BLOCKS:
+                yield from self.flush()
+                yield from self._blocks(events)
+                regs[x.PHASE] = x.AFTER
+            elif reason == x.COLLECT:
+                yield from self._collect()
+            elif reason == x.GROW:
+                self._store()
+                slots, longest = self.active.lists.shape
+                self.active = _active(2 * slots, 2 * longest, len(self.active.place))
+            elif reason == x.GROW_PATH:
+                self._grow_path()
+            elif reason == x.OVERFLOW:
+                found = exact_count(self.nodes, self.active.roots, int(regs[x.ROOTS]), self.scratch, self._exact(), self._bound(events))
+                self.total += min(found, self.settings.limit) if self.settings.limit else found
+                regs[x.SEEN] = 1
+                regs[x.PHASE] = x.AFTER
+            elif reason == x.REPLAY:
+                yield from self.replay(events)
+                regs[x.PHASE] = x.AFTER
+            else:
+                position = int(events.position[regs[x.EVENT]])
+                raise DataError(
+                    f"at position {position} the attribute of the WITHIN window went back to where events have "
+                    "already been given up; such a window needs an attribute that does not decrease within its (sub)stream"
+                )
+
+    def replay(self, events: x.Events) -> Iterator[Chunk]:
+        """What to do at a position with matches in HAND_OVER mode."""
+        raise AssertionError("this machine hands nothing over")
+
+    def _advance(self, events: x.Events, stop: int) -> int:
+        return int(
+            advance(
+                self.cache.tables,
+                self.nodes,
+                self.times,
+                self.regs,
+                self.parts,
+                self.active,
+                events,
+                self.log,
+                self.out,
+                self.scratch,
+                self.settings,
+                stop,
+            )
+        )
+
+    def flush(self) -> Iterator[Chunk]:
+        """Hand out what stands in the buffers."""
+        if self.settings.mode == x.COUNT:
+            self.total += int(self.regs[x.TOTAL])
+            self.regs[x.TOTAL] = 0
+        m, e = int(self.regs[x.MATCHES]), int(self.regs[x.ENTRIES])
+        if m == 0:
+            return
+        out = self.out
+        chunk = Chunk(
+            out.start[:m].copy(),
+            out.end[:m].copy(),
+            out.start_time[:m].copy() if self.timed else None,
+            out.end_time[:m].copy() if self.timed else None,
+            out.partition[:m].copy(),
+            out.offsets[: m + 1].copy(),
+            out.position[:e].copy(),
+            out.label[:e].copy(),
+        )
+        self.regs[x.MATCHES] = 0
+        self.regs[x.ENTRIES] = 0
+        yield chunk
+
+    # --- what the loop comes back for ---
+
+    def _fill(self) -> Iterator[Chunk]:
+        self.cache.fill(int(self.regs[x.HOLE_STATE]), int(self.regs[x.HOLE_SYMBOL]))
+        if self.cache.is_full:
+            yield from self._forget_states()
+        states = self.cache.tables.next.shape[0]
+        if states > len(self.active.place):
+            self.active = self.active._replace(place=np.zeros(states, np.int64))
+
+    def _forget_states(self) -> Iterator[Chunk]:
+        self._store()
+        yield from self._collect()
+        in_use = np.zeros(len(self.cache.tables.accept), np.uint8)
+        spots = list(self._state_spots())
+        in_use[[int(self.parts.pool[s]) for s in spots]] = 1
+        in_use[self.parts.initial] = 1
+        renumbered = self.cache.forget(in_use)
+        for spot in spots:
+            self.parts.pool[spot] = renumbered[self.parts.pool[spot]]
+        self.parts.initial[:] = renumbered[self.parts.initial]
+
+    def _state_spots(self) -> Iterator[int]:
+        """Where in the pool the numbers of states stand."""
+        pool = self.parts.pool
+        for at in self.parts.offset[self.parts.offset >= 0]:
+            spot = int(at) + 1
+            for _ in range(int(pool[at])):
+                yield spot
+                spot += 2 + int(pool[spot + 1])
+
+    def _store(self) -> None:
+        """Put the loaded partition back into the pool, which grows as needed."""
+        while not store(self.regs, self.parts, self.active):
+            pool = np.zeros(2 * len(self.parts.pool), np.int64)
+            compact_pool(self.regs, self.parts, pool)
+            self.parts = self.parts._replace(pool=pool)
+
+    def _collect(self) -> Iterator[Chunk]:
+        self._store()
+        if len(self.parts.offset) > 1:
+            yield from self.flush()  # partitions found empty may be given to other keys
+        collect(self.nodes, self.times, self.regs, self.parts, self.settings.window, self.log)
+        if len(self.parts.offset) > 1:
+            idle = (self.parts.offset < 0) & (self.parts.initial == 0)
+            self.emptied = np.flatnonzero(idle).tolist()
+        used, capacity = int(self.regs[NODES]), len(self.nodes)
+        if 2 * used > capacity or capacity - used < 4096:
+            self._resize_nodes(2 * capacity)
+        if self.settings.log and 2 * self.regs[x.LOG] > len(self.log):
+            self.log = np.concatenate([self.log, np.zeros_like(self.log)])
+        if 2 * self.regs[x.POOL] > len(self.parts.pool):
+            pool = np.zeros(len(self.parts.pool), np.int64)
+            compact_pool(self.regs, self.parts, pool)
+            self.parts = self.parts._replace(pool=pool)
+
+    def _resize_nodes(self, capacity: int) -> None:
+        if capacity * NODE_BYTES > self.memory:
+            raise ResourceError(
+                f"partial matches need more than {self.memory:,} bytes; raise memory=, or bound the query "
+                "with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",
+                limit="memory",
+            )
+        used = int(self.regs[NODES])
+        nodes = np.zeros((capacity, 4), np.int64)
+        nodes[:used] = self.nodes[:used]
+        self.nodes = nodes
+        if self.timed:
+            self.times = np.concatenate([self.times[:used], np.zeros(capacity - used, np.int64)])
+        if len(self.scratch):
+            self.scratch = np.zeros(capacity, np.int64)
+
+    def _grow_path(self) -> None:
+        bigger = 2 * len(self.out.path_position)
+        grown = {
+            name: np.concatenate([old, np.zeros(bigger - len(old), old.dtype)])
+            for name, old in self.out._asdict().items()
+            if name.startswith(("stack_", "path_"))
+        }
+        self.out = self.out._replace(**grown)
+
+    def _exact(self) -> bool:
+        return self.settings.exact
+
+    def _bound(self, events: x.Events) -> int:
+        if self.settings.window == x.W_COUNTED:
+            return int(self.regs[x.HORIZON])
+        return int(events.bound[self.regs[x.EVENT]])
+
+    # --- positions with more matches than the buffers hold ---
+
+    def _blocks(self, events: x.Events) -> Iterator[Chunk]:
+        regs, event = self.regs, int(self.regs[x.EVENT])
+        roots, count = self.active.roots, int(regs[x.ROOTS])
+        bound, exact = self._bound(events), self._exact()
+        live = gather_live(self.nodes, roots, count, np.zeros(len(self.nodes), np.int64), bound)
+        starts, paths = paths_per_start(self.nodes, live, roots, count, exact, bound)
+        through = np.full(len(self.nodes), -1, np.int64)
+        left = self.settings.limit or np.inf
+        regs[x.SEEN] = len(starts)
+        at, most = 0, len(self.out.start)
+        while at < len(starts) and left > 0:
+            upto = at + 1
+            total = paths[at]
+            while upto < len(starts) and total + paths[upto] <= most and total < left:
+                total += paths[upto]
+                upto += 1
+            while True:
+                mark_block(self.nodes, live, through, exact, bound, starts[upto - 1], starts[at])
+                entered = [int(through[r]) for r in roots[:count] if self.nodes[r, 0] >= bound and through[r] >= 0]
+                while len(entered) + 8 > len(self.out.stack_node):
+                    self._grow_path()
+                self.out.stack_node[: len(entered)] = entered[::-1]
+                self.out.stack_depth[: len(entered)] = 0
+                height, whole = len(entered), True
+                while height > 0 and left > 0:
+                    time = int(events.time[event]) if self.timed else 0
+                    reason, height = enumerate_block(
+                        self.nodes, self.times, regs, self.out, through, height,
+                        events.position[event], time, events.partition[event],
+                    )  # fmt: skip
+                    if reason == x.GROW_PATH:
+                        self._grow_path()
+                    elif reason == x.FULL:
+                        if regs[x.MATCHES] == 0:
+                            self._grow_entries()
+                        elif upto > at + 1:
+                            whole = False  # long matches: the block does not fit after all
+                            break
+                        else:
+                            left = yield from self._hand_out(left)
+                if whole:
+                    break
+                regs[x.MATCHES] = regs[x.ENTRIES] = 0
+                upto = at + max(1, (upto - at) // 2)
+            if upto > at + 1 and regs[x.MATCHES] > 1:
+                sort_by_start(self.out, 0, int(regs[x.MATCHES]), self.timed)
+            left = yield from self._hand_out(left)
+            at = upto
+
+    def _hand_out(self, left: float) -> Generator[Chunk, None, float]:
+        """Flush, but no more than `left` matches; how many may still come."""
+        m = int(min(self.regs[x.MATCHES], left))
+        self.regs[x.MATCHES] = m
+        self.regs[x.ENTRIES] = self.out.offsets[m]
+        yield from self.flush()
+        return left - m
+
+    def _grow_entries(self) -> None:
+        """One match alone is longer than the buffers."""
+        grown = {
+            name: np.zeros(2 * len(old), old.dtype)
+            for name, old in self.out._asdict().items()
+            if name in ("position", "label", "spare_position", "spare_label")
+        }
+        self.out = self.out._replace(**grown)
+
+    # --- state ---
+
+    ARRAYS = ("regs", "nodes", "times", "log", "parts")
+
+    def state(self) -> dict[str, Array]:
+        """The state between two batches, cut to what is in use."""
+        self._store()
+        used = {"nodes": int(self.regs[NODES]), "times": int(self.regs[NODES]), "log": int(self.regs[x.LOG])}
+        arrays: dict[str, Array] = {"regs": self.regs.copy()}
+        for name, length in used.items():
+            arrays[name] = getattr(self, name)[:length].copy()
+        for name, array in self.parts._asdict().items():
+            arrays[f"parts.{name}"] = array[: int(self.regs[x.POOL])].copy() if name == "pool" else array.copy()
+        return arrays
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Continue from a `state`."""
+        self.regs[:] = arrays["regs"]
+        used = len(arrays["nodes"])
+        capacity = max(len(self.nodes), 2 * used)
+        self.nodes = np.zeros((capacity, 4), np.int64)
+        self.nodes[:used] = arrays["nodes"]
+        self.times = np.zeros(capacity if self.timed else 0, np.int64)
+        self.times[: len(arrays["times"])] = arrays["times"]
+        if len(self.scratch):
+            self.scratch = np.zeros(capacity, np.int64)
+        if self.settings.log:
+            self.log = np.zeros((max(1024, 2 * len(arrays["log"])), 6), np.int64)
+            self.log[: len(arrays["log"])] = arrays["log"]
+        kept: dict[str, Any] = {
+            name: arrays[f"parts.{name}"].astype(old.dtype) for name, old in self.parts._asdict().items()
+        }
+        kept["pool"] = np.concatenate([kept["pool"], np.zeros(max(256, len(kept["pool"])), np.int64)])
+        self.parts = x.Partitions(**kept)
+
+
+def _active(slots: int, longest: int, states: int) -> x.Active:
+    return x.Active(
+        *(np.zeros(slots, np.int32) for _ in range(4)),
+        np.zeros(slots + 1, np.int32),
+        np.zeros((slots, longest), np.int64),
+        np.zeros(slots, np.int64),
+        np.zeros(states, np.int64),
+        np.zeros(slots * longest, np.int64),
+    )
+
+
+def _output(matches: int, entries: int, timed: bool) -> x.Output:
+    return x.Output(
+        start=np.zeros(matches, np.int64),
+        end=np.zeros(matches, np.int64),
+        start_time=np.zeros(matches if timed else 0, np.int64),
+        end_time=np.zeros(matches if timed else 0, np.int64),
+        partition=np.zeros(matches, np.int32),
+        offsets=np.zeros(matches + 1, np.int64),
+        position=np.zeros(entries, np.int64),
+        label=np.zeros(entries, np.int32),
+        stack_node=np.zeros(256, np.int64),
+        stack_depth=np.zeros(256, np.int64),
+        path_position=np.zeros(256, np.int64),
+        path_label=np.zeros(256, np.int32),
+        order=np.zeros(4 * matches + 4096, np.int64),
+        spare_position=np.zeros(max(entries, matches), np.int64),
+        spare_label=np.zeros(entries, np.int32),
+    )

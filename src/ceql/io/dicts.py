@@ -1,0 +1,73 @@
+"""Events as dicts to Arrow: a bounded number of rows at a time, columns by name, types inferred per batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any
+
+import pyarrow as pa
+
+from ceql.errors import DataError
+from ceql.io.schemas import conform
+
+Event = Mapping[str, Any]
+
+
+def dicts_to_batch(events: Sequence[Event], first: int = 0) -> pa.RecordBatch:
+    """One batch of `events`; an attribute that an event lacks is NULL. `first` is the position of the first one.
+
+    >>> dicts_to_batch([{"a": 1}, {"a": 2.5, "b": "x"}]).to_pylist()
+    [{'a': 1.0, 'b': None}, {'a': 2.5, 'b': 'x'}]
+    """
+    try:
+        names = dict.fromkeys(chain.from_iterable(events))
+        columns = [_column(name, [event.get(name) for event in events]) for name in names]
+    except (TypeError, AttributeError):
+        _blame(events, first)
+        raise
+    for name in names:
+        if not isinstance(name, str):
+            raise DataError(f"an attribute's name must be text, not {name!r}")
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(events), pa.struct([])))
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
+def dict_batches(events: Iterable[Event], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `batch_rows` events, read no further than the batch that is asked for.
+
+    Each batch has at least the columns of those before it, of the same or a wider type.
+    """
+    iterator = iter(events)
+    schema: pa.Schema | None = None
+    first = 0
+    while rows := list(islice(iterator, batch_rows)):
+        batch = dicts_to_batch(rows, first)
+        if schema is not None:
+            batch = conform(batch, schema, open_schema=True)
+        schema = batch.schema
+        first += len(rows)
+        yield batch
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except OverflowError:
+        try:
+            return pa.array(values, pa.uint64())
+        except (OverflowError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise DataError(f"attribute '{name}' has an integer that does not fit in 64 bits") from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError) as error:
+        kinds = list(dict.fromkeys(type(value).__name__ for value in values if value is not None))
+        found = " and ".join(kinds[:3])
+        problem = "mixes values of types" if len(kinds) > 1 else "has values that Arrow cannot hold, of type"
+        raise DataError(f"attribute '{name}' {problem} {found}: {error}") from error
+
+
+def _blame(events: Sequence[Any], first: int) -> None:
+    """Name the event that is not a dict, if that is what went wrong."""
+    for position, event in enumerate(events, first):
+        if not isinstance(event, Mapping):
+            raise DataError(f"event {position} is a {type(event).__name__}, not a dict")

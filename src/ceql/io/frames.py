@@ -1,0 +1,36 @@
+"""pandas and polars, recognised without importing them: who has a frame has imported its library."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+from ceql.errors import DataError, SchemaError
+
+
+def is_pandas(value: Any) -> bool:
+    """Whether `value` is a pandas.DataFrame."""
+    return _is_a(value, "pandas", "DataFrame")
+
+
+def is_lazy(value: Any) -> bool:
+    """Whether `value` is a polars.LazyFrame."""
+    return _is_a(value, "polars", "LazyFrame")
+
+
+def from_pandas(frame: Any) -> pa.Table:
+    """The frame as a table. A named index (a time, say) becomes a column; an unnamed one only numbers the rows."""
+    named = any(name is not None for name in frame.index.names)
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=named).replace_schema_metadata(None)
+    except pa.ArrowException as error:
+        raise DataError(f"a column of the frame has no Arrow type: {'; '.join(map(str, error.args))}") from error
+    except ValueError as error:
+        raise SchemaError(str(error)) from error
+
+
+def _is_a(value: Any, module: str, name: str) -> bool:
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(value, getattr(loaded, name, ()))

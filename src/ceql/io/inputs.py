@@ -1,0 +1,286 @@
+"""Anything that holds events, as Arrow record batches of bounded size.
+
+In come tables, readers, frames, dicts, paths; out comes a `Source`: a schema and an iterator of batches. A source is
+opened lazily (nothing is read before `schema` or `batches`) and copies nothing that Arrow can slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ceql.errors import DataError, SchemaError, did_you_mean
+from ceql.io.dicts import dict_batches
+from ceql.io.files import Reader, open_file
+from ceql.io.frames import from_pandas, is_lazy, is_pandas
+from ceql.io.schemas import check_names, conform, unify_schemas
+
+BATCH_ROWS = 1 << 16
+_SMALL_CHUNK = 1 << 12
+
+
+class Source:
+    """One stream of events. Subclasses say how it is read; what holds for all of them is here."""
+
+    open_schema = False
+    """An attribute that is not in the schema is NULL, not an error (dicts)."""
+    replayable = True
+    """`batches` can be called again and gives the same events."""
+    in_memory = True
+
+    def __init__(self, name: str | None, batch_rows: int):
+        if batch_rows < 1:
+            raise ValueError("batch_rows must be at least 1")
+        self.name = name
+        self.batch_rows = batch_rows
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns; of a source that can be read only once, those of its first batch."""
+        return check_names(self._schema(), f"stream '{self.name}'" if self.name else "the input")
+
+    @property
+    def rows(self) -> int | None:
+        """The number of events, when known without reading them."""
+        return None
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Batches of 1 to `batch_rows` events. Of `columns` those that exist are given, None stands for all.
+
+        Where none of them exists, one other column stands in, so that the number of rows is kept.
+        """
+        names = set(self.schema.names) if columns is None else set(columns)
+        schema = _pruned(self.schema, names)
+        for batch in self._batches(None if columns is None else schema.names):
+            if self.open_schema and columns is not None:
+                wanted = [name for name in batch.schema.names if name in names or name in schema.names]
+                batch = batch.select(wanted)
+            batch = conform(batch, schema, self.open_schema)
+            if self.open_schema:
+                schema = batch.schema
+            for start in range(0, batch.num_rows, self.batch_rows):
+                yield batch.slice(start, self.batch_rows)
+
+    def _schema(self) -> pa.Schema:
+        raise NotImplementedError
+
+    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        """Batches of any size and shape; columns beyond those asked for do no harm."""
+        raise NotImplementedError
+
+
+class _TableSource(Source):
+    """A table, or what becomes one when first looked at (frames, lists of dicts)."""
+
+    def __init__(self, name: str | None, batch_rows: int, load: Callable[[], pa.Table], open_schema: bool = False):
+        super().__init__(name, batch_rows)
+        self._load = load
+        self.open_schema = open_schema
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        table = self._load()
+        chunks = max((column.num_chunks for column in table.columns), default=0)
+        # many tiny chunks cost a batch each; one copy costs less
+        if chunks > 1 and chunks * _SMALL_CHUNK > table.num_rows and self.batch_rows >= _SMALL_CHUNK:
+            table = table.combine_chunks()
+        return table
+
+    @property
+    def rows(self) -> int | None:
+        return int(self._table.num_rows)
+
+    def _schema(self) -> pa.Schema:
+        return self._table.schema
+
+    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        table = self._table if columns is None else self._table.select(columns)
+        return iter(table.to_batches(max_chunksize=self.batch_rows))
+
+
+class _FileSource(Source):
+    def __init__(self, name: str | None, batch_rows: int, reader: Reader):
+        super().__init__(name, batch_rows)
+        self._reader = reader
+        self.open_schema = reader.open_schema
+        self.in_memory = reader.in_memory
+
+    @property
+    def rows(self) -> int | None:
+        return self._reader.rows
+
+    def _schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        # a file whose columns may still grow must not be pruned to the columns of its first block
+        return self._reader.batches(None if self.open_schema else columns, self.batch_rows)
+
+
+class _LazyFrameSource(Source):
+    """A polars query: run anew for each pass, over the columns that are needed."""
+
+    in_memory = False
+
+    def __init__(self, name: str | None, batch_rows: int, frame: Any):
+        super().__init__(name, batch_rows)
+        self._frame = frame
+
+    def _schema(self) -> pa.Schema:
+        return pa.table(self._frame.head(0).collect()).schema
+
+    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        frame = self._frame if columns is None else self._frame.select(columns)
+        return iter(pa.table(frame.collect()).to_batches())
+
+
+class _OnceSource(Source):
+    """A reader or an iterator: its first batch is read for the schema and kept until it is asked for."""
+
+    replayable = False
+    in_memory = False
+
+    def __init__(self, name: str | None, batch_rows: int, start: Callable[[], tuple[Iterator[pa.RecordBatch], bool]]):
+        super().__init__(name, batch_rows)
+        self._start = start
+        self._taken = False
+
+    @cached_property
+    def _opened(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch], bool]:
+        batches, open_schema = self._start()
+        if isinstance(batches, pa.RecordBatchReader):
+            return batches.schema, iter(batches), open_schema
+        first = next(batches, None)
+        if first is None:
+            return pa.schema([]), iter(()), True
+        return first.schema, chain([first], batches), open_schema
+
+    @property
+    def open_schema(self) -> bool:  # type: ignore[override]
+        return self._opened[2]
+
+    def _schema(self) -> pa.Schema:
+        return self._opened[0]
+
+    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        if self._taken:
+            raise DataError("this input can be read only once (a reader or generator); pass a table or list instead")
+        self._taken = True
+        return self._opened[1]
+
+
+def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_ROWS) -> Source:
+    """`events` as a source. The kinds of input are tried from the most to the least specific."""
+    if isinstance(events, Source):
+        return events
+
+    def table(load: Callable[[], pa.Table], open_schema: bool = False) -> Source:
+        return _TableSource(name, batch_rows, load, open_schema)
+
+    if isinstance(events, pa.Table):
+        return table(lambda: events)
+    if isinstance(events, pa.RecordBatch):
+        return table(lambda: pa.Table.from_batches([events]))
+    if isinstance(events, pa.RecordBatchReader):
+        return _OnceSource(name, batch_rows, lambda: (events, False))
+    if isinstance(events, (str, Path)):
+        return _FileSource(name, batch_rows, open_file(events))
+    if is_pandas(events):
+        return table(lambda: from_pandas(events))
+    if is_lazy(events):
+        return _LazyFrameSource(name, batch_rows, events)
+    if hasattr(events, "__arrow_c_array__"):
+        return table(lambda: pa.Table.from_batches([_imported(pa.record_batch, events)]))
+    if hasattr(events, "__arrow_c_stream__"):
+        # what has a size is a table and can be exported again; a bare stream may be spent by one export
+        if hasattr(events, "__len__") or hasattr(events, "num_rows"):
+            return table(lambda: _imported(pa.table, events))
+        stream = pa.RecordBatchReader.from_stream
+        return _OnceSource(name, batch_rows, lambda: (_imported(stream, events), False))
+    if isinstance(events, Mapping):
+        raise DataError("a dict of streams needs a query with FROM; pass a single event as a list of one dict")
+    if isinstance(events, Sequence) and not isinstance(events, (bytes, bytearray)):
+        is_arrow = bool(events) and _is_batch(events[0])
+        return table(lambda: _from_sequence(events), open_schema=not is_arrow)
+    if isinstance(events, Iterable) and not isinstance(events, (bytes, bytearray)):
+        return _OnceSource(name, batch_rows, lambda: _from_iterator(iter(events), batch_rows))
+    raise DataError(f"cannot read events from a {type(events).__name__}; pass Arrow data, a frame, dicts or a path")
+
+
+def open_streams(events: Any, streams: Sequence[str] = (), batch_rows: int = BATCH_ROWS) -> list[Source]:
+    """The sources of a query, in the order of its FROM list (`streams`), else of the dict `events`."""
+    if isinstance(events, Mapping):
+        for name in events:
+            if not isinstance(name, str):
+                raise SchemaError(f"a stream's name must be text, not {name!r}")
+        names = list(streams) or list(events)
+        for name in names:
+            if name not in events:
+                hint = did_you_mean(name, list(events))
+                raise SchemaError(f"the query reads FROM '{name}', but no such stream was passed", suggestion=hint)
+        for name in events:
+            if name not in names:
+                hint = did_you_mean(name, names)
+                raise SchemaError(f"stream '{name}' was passed, but the query does not read FROM it", suggestion=hint)
+        if not names:
+            raise SchemaError("no streams were passed")
+        return [open_source(events[name], name, batch_rows) for name in names]
+    if len(streams) > 1:
+        shape = ", ".join(f'"{name}": …' for name in streams)
+        raise SchemaError(
+            f"the query reads FROM {len(streams)} streams; pass a dict with one input for each: {{{shape}}}"
+        )
+    return [open_source(events, streams[0] if streams else None, batch_rows)]
+
+
+def to_batches(events: Any, batch_rows: int = BATCH_ROWS) -> list[pa.RecordBatch]:
+    """All of one input, now."""
+    return list(open_source(events, batch_rows=batch_rows).batches())
+
+
+def _pruned(schema: pa.Schema, names: set[str]) -> pa.Schema:
+    kept = [field for field in schema if field.name in names]
+    return pa.schema(kept or list(schema)[:1])
+
+
+def _is_batch(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return False
+    return hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__")
+
+
+def _from_sequence(events: Sequence[Any]) -> pa.Table:
+    batches = list(_from_iterator(iter(events), BATCH_ROWS)[0])
+    schema = unify_schemas(check_names(batch.schema) for batch in batches)
+    return pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
+
+
+def _from_iterator(events: Iterator[Any], batch_rows: int) -> tuple[Iterator[pa.RecordBatch], bool]:
+    """Batches, and whether their columns may grow: the first item tells dicts from Arrow data."""
+    first = next(events, None)
+    if first is None:
+        return iter(()), True
+    everything = chain([first], events)
+    if _is_batch(first):
+        return chain.from_iterable(_as_batches(item) for item in everything), False
+    return dict_batches(everything, batch_rows), True
+
+
+def _as_batches(item: Any) -> list[pa.RecordBatch]:
+    """The batches of one piece of an iterable, at least one, so that its columns are known."""
+    if hasattr(item, "__arrow_c_array__"):
+        return [_imported(pa.record_batch, item)]
+    table = _imported(pa.table, item)
+    return table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+
+
+def _imported(read: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return read(value)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(f"cannot read events from a {type(value).__name__}: {error}") from error

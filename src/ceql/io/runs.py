@@ -1,0 +1,135 @@
+"""Sorted runs of events, and their merge into batches of bounded size."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ceql.io.schemas import conform, take_rows
+
+Int64s = npt.NDArray[np.int64]
+
+PIECE_ROWS = 1 << 16
+NOTHING = -(1 << 63) - 1
+"""A limit below every key."""
+_SMALL_RUN = 1 << 13
+
+
+class EventBatch(NamedTuple):
+    """Events in time order, and the index of the stream they are from: one for all, or one for each row."""
+
+    data: pa.RecordBatch
+    stream: int | npt.NDArray[np.int32]
+
+
+class Run(NamedTuple):
+    """Rows of one stream by time, ties in order of arrival, with their keys."""
+
+    data: pa.RecordBatch
+    keys: Int64s
+
+    @classmethod
+    def sorted(cls, data: pa.RecordBatch, keys: Int64s) -> Run:
+        """The run of rows that come in order of arrival."""
+        if (keys[1:] >= keys[:-1]).all():
+            return cls(data, keys)
+        order = np.argsort(keys, kind="stable")
+        return cls(take_rows(data, pa.array(order)), keys[order])
+
+    def slice(self, start: int, stop: int) -> Run:
+        return Run(self.data.slice(start, stop - start), self.keys[start:stop])
+
+    def ready(self, limit: int | None) -> int:
+        """How many rows have a key of at most `limit`; None is no limit."""
+        if limit is None:
+            return len(self.keys)
+        if limit <= NOTHING:
+            return 0
+        return int(np.searchsorted(self.keys, limit, side="right"))
+
+
+def tidy(runs: list[Run], schema: pa.Schema) -> None:
+    """Merges the youngest runs while they are small, so that events pushed one by one do not pile up as runs.
+
+    Only runs of like size are merged, which makes it a logarithmic number of copies for a row.
+    """
+    while len(runs) > 1 and len(runs[-2].keys) <= 2 * len(runs[-1].keys) and len(runs[-2].keys) < _SMALL_RUN:
+        young, old = runs.pop(), runs.pop()
+        data = _concat([old.data, young.data], schema)
+        runs.append(Run.sorted(data, np.concatenate([old.keys, young.keys])))
+
+
+def release_limits(bounds: list[int | None]) -> list[int | None]:
+    """For each stream the greatest key that can go out, when stream s may still say `bounds[s]` and above.
+
+    None among the bounds stands for a stream that has ended, among the limits for no limit.
+    A row that ties with what an earlier stream may still say has to wait for it.
+
+    >>> release_limits([5, 5]), release_limits([7, 5]), release_limits([5, None])
+    ([5, 4], [5, 5], [5, 4])
+    """
+    limits: list[int | None] = []
+    for stream in range(len(bounds)):
+        below = [bound - 1 for bound in bounds[:stream] if bound is not None]
+        limits.append(min(below + [bound for bound in bounds[stream:] if bound is not None], default=None))
+    return limits
+
+
+def merge_runs(parts: list[tuple[int, Run]], schema: pa.Schema) -> list[EventBatch]:
+    """The rows of `parts` (stream and run, by stream and then arrival) by time, ties in the order of `parts`.
+
+    A piece of the result takes one contiguous slice of each part, since parts are sorted; so a piece
+    is copied alone, and not at all when it comes from one part.
+    """
+    if not parts:
+        return []
+    lengths = [len(run.keys) for _, run in parts]
+    total = sum(lengths)
+    if len(parts) == 1:
+        owner = np.zeros(total, np.int64)
+    else:
+        order = np.argsort(np.concatenate([run.keys for _, run in parts]), kind="stable")
+        owner = np.repeat(np.arange(len(parts)), lengths)[order]
+    taken = [0] * len(parts)
+    out = []
+    for cut_from, cut_to in _cuts(owner):
+        counts = np.bincount(owner[cut_from:cut_to], minlength=len(parts))
+        slices, streams = [], []
+        for part in np.flatnonzero(counts).tolist():
+            stop = taken[part] + int(counts[part])
+            slices.append(parts[part][1].slice(taken[part], stop))
+            streams.append(parts[part][0])
+            taken[part] = stop
+        out.append(_merge_piece(slices, streams, schema))
+    return out
+
+
+def _cuts(owner: Int64s) -> list[tuple[int, int]]:
+    """Where to cut the merged rows: at most PIECE_ROWS each, and where long stretches of one part begin and end."""
+    changes = np.flatnonzero(owner[1:] != owner[:-1]) + 1
+    edges = np.concatenate([[0], changes, [len(owner)]])
+    long = np.flatnonzero(np.diff(edges) >= PIECE_ROWS // 4)
+    marks = sorted({0, len(owner), *edges[long].tolist(), *edges[long + 1].tolist()})
+    cuts = []
+    for start, stop in pairwise(marks):
+        cuts += [(i, min(i + PIECE_ROWS, stop)) for i in range(start, stop, PIECE_ROWS)]
+    return cuts
+
+
+def _merge_piece(slices: list[Run], streams: list[int], schema: pa.Schema) -> EventBatch:
+    if len(slices) == 1:
+        return EventBatch(conform(slices[0].data, schema), streams[0])
+    order = np.argsort(np.concatenate([run.keys for run in slices]), kind="stable")
+    data = _concat([run.data for run in slices], schema)
+    stream: int | npt.NDArray[np.int32] = streams[0]
+    if len(set(streams)) > 1:
+        stream = np.repeat(np.array(streams, np.int32), [len(run.keys) for run in slices])[order]
+    return EventBatch(take_rows(data, pa.array(order)), stream)
+
+
+def _concat(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.concat_batches([conform(batch, schema) for batch in batches])

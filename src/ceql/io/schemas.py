@@ -1,0 +1,153 @@
+"""What two schemas have in common: one type for two, one batch shape for many, rows picked from any column.
+
+In come batches whose columns differ from batch to batch (dicts, files read in blocks, merged streams); out go
+batches of one schema. A value is never changed: a cast that would lose something is an error that names the column.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ceql.errors import DataError, SchemaError
+
+
+def check_names(schema: pa.Schema, of: str = "the input") -> pa.Schema:
+    """`schema` itself, once no two of its columns have the same name."""
+    twice = [name for name, n in Counter(schema.names).items() if n > 1]
+    if twice:
+        raise SchemaError(f"{of} has more than one column named '{twice[0]}'; rename all but one")
+    return schema
+
+
+def unify_types(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """The type that holds the values of both, or None when there is none (text and number).
+
+    >>> unify_types(pa.int64(), pa.float64())
+    DataType(double)
+    >>> unify_types(pa.int64(), pa.string()) is None
+    True
+    """
+    if a == b:
+        return a
+    if is_text(a) and is_text(b):
+        return pa.large_string() if pa.large_string() in (a, b) or pa.string_view() in (a, b) else pa.string()
+    schemas = [pa.schema([("x", a)]), pa.schema([("x", b)])]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        return None
+
+
+def is_text(type: pa.DataType) -> bool:
+    """Whether values of this type are text, however they are laid out."""
+    if pa.types.is_dictionary(type):
+        type = type.value_type
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+
+
+def unify_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """The union of the columns by name, in order of first appearance; text against number is a DataError."""
+    types: dict[str, pa.DataType] = {}
+    for schema in schemas:
+        for field in schema:
+            before = types.get(field.name, field.type)
+            both = unify_types(before, field.type)
+            if both is None:
+                raise DataError(changed(field.name, before, field.type))
+            types[field.name] = both
+    return pa.schema(list(types.items()))
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema, open_schema: bool = False) -> pa.RecordBatch:
+    """`batch` with the columns of `schema`, in its order.
+
+    A missing column is filled with NULLs. A column of another type is cast where that loses nothing, else it is
+    a DataError. A column of type `null` in `schema` takes the batch's type. A new column is left out.
+    With `open_schema` a new column is added at the end and a type may widen (int64, then double), so that
+    the result's schema is the one to conform the next batch to.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    columns, fields = [], []
+    for field in schema:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
+            column = pa.nulls(batch.num_rows, field.type)
+        else:
+            column = _cast(batch.column(index), field.name, field.type, open_schema)
+        columns.append(column)
+        fields.append(pa.field(field.name, column.type))
+    if open_schema:
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            if schema.get_field_index(field.name) < 0:
+                columns.append(column)
+                fields.append(pa.field(field.name, field.type))
+    if not columns:
+        return _without_columns(batch.num_rows)
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
+    """The rows of `batch` at the indices `rows` (a NULL index gives a row of NULLs); the schema stays.
+
+    Arrow has no `take` for views and run-end encoded columns, so these make a detour.
+    """
+    if not batch.num_columns:
+        return _without_columns(len(rows))
+    return pa.RecordBatch.from_arrays([take_values(column, rows) for column in batch.columns], schema=batch.schema)
+
+
+def take_values(column: pa.Array, rows: pa.Array) -> pa.Array:
+    """The values of one column at the indices `rows`; the type stays."""
+    type = column.type
+    if pa.types.is_run_end_encoded(type):
+        decoded = take_values(pc.run_end_decode(column), rows)
+        return pc.run_end_encode(decoded, run_end_type=type.run_end_type)
+    plain = _without_views(type)
+    if plain == type:
+        return column.take(rows)
+    return column.cast(plain).take(rows).cast(type)
+
+
+def _without_views(type: pa.DataType) -> pa.DataType:
+    """The type with string and binary views, nested ones too, replaced by types that `take` knows."""
+    if pa.types.is_string_view(type):
+        return pa.large_string()
+    if pa.types.is_binary_view(type):
+        return pa.large_binary()
+    if pa.types.is_struct(type):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in type])
+    if pa.types.is_list(type):
+        return pa.list_(type.value_field.with_type(_without_views(type.value_type)))
+    if pa.types.is_large_list(type):
+        return pa.large_list(type.value_field.with_type(_without_views(type.value_type)))
+    return type
+
+
+def _cast(column: pa.Array, name: str, type: pa.DataType, widen: bool) -> pa.Array:
+    if column.type == type or pa.types.is_null(type):
+        return column
+    both = unify_types(type, column.type)
+    if both is not None:
+        for target in (type, both) if widen else (type,):
+            try:
+                if pa.types.is_run_end_encoded(column.type):
+                    column = pc.run_end_decode(column)
+                return column.cast(target)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+                continue
+    raise DataError(changed(name, type, column.type))
+
+
+def changed(name: str, before: pa.DataType, after: pa.DataType) -> str:
+    """What is said of a column whose type changed to one that does not fit."""
+    return f"column '{name}' was {before} and is now {after}, and its values do not fit; give it one type"
+
+
+def _without_columns(rows: int) -> pa.RecordBatch:
+    """A batch of no columns that still has a number of rows."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

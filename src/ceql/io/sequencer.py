@@ -1,0 +1,310 @@
+"""Events in time order: bounded-lateness reorder of each stream, and the merge of several.
+
+In come batches of streams as they arrive, out go batches in which time never goes back. Both are decided
+row by row, so that the result does not depend on how rows are cut into batches:
+
+- a row is *late* when its time is below its stream's greatest time before it, less the lateness; late rows are set
+  aside, never dropped in silence;
+- the others come out by time, then stream, then arrival. A row is released once no row that may still come can
+  precede it: a coming row of stream s is at least `bound[s]`, the stream's greatest time less the lateness, and at
+  equal times the earlier stream goes first. A stream that has said nothing holds back all.
+
+Buffered rows are sorted runs; a release takes a prefix of each and merges them piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ceql.errors import DataError, ResourceError, SchemaError, did_you_mean
+from ceql.io import keys as ordered
+from ceql.io.inputs import Source
+from ceql.io.runs import NOTHING, EventBatch, Run, merge_runs, release_limits, tidy
+from ceql.io.schemas import changed, conform, take_rows, unify_types
+
+Int64s = npt.NDArray[np.int64]
+_STATE_VERSION = 1
+
+
+class Sequencer:
+    """Reorders and merges streams; `lateness` is in the unit of the column `time`."""
+
+    def __init__(
+        self,
+        streams: Sequence[str | None],
+        time: str | None,
+        lateness: Fraction | int = 0,
+        max_buffered_rows: int = 50_000_000,
+    ):
+        if time is None and len(streams) > 1:
+            raise SchemaError("merging streams needs a time column")
+        if lateness < 0:
+            raise ValueError("lateness must not be negative")
+        self.streams = tuple(streams)
+        self.time = time
+        self.lateness = Fraction(lateness)
+        self.max_buffered_rows = max_buffered_rows
+        self.late_rows = 0
+        self._runs: list[list[Run]] = [[] for _ in streams]
+        self._greatest: list[int | None] = [None] * len(self.streams)
+        self._closed = [False] * len(self.streams)
+        self._seen = [0] * len(self.streams)
+        self._late: list[tuple[int, pa.RecordBatch]] = []
+        self._late_kept = 0
+        self._schema = pa.schema([])
+        self._said_by: dict[str, int] = {}
+        self._time_type: pa.DataType | None = None
+
+    @property
+    def buffered_rows(self) -> int:
+        """Rows held back until time has moved on."""
+        return sum(len(run.keys) for runs in self._runs for run in runs)
+
+    def greatest(self, stream: int) -> int | None:
+        """The key of the greatest time that `stream` has said, None before its first event."""
+        return self._greatest[stream]
+
+    def push(self, batch: pa.RecordBatch, stream: int = 0) -> list[EventBatch]:
+        """Takes rows of one stream in, gives those that are now in order out. An error leaves the state as it was."""
+        if self._closed[stream]:
+            raise DataError(f"{self._called(stream)} is finished and takes no more events")
+        if self.time is None:
+            self._seen[stream] += batch.num_rows
+            return [EventBatch(batch, stream)] if batch.num_rows else []
+        schema, said_by = self._union(batch.schema, stream)
+        if not batch.num_rows:
+            self._schema, self._said_by = schema, said_by
+            return []
+        batch, keys, type = self._keys(batch, stream)
+        before = self._greatest[stream]
+        late = self._late_mask(keys, before, type)
+        greatest = self._greatest.copy()
+        greatest[stream] = int(keys.max()) if before is None else max(before, int(keys.max()))
+
+        on_time, on_time_keys = batch, keys
+        if late is not None:
+            on_time, on_time_keys = take_rows(batch, pa.array(np.flatnonzero(~late))), keys[~late]
+        # without lateness a lone stream's rows are in order once the late ones are out: nothing waits
+        direct = len(self.streams) == 1 and not self.lateness
+        limits = self._limits(greatest, type)
+        self._check_room(len(keys) - len(on_time_keys), None if direct else (stream, on_time_keys), limits)
+
+        self._greatest, self._time_type = greatest, type
+        self._schema, self._said_by = schema, said_by
+        self._seen[stream] += batch.num_rows
+        if late is not None:
+            self._late.append((stream, take_rows(batch, pa.array(np.flatnonzero(late)))))
+            self._late_kept += len(keys) - len(on_time_keys)
+            self.late_rows += len(keys) - len(on_time_keys)
+        if direct:
+            return [EventBatch(on_time, stream)] if on_time.num_rows else []
+        if len(on_time_keys):
+            self._runs[stream].append(Run.sorted(on_time, on_time_keys))
+            tidy(self._runs[stream], schema)
+        return self._release(limits)
+
+    def close(self, stream: int) -> list[EventBatch]:
+        """`stream` has ended: it holds the others back no longer."""
+        self._closed[stream] = True
+        return self._release(self._limits(self._greatest, self._time_type))
+
+    def finish(self) -> list[EventBatch]:
+        """All that is still buffered; no more rows can be pushed."""
+        self._closed = [True] * len(self.streams)
+        return self._release([None] * len(self.streams))
+
+    def late(self, clear: bool = False) -> pa.Table:
+        """The rows that came too late, in order of arrival; of several streams, with a column `stream` for its name.
+
+        They count as buffered rows until they are taken with `clear`.
+        """
+        batches = [conform(batch, self._schema) for _, batch in self._late]
+        table = pa.Table.from_batches(batches, self._schema)
+        if len(self.streams) > 1:
+            name = "stream"
+            while name in self._schema.names:
+                name += "_"
+            names = np.repeat([stream for stream, _ in self._late], [b.num_rows for b in batches]).astype(np.int64)
+            table = table.append_column(name, pa.array(self.streams, pa.string()).take(pa.array(names)))
+        if clear:
+            self._late, self._late_kept = [], 0
+        return table
+
+    def state(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+        """A JSON-able header and batches of one schema (the first is empty and carries it), for a snapshot."""
+        runs = [(stream, run.data) for stream, own in enumerate(self._runs) for run in own]
+        header = {
+            "version": _STATE_VERSION,
+            "streams": list(self.streams),
+            "time": self.time,
+            "lateness": str(self.lateness),
+            "max_buffered_rows": self.max_buffered_rows,
+            "late_rows": self.late_rows,
+            "greatest": self._greatest,
+            "closed": self._closed,
+            "seen": self._seen,
+            "said_by": self._said_by,
+            "runs": [stream for stream, _ in runs],
+            "late": [stream for stream, _ in self._late],
+        }
+        kept = [data for _, data in runs + self._late]
+        empty = pa.RecordBatch.from_pylist([], self._schema)
+        return header, [empty] + [conform(data, self._schema) for data in kept]
+
+    @classmethod
+    def from_state(cls, header: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> Sequencer:
+        """The sequencer whose `state` this was; it goes on as that one would have."""
+        if header.get("version") != _STATE_VERSION:
+            raise DataError(f"the sequencer's state has version {header.get('version')}, not {_STATE_VERSION}")
+        lateness = Fraction(header["lateness"])
+        self = cls(header["streams"], header["time"], lateness, header["max_buffered_rows"])
+        self.late_rows = header["late_rows"]
+        self._greatest, self._closed, self._seen = (
+            list(header["greatest"]),
+            list(header["closed"]),
+            list(header["seen"]),
+        )
+        self._schema, self._said_by = batches[0].schema, dict(header["said_by"])
+        if any(greatest is not None for greatest in self._greatest):
+            self._time_type = self._schema.field(self.time).type
+        split = 1 + len(header["runs"])
+        for stream, data in zip(header["runs"], batches[1:split], strict=True):
+            self._runs[stream].append(Run(data, ordered.encode(data.column(self.time), str(self.time))))
+        self._late = list(zip(header["late"], batches[split:], strict=True))
+        self._late_kept = sum(data.num_rows for _, data in self._late)
+        return self
+
+    def _keys(self, batch: pa.RecordBatch, stream: int) -> tuple[pa.RecordBatch, Int64s, pa.DataType]:
+        """The batch with a time column of the one type, its keys, and that type."""
+        name = str(self.time)
+        index = batch.schema.get_field_index(name)
+        if index < 0:
+            hint = did_you_mean(name, batch.schema.names)
+            raise SchemaError(f"{self._called(stream)} has no time column '{name}'", suggestion=hint)
+        column = batch.column(index)
+        if column.null_count:
+            row = self._seen[stream] + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise DataError(f"event {row} of {self._called(stream)} has no time: '{name}' is NULL")
+        if self._time_type is not None and column.type != self._time_type:
+            column = self._same_time(column, stream)
+            batch = batch.set_column(index, name, column)
+        if not ordered.is_ordered(column.type):
+            raise SchemaError(f"column '{name}' is {column.type}, which is no time; use a timestamp, date or number")
+        if pa.types.is_floating(column.type):
+            undefined = np.isnan(column.to_numpy(zero_copy_only=False))
+            if undefined.any():
+                row = self._seen[stream] + int(np.argmax(undefined))
+                raise DataError(f"event {row} of {self._called(stream)} has no time: '{name}' is NaN")
+        return batch, ordered.encode(column, name), column.type
+
+    def _same_time(self, column: pa.Array, stream: int) -> pa.Array:
+        """A stream's later batch may be cast to its own type; two streams must agree."""
+        problem = f"time column '{self.time}' is {self._time_type}, but {column.type} in {self._called(stream)}"
+        if self._greatest[stream] is None:
+            raise SchemaError(f"{problem}; give all streams the same type")
+        try:
+            return column.cast(self._time_type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"{problem} from event {self._seen[stream]} on; give it one type") from error
+
+    def _late_mask(self, keys: Int64s, before: int | None, type: pa.DataType) -> npt.NDArray[np.bool_] | None:
+        """Which rows are late, None when none is."""
+        if (before is None or keys[0] >= before) and bool((keys[1:] >= keys[:-1]).all()):
+            return None
+        running = np.empty_like(keys)
+        running[0] = keys[0] if before is None else before
+        running[1:] = keys[:-1]
+        running = np.maximum.accumulate(running)
+        late = keys < self._bounds(running, type)
+        return late if late.any() else None
+
+    def _bounds(self, keys: Int64s, type: pa.DataType) -> Int64s:
+        return ordered.bounds(keys, type, self.lateness) if self.lateness else keys
+
+    def _limits(self, greatest: list[int | None], type: pa.DataType | None) -> list[int | None]:
+        """For each stream the greatest key that can go out, None for all."""
+        bounds: list[int | None] = []
+        for key, closed in zip(greatest, self._closed, strict=True):
+            if closed:
+                bounds.append(None)
+            elif key is None or type is None:
+                bounds.append(NOTHING)
+            else:
+                bounds.append(int(self._bounds(np.array([key], np.int64), type)[0]))
+        return release_limits(bounds)
+
+    def _check_room(self, late: int, new: tuple[int, Int64s] | None, limits: list[int | None]) -> None:
+        """A ResourceError if more rows than allowed would be held after this push."""
+        held = self._late_kept + late
+        if held + self.buffered_rows + (len(new[1]) if new else 0) <= self.max_buffered_rows:
+            return
+        for runs, limit in zip(self._runs, limits, strict=True):
+            held += sum(len(run.keys) - run.ready(limit) for run in runs)
+        if new is not None:
+            limit = limits[new[0]]
+            held += 0 if limit is None else int((new[1] > limit).sum())
+        if held > self.max_buffered_rows:
+            silent = [self._called(s) for s, key in enumerate(self._greatest) if key is None and not self._closed[s]]
+            cause = f"{silent[0]} has said nothing yet; close it" if silent else "use a smaller lateness"
+            raise ResourceError(
+                f"{held} rows would wait for their turn, and max_buffered_rows is {self.max_buffered_rows}: {cause}, "
+                "take the late rows out, or raise the limit",
+                limit="max_buffered_rows",
+            )
+
+    def _release(self, limits: list[int | None]) -> list[EventBatch]:
+        parts: list[tuple[int, Run]] = []
+        for stream, limit in enumerate(limits):
+            kept = []
+            for run in self._runs[stream]:
+                ready = run.ready(limit)
+                if ready:
+                    parts.append((stream, run.slice(0, ready)))
+                if ready < len(run.keys):
+                    kept.append(run.slice(ready, len(run.keys)))
+            self._runs[stream] = kept
+        return merge_runs(parts, self._schema)
+
+    def _union(self, schema: pa.Schema, stream: int) -> tuple[pa.Schema, dict[str, int]]:
+        """The merged columns with those of this batch, and which stream first said each."""
+        if schema.equals(self._schema):
+            return self._schema, self._said_by
+        types = {field.name: field.type for field in self._schema}
+        said_by = self._said_by.copy()
+        for field in schema:
+            before = types.get(field.name, field.type)
+            both = before if field.name == self.time else unify_types(before, field.type)
+            if both is None:
+                if said_by[field.name] == stream:
+                    raise DataError(changed(field.name, before, field.type))
+                first, here = self._called(said_by[field.name]), self._called(stream)
+                raise SchemaError(f"column '{field.name}' is {before} in {first} but {field.type} in {here}")
+            types[field.name] = both
+            said_by.setdefault(field.name, stream)
+        return pa.schema(list(types.items())), said_by
+
+    def _called(self, stream: int) -> str:
+        name = self.streams[stream]
+        return f"stream '{name}'" if name else ("the stream" if len(self.streams) == 1 else f"stream {stream}")
+
+
+def merge_sources(
+    sources: Sequence[Source], sequencer: Sequencer, columns: Sequence[str] | None = None
+) -> Iterator[EventBatch]:
+    """All events of `sources` in order, always reading from the one furthest behind, so that little waits."""
+    reading = {stream: source.batches(columns) for stream, source in enumerate(sources)}
+    while reading:
+        stream = min(reading, key=lambda s: (sequencer.greatest(s) is not None, sequencer.greatest(s) or 0, s))
+        batch = next(reading[stream], None)
+        if batch is None:
+            del reading[stream]
+            yield from sequencer.close(stream)
+        else:
+            yield from sequencer.push(batch, stream)
+    yield from sequencer.finish()

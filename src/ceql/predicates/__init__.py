@@ -1,0 +1,1 @@
+"""Columns to symbols: which guards an event satisfies, as one small integer."""

@@ -1,0 +1,277 @@
+"""Guards against a schema: which column slots are needed, and each guard as logic over their tests.
+
+In: the guards of an automaton and the schema of the events. Out: `Bound`. An attribute that the schema does not
+have, or a literal of another kind than its column, is a `SchemaError` with its place. For inputs whose
+schema is open (dicts), an attribute that has not been seen is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ceql.analysis.normal import Atom
+from ceql.errors import QueryError, SchemaError, did_you_mean
+from ceql.predicates.columns import (
+    Column,
+    MaskColumn,
+    NullColumn,
+    NumberColumn,
+    StreamColumn,
+    TextColumn,
+    TextTestColumn,
+)
+from ceql.predicates.logic import AllOf, AnyOf, Constant, Logic, Not, Test
+from ceql.predicates.masks import MaskCompiler
+from ceql.predicates.patterns import compile_pattern
+from ceql.predicates.ranges import Mismatch, Ranges, ranges, show
+from ceql.syntax import tree as t
+
+_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+UNKNOWN = Constant(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Column slots in the order of the code's digits, and one formula for each guard."""
+
+    columns: tuple[Column, ...]
+    guards: tuple[Logic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What the guards are bound to: the columns, which of them is the type, and the streams."""
+
+    schema: pa.Schema
+    open_schema: bool
+    type: str | None
+    streams: tuple[str | None, ...]
+
+
+def bind(guards: Sequence[Atom], events: Events, source: str) -> Bound:
+    """Bind `guards`, raising `SchemaError` where they do not fit."""
+    return _Binder(events, source).bind(guards)
+
+
+def is_text(type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+
+
+def value_type(type: pa.DataType) -> pa.DataType:
+    return type.value_type if pa.types.is_dictionary(type) else type
+
+
+class _Binder:
+    def __init__(self, events: Events, source: str) -> None:
+        self.events = events
+        self.source = source
+        self.masks = MaskCompiler(lambda node: value_type(self.attribute(node)), source)
+        self.numbers: dict[str, list[Ranges]] = {}
+        self.texts: dict[str, list[tuple[frozenset[str], bool]]] = {}
+        self.slots: dict[object, int] = {}  # a key of each slot, in order
+        self.fixed: dict[int, Column] = {}
+
+    def bind(self, guards: Sequence[Atom]) -> Bound:
+        logic = tuple(self.guard(guard) for guard in guards)
+        columns: list[Column] = []
+        for key, slot in self.slots.items():
+            match key:
+                case ("number", str(name)):
+                    type = value_type(self.events.schema.field(name).type)
+                    columns.append(NumberColumn(name, type, self.numbers[name]))
+                case ("text", str(name)):
+                    tests = self.texts[name]
+                    columns.append(TextColumn(name, [literals for literals, _ in tests], [neg for _, neg in tests]))
+                case _:
+                    columns.append(self.fixed[slot])
+        return Bound(tuple(columns), logic)
+
+    # --- slots ---
+
+    def slot(self, key: object, column: Column | None = None) -> int:
+        number = self.slots.setdefault(key, len(self.slots))
+        if column is not None:
+            self.fixed.setdefault(number, column)
+        return number
+
+    def number_test(self, attribute: t.Attribute, type: pa.DataType, parts: Ranges) -> Logic:
+        tests = self.numbers.setdefault(attribute.name, [])
+        if parts not in tests:
+            tests.append(parts)
+        return Test(self.slot(("number", attribute.name)), tests.index(parts))
+
+    def text_test(self, name: str, literals: frozenset[str], negated: bool) -> Logic:
+        tests = self.texts.setdefault(name, [])
+        if (literals, negated) not in tests:
+            tests.append((literals, negated))
+        return Test(self.slot(("text", name)), tests.index((literals, negated)))
+
+    # --- guards ---
+
+    def guard(self, guard: Atom) -> Logic:
+        parts = [self.event_type(guard), *(self.predicate(p) for p in guard.predicates)]
+        return AllOf(tuple(parts))
+
+    def event_type(self, guard: Atom) -> Logic:
+        streams = self.events.streams
+        parts: list[Logic] = []
+        if guard.stream is not None:
+            parts.append(self.stream_test(streams.index(guard.stream)))
+        if self.events.type is not None:
+            parts.append(self.text_test(self.events.type, frozenset([guard.type]), False))
+        else:
+            parts.append(AnyOf(tuple(self.stream_test(k) for k, name in enumerate(streams) if name == guard.type)))
+        return AllOf(tuple(parts))
+
+    def stream_test(self, stream: int) -> Logic:
+        if len(self.events.streams) == 1:
+            return Constant(True)
+        return Test(self.slot("stream", StreamColumn(len(self.events.streams))), stream)
+
+    # --- predicates ---
+
+    def predicate(self, node: t.Predicate) -> Logic:
+        match node:
+            case t.Conj(items):
+                return AllOf(tuple(self.predicate(cast(t.Predicate, i)) for i in items))
+            case t.Disj(items):
+                return AnyOf(tuple(self.predicate(cast(t.Predicate, i)) for i in items))
+            case t.Neg(item):
+                return Not(self.predicate(cast(t.Predicate, item)))
+            case t.Comparison():
+                return self.comparison(node)
+            case t.Between(operand, low, high, negated):
+                inside = AllOf(
+                    (
+                        self.comparison(t.Comparison(">=", operand, low, span=node.span)),
+                        self.comparison(t.Comparison("<=", operand, high, span=node.span)),
+                    )
+                )
+                return Not(inside) if negated else inside
+            case t.In(_, _, negated):
+                inside_set = self.membership(node)
+                return Not(inside_set) if negated else inside_set
+            case t.Like(_, _, _, negated):
+                found = self.like(node)
+                return Not(found) if negated else found
+            case t.IsNull(operand, negated):
+                empty = self.is_null(node, operand)
+                return Not(empty) if negated else empty
+
+    def comparison(self, node: t.Comparison) -> Logic:
+        match node.left, node.right:
+            case t.Literal(a), t.Literal(b):
+                return Constant(_compare_literals(node.op, a, b, node, self.source))
+            case t.Literal(), t.Attribute():
+                flipped = t.Comparison(_FLIPPED[node.op], node.right, node.left, span=node.span)
+                return self.comparison(flipped)
+            case t.Attribute() as attribute, t.Literal(value):
+                type = value_type(self.attribute(attribute))
+                if value is None or pa.types.is_null(type):
+                    return UNKNOWN
+                return self.column_test(attribute, type, node.op, value, node)
+        return Test(self.slot(("mask", node), MaskColumn(self.masks.comparison(node))), 0)
+
+    def column_test(self, attribute: t.Attribute, type: pa.DataType, op: str, value: object, node: object) -> Logic:
+        if is_text(type):
+            if not isinstance(value, str):
+                raise self.mismatch(attribute, type, f"holds text and cannot be compared with {show(value)}")
+            if op in ("=", "!="):
+                return self.text_test(attribute.name, frozenset([value]), op == "!=")
+            test = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}[op]
+            column = TextTestColumn(
+                attribute.name, lambda values: test(values.cast(pa.large_string()), pa.scalar(value, pa.large_string()))
+            )
+            return Test(self.slot(("text order", attribute.name, op, value), column), 0)
+        return self.number_test(attribute, type, self.ranges(attribute, type, op, value))
+
+    def ranges(self, attribute: t.Attribute, type: pa.DataType, op: str, value: object) -> Ranges:
+        if not (
+            pa.types.is_integer(type)
+            or pa.types.is_floating(type)
+            or pa.types.is_decimal(type)
+            or pa.types.is_temporal(type)
+            or pa.types.is_boolean(type)
+        ):
+            raise self.mismatch(attribute, type, f"cannot be compared with {show(value)}")
+        try:
+            return ranges(op, value, type)
+        except Mismatch as why:
+            raise self.mismatch(attribute, type, str(why)) from None
+
+    def membership(self, node: t.In) -> Logic:
+        parts: list[Logic] = []
+        texts: set[str] = set()
+        for item in node.items:
+            match item:
+                case t.Literal(None):
+                    parts.append(UNKNOWN)
+                case t.Literal(str(value)) if isinstance(node.operand, t.Attribute) and is_text(
+                    value_type(self.attribute(node.operand))
+                ):
+                    texts.add(value)
+                case t.Literal():
+                    parts.append(self.comparison(t.Comparison("=", node.operand, item, span=node.span)))
+                case t.Interval(low, high):
+                    ends: list[Logic] = []
+                    if low is not None:
+                        ends.append(self.comparison(t.Comparison(">=", node.operand, low, span=node.span)))
+                    if high is not None:
+                        ends.append(self.comparison(t.Comparison("<=", node.operand, high, span=node.span)))
+                    parts.append(AllOf(tuple(ends)))
+        if texts:
+            parts.append(self.text_test(cast(t.Attribute, node.operand).name, frozenset(texts), False))
+        return AnyOf(tuple(parts))
+
+    def like(self, node: t.Like) -> Logic:
+        word = "RLIKE" if node.regex else "LIKE"
+        if not isinstance(node.operand, t.Attribute):
+            raise QueryError(f"{word} looks at an attribute", self.source, node.span)
+        type = value_type(self.attribute(node.operand))
+        if pa.types.is_null(type):
+            return UNKNOWN
+        if not is_text(type):
+            raise self.mismatch(node.operand, type, f"is not text, as {word} needs")
+        test = compile_pattern(node, self.source)
+        column = TextTestColumn(node.operand.name, test)
+        return Test(self.slot((word, node.operand.name, node.pattern), column), 0)
+
+    def is_null(self, node: t.IsNull, operand: t.Expression) -> Logic:
+        if isinstance(operand, t.Literal):
+            return Constant(operand.value is None)
+        if isinstance(operand, t.Attribute):
+            if pa.types.is_null(self.attribute(operand)):
+                return Constant(True)
+            return Test(self.slot(("null", operand.name), NullColumn(operand.name)), 0)
+        return Test(self.slot(("mask", node.operand), MaskColumn(self.masks.is_null(node))), 0)
+
+    # --- attributes ---
+
+    def attribute(self, node: t.Attribute) -> pa.DataType:
+        """The column's type; the null type for one that an open schema has not shown yet."""
+        schema = self.events.schema
+        index = schema.get_field_index(node.name)
+        if index >= 0:
+            return schema.field(index).type
+        if self.events.open_schema:
+            return pa.null()
+        hint = did_you_mean(node.name, schema.names) or f"The columns are: {', '.join(schema.names)}."
+        raise SchemaError(f"the events have no column '{node.name}'", self.source, node.span, hint)
+
+    def mismatch(self, attribute: t.Attribute, type: pa.DataType, why: str) -> SchemaError:
+        return SchemaError(f"column '{attribute.name}' ({type}) {why}", self.source, attribute.span)
+
+
+def _compare_literals(op: str, a: object, b: object, node: t.Comparison, source: str) -> bool | None:
+    if a is None or b is None:
+        return None
+    kinds = [bool if isinstance(v, bool) else str if isinstance(v, str) else int for v in (a, b)]
+    if kinds[0] is not kinds[1]:
+        raise QueryError(f"cannot compare {show(a)} with {show(b)}", source, node.span)
+    less, equal = a < b, a == b  # type: ignore[operator]
+    return {"=": equal, "!=": not equal, "<": less, "<=": less or equal, ">": not (less or equal), ">=": not less}[op]

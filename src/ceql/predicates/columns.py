@@ -1,0 +1,271 @@
+"""Columns and the classes that the query's tests cut their values into.
+
+Each column slot adds one digit to a row's code (`kernels.py`), and knows for each class what each of its tests
+says: True, False, or None for unknown. Class 0 is NULL. A dictionary-encoded column is classified by its
+dictionary, whatever the slot.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ceql.io.keys import decimal_words, encode
+from ceql.predicates import kernels
+from ceql.predicates.logic import Truth
+from ceql.predicates.ranges import Ranges, contains, cuts
+
+Array = np.ndarray[Any, np.dtype[Any]]
+NO_BITMAP: Array = np.frombuffer(b"", np.uint8)
+
+
+class Column(ABC):
+    """A slot: one column (or expression) and the tests on it."""
+
+    classes: int
+
+    @abstractmethod
+    def truth(self, test: int, klass: int) -> Truth:
+        """What test number `test` says of the values of class `klass`."""
+
+    @abstractmethod
+    def add(self, codes: Array, batch: pa.RecordBatch, streams: int | Array) -> None:
+        """Add this column's class as the last digit of every row's code."""
+
+
+class AttributeColumn(Column):
+    """A slot over one attribute."""
+
+    def __init__(self, attribute: str) -> None:
+        self.attribute = attribute
+
+    def add(self, codes: Array, batch: pa.RecordBatch, streams: int | Array) -> None:
+        index = batch.schema.get_field_index(self.attribute)
+        if index < 0:
+            codes *= self.classes
+            return
+        values = batch.column(index)
+        if pa.types.is_dictionary(values.type):
+            table = np.zeros(len(values.dictionary), np.int64)
+            self._add(table, values.dictionary)
+            indices = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            kernels.add_table(codes, indices, table, self.classes)
+        else:
+            self._add(codes, values)
+
+    @abstractmethod
+    def _add(self, codes: Array, values: pa.Array) -> None: ...
+
+
+class NumberColumn(AttributeColumn):
+    """Numbers, booleans, dates and times: classes are the ranges between cuts; NaN is the last class."""
+
+    def __init__(self, attribute: str, type: pa.DataType, tests: list[Ranges]) -> None:
+        super().__init__(attribute)
+        self.floating = pa.types.is_floating(type)
+        self.tests = tests
+        ends = cuts(tests, self.floating)
+        self.cuts: Array = np.array(ends, np.float64 if self.floating else np.int64)
+        self._least: list[int | float] = [-np.inf if self.floating else -(2**63), *ends]
+        self.classes = 2 + len(ends) + self.floating
+
+    def truth(self, test: int, klass: int) -> Truth:
+        if klass == 0 or klass > len(self._least):
+            return None
+        return contains(self.tests[test], self._least[klass - 1])
+
+    def _add(self, codes: Array, values: pa.Array) -> None:
+        bitmap, shift = validity(values)
+        numbers = self._numbers(values)
+        if numbers is None:  # decimals of more than 64 bits: compared by Arrow, cut by cut
+            bitmap = NO_BITMAP
+            numbers = np.zeros(len(values), np.int64)
+            for end in self.cuts.tolist():
+                scaled = pa.scalar(end).cast(pa.decimal256(76, 0))
+                reached = pc.greater_equal(_unscaled(values), scaled).fill_null(False)
+                numbers += reached.to_numpy(zero_copy_only=False)
+            table = np.arange(1, self.classes, dtype=np.int64)
+            nulls = values.is_null().to_numpy(zero_copy_only=False)
+            kernels.add_table(codes, np.where(nulls, -1, numbers), table, self.classes)
+            return
+        kernels.add_cuts(codes, numbers, bitmap, shift, self.cuts, self.classes)
+
+    def _numbers(self, values: pa.Array) -> Array | None:
+        type = values.type
+        if pa.types.is_null(type):
+            return np.zeros(len(values), self.cuts.dtype)
+        if self.floating:
+            return raw(values, _FLOATS[type.bit_width]).astype(np.float64, copy=False)
+        if pa.types.is_boolean(type):
+            return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int64)
+        if pa.types.is_decimal(type):
+            low, high = decimal_words(values) if type.bit_width <= 128 else (None, None)
+            return low if low is not None and bool((high == low >> 63).all()) else None
+        if pa.types.is_signed_integer(type):
+            return raw(values, _SIGNED[type.bit_width]).astype(np.int64, copy=False)
+        return encode(values, self.attribute)
+
+
+_FLOATS = {16: np.float16, 32: np.float32, 64: np.float64}
+_SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+
+
+def _unscaled(values: pa.Array) -> pa.Array:
+    """A decimal column as whole numbers of its least digit."""
+    type = values.type
+    buffers = values.buffers()
+    wide = pa.decimal256(type.precision, 0) if type.bit_width > 128 else pa.decimal128(type.precision, 0)
+    return pa.Array.from_buffers(wide, len(values), buffers, offset=values.offset)
+
+
+class TextColumn(AttributeColumn):
+    """Text compared for equality with literals: one class for each, and one for every other text."""
+
+    def __init__(self, attribute: str, tests: list[frozenset[str]], negated: list[bool]) -> None:
+        super().__init__(attribute)
+        self.tests = tests
+        self.negated = negated
+        self.literals = sorted(frozenset().union(*tests))
+        self.classes = 2 + len(self.literals)
+        encoded = [literal.encode() for literal in self.literals]
+        self._offsets: Array = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+        self._data: Array = np.frombuffer(b"".join(encoded) or b"\0", np.uint8)
+        size = 8
+        while size < 2 * len(encoded) + 1:
+            size *= 2
+        self._slots: Array = np.full(size, -1, np.int64)
+        self._words: Array = np.array([int.from_bytes(e[:8], "little") for e in encoded], np.uint64)
+        for k, e in enumerate(encoded):
+            slot = int(kernels.text_slot(self._words[k], len(e), size - 1))
+            while self._slots[slot] >= 0:
+                slot = (slot + 1) & (size - 1)
+            self._slots[slot] = k
+
+    def truth(self, test: int, klass: int) -> Truth:
+        if klass == 0:
+            return None
+        inside = klass >= 2 and self.literals[klass - 2] in self.tests[test]
+        return inside != self.negated[test]
+
+    def _add(self, codes: Array, values: pa.Array) -> None:
+        if pa.types.is_null(values.type):
+            codes *= self.classes
+            return
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            values = values.cast(pa.large_string())
+        bitmap, shift = validity(values)
+        _, offsets_buffer, data_buffer = values.buffers()
+        width = np.int32 if pa.types.is_string(values.type) else np.int64
+        offsets = np.frombuffer(offsets_buffer, width)[values.offset : values.offset + len(values) + 1]
+        data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else NO_BITMAP
+        words = _as_words(data)
+        kernels.add_text(
+            codes, offsets, data, words, bitmap, shift,
+            self._slots, self._words, self._offsets, self._data, self.classes,
+        )  # fmt: skip
+
+
+def _as_words(data: Array) -> Array:
+    """The bytes as aligned 64-bit words, as far as they go."""
+    whole = data[: len(data) // 8 * 8]
+    if len(whole) == 0:
+        return np.frombuffer(b"", np.uint64)
+    if whole.ctypes.data % 8:
+        whole = np.frombuffer(whole.tobytes(), np.uint8)
+    return whole.view(np.uint64)
+
+
+class MaskColumn(Column):
+    """Any other test: a vectorised mask. Classes: unknown, false, true."""
+
+    classes = 3
+
+    def __init__(self, mask: Callable[[pa.RecordBatch], pa.Array]) -> None:
+        self.mask = mask
+
+    def truth(self, test: int, klass: int) -> Truth:
+        return None if klass == 0 else klass == 2
+
+    def add(self, codes: Array, batch: pa.RecordBatch, streams: int | Array) -> None:
+        _add_mask(codes, self.mask(batch))
+
+
+class TextTestColumn(AttributeColumn):
+    """LIKE, RLIKE or an order comparison on text. Classes: unknown, false, true."""
+
+    classes = 3
+
+    def __init__(self, attribute: str, test: Callable[[pa.Array], pa.Array]) -> None:
+        super().__init__(attribute)
+        self.test = test
+
+    def truth(self, test: int, klass: int) -> Truth:
+        return None if klass == 0 else klass == 2
+
+    def _add(self, codes: Array, values: pa.Array) -> None:
+        if pa.types.is_null(values.type):
+            codes *= 3
+            return
+        _add_mask(codes, self.test(values))
+
+
+def _add_mask(codes: Array, mask: pa.Array) -> None:
+    if isinstance(mask, pa.ChunkedArray):
+        mask = mask.combine_chunks()
+    values = mask.cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    kernels.add_table(codes, values, np.array([1, 2], np.int64), 3)
+
+
+class NullColumn(AttributeColumn):
+    """IS NULL. Classes: NULL, not NULL."""
+
+    classes = 2
+
+    def truth(self, test: int, klass: int) -> Truth:
+        return klass == 0
+
+    def add(self, codes: Array, batch: pa.RecordBatch, streams: int | Array) -> None:
+        index = batch.schema.get_field_index(self.attribute)
+        codes *= 2
+        if index >= 0:
+            codes += batch.column(index).is_valid().to_numpy(zero_copy_only=False)
+
+    def _add(self, codes: Array, values: pa.Array) -> None:
+        raise AssertionError("add() needs no values")
+
+
+class StreamColumn(Column):
+    """Which stream an event comes from. Test k: it is stream k. Class 1 + stream."""
+
+    def __init__(self, streams: int) -> None:
+        self.classes = 1 + streams
+
+    def truth(self, test: int, klass: int) -> Truth:
+        return klass == test + 1
+
+    def add(self, codes: Array, batch: pa.RecordBatch, streams: int | Array) -> None:
+        codes *= self.classes
+        codes += streams + 1
+
+
+def validity(values: pa.Array) -> tuple[Array, int]:
+    """The validity bitmap and its bit offset; an empty bitmap when nothing is NULL."""
+    if values.null_count == 0:
+        return NO_BITMAP, 0
+    buffer = values.buffers()[0]
+    if buffer is None:  # a null-typed column: nothing is valid
+        return np.frombuffer(bytes(len(values) // 8 + 1), np.uint8), 0
+    return np.frombuffer(buffer, np.uint8), values.offset
+
+
+def raw(values: pa.Array, dtype: Any) -> Array:
+    """The values' own memory as numpy, whatever stands at NULLs."""
+    buffer = values.buffers()[1]
+    if buffer is None:
+        return np.zeros(len(values), dtype)
+    return np.frombuffer(buffer, dtype)[values.offset : values.offset + len(values)]

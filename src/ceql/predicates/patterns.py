@@ -1,0 +1,42 @@
+"""LIKE and RLIKE on the linear-time regular expressions of RE2, through Arrow.
+
+RE2 never backtracks, so that no pattern can make the engine run away; what it lacks for that (look-around,
+back-references) is an error when the query is bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ceql.errors import QueryError
+from ceql.syntax import tree as t
+
+
+def like_to_regex(pattern: str) -> str:
+    r"""A LIKE pattern as an anchored regular expression: `%` any text, `_` any character.
+
+    >>> like_to_regex("a_%")
+    '(?s)\\Aa..*\\z'
+    """
+    parts = {"%": ".*", "_": "."}
+    return r"(?s)\A" + "".join(parts.get(c) or re.escape(c) for c in pattern) + r"\z"
+
+
+def compile_pattern(node: t.Like, source: str) -> Callable[[pa.Array], pa.Array]:
+    """A function from a text column to a boolean one."""
+    regex = node.pattern if node.regex else like_to_regex(node.pattern)
+    try:
+        pc.match_substring_regex(pa.array([""], pa.large_string()), regex)
+    except pa.ArrowInvalid as error:
+        reason = str(error).removeprefix("Invalid regular expression: ")
+        raise QueryError(
+            f"not a regular expression that runs in linear time: {reason}",
+            source,
+            node.span,
+            "The syntax is RE2's: no look-around and no back-references.",
+        ) from None
+    return lambda values: pc.match_substring_regex(values.cast(pa.large_string()), regex)

@@ -1,0 +1,151 @@
+"""Comparisons with a literal as ranges of a column's ordered domain.
+
+A numeric, boolean or temporal column is read as int64 (or float64 for floats). A test on it is a set of half-open
+ranges [low, high) of that domain; the ends of all ranges of all tests cut the domain into classes.
+Everything is exact: 2^53 + 1 is not 2^53, 1.5 lies between the integers 1 and 2, and a decimal
+literal is compared with a decimal column digit by digit. Only against floats is a literal rounded first,
+since that is what makes `price = 1.1` true of the float 1.1.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+
+Bound = int | float | None  # None: no bound
+Ranges = list[tuple[Bound, Bound]]
+LEAST, GREATEST = -(2**63), 2**63 - 1
+
+
+class Mismatch(Exception):
+    """The literal is of another kind than the column; the message completes "column 'a' (type) ..."."""
+
+
+def ranges(op: str, literal: object, type: pa.DataType) -> Ranges:
+    """Where `value op literal` is true of a non-NULL (and not NaN) value.
+
+    >>> ranges("<=", Decimal("1.5"), pa.int32())
+    [(None, 2)]
+    """
+    if pa.types.is_floating(type):
+        at_least, above = _float_ends(literal)
+    else:
+        exact = to_domain(literal, type)
+        at_least, above = _whole(math.ceil(exact)), _whole(math.floor(exact) + 1)
+    match op:
+        case "<":
+            return [(None, at_least)]
+        case "<=":
+            return [(None, above)]
+        case ">":
+            return [(above, None)]
+        case ">=":
+            return [(at_least, None)]
+        case "=":
+            return [(at_least, above)] if at_least != above else []
+        case "!=":
+            return [(None, at_least), (above, None)]
+    raise AssertionError(op)
+
+
+def contains(parts: Ranges, value: int | float) -> bool:
+    """Whether a value of the domain lies in one of the ranges."""
+    return any((low is None or value >= low) and (high is None or value < high) for low, high in parts)
+
+
+def cuts(tests: list[Ranges], floating: bool) -> list[int | float]:
+    """The values at which some test changes, ascending, as far as the domain reaches."""
+    ends = {end for parts in tests for part in parts for end in part if end is not None}
+    if not floating:
+        ends = {end for end in ends if LEAST < end <= GREATEST}
+    return sorted(ends)
+
+
+def to_domain(literal: object, type: pa.DataType) -> Fraction:
+    """A literal in the int64 domain that `io.keys.encode` gives columns of this type."""
+    if pa.types.is_boolean(type):
+        if not isinstance(literal, bool):
+            raise Mismatch(f"holds TRUE and FALSE and cannot be compared with {show(literal)}")
+        return Fraction(int(literal))
+    if pa.types.is_temporal(type):
+        return _temporal(literal, type)
+    if isinstance(literal, bool) or not isinstance(literal, int | Decimal):
+        raise Mismatch(f"holds numbers and cannot be compared with {show(literal)}")
+    if pa.types.is_decimal(type):
+        return Fraction(literal) * 10**type.scale
+    if type == pa.uint64():
+        return Fraction(literal) - 2**63
+    return Fraction(literal)
+
+
+def show(literal: object) -> str:
+    """A literal as an error message names it."""
+    if isinstance(literal, bool):
+        return "TRUE" if literal else "FALSE"
+    return f"the text '{literal}'" if isinstance(literal, str) else f"the number {literal}"
+
+
+def _whole(number: int) -> int:
+    return min(max(number, LEAST), GREATEST + 1)
+
+
+def _float_ends(literal: object) -> tuple[float, float]:
+    """The least float at or above the literal, and the least float above it."""
+    if isinstance(literal, bool) or not isinstance(literal, int | Decimal):
+        raise Mismatch(f"holds numbers and cannot be compared with {show(literal)}")
+    try:
+        near = float(literal)
+    except OverflowError:
+        near = math.inf if literal > 0 else -math.inf
+    if isinstance(literal, Decimal):
+        return near, float(np.nextafter(near, np.inf))
+    exact = Fraction(literal)
+    if math.isinf(near):
+        return (math.inf, math.inf) if near > 0 else (-float(np.finfo(np.float64).max),) * 2
+    at_least = near if Fraction(near) >= exact else float(np.nextafter(near, np.inf))
+    above = near if Fraction(near) > exact else float(np.nextafter(near, np.inf))
+    return at_least, above
+
+
+def _temporal(literal: object, type: pa.DataType) -> Fraction:
+    if not isinstance(literal, str):
+        raise Mismatch(f"holds times and cannot be compared with {show(literal)}")
+    try:
+        if pa.types.is_time(type):
+            clock = time.fromisoformat(literal)
+            seconds = Fraction(clock.hour * 3600 + clock.minute * 60 + clock.second)
+            return (seconds + Fraction(clock.microsecond, 10**6)) * _per_second(type.unit)
+        if pa.types.is_duration(type):
+            raise Mismatch("holds durations, for which there are no literals")
+        moment = datetime.fromisoformat(literal)
+    except ValueError:
+        raise Mismatch(f"holds times, and '{literal}' is not one (write '2026-01-31T12:00:00' or '2026-01-31')") from None
+    zone = getattr(type, "tz", None)
+    if zone is None and moment.tzinfo is not None:
+        raise Mismatch(f"has no time zone and cannot be compared with '{literal}', which has one")
+    if zone is not None and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=_zone(zone))
+    epoch = datetime(1970, 1, 1, tzinfo=timezone.utc if moment.tzinfo else None)
+    seconds = Fraction((moment - epoch) // timedelta(microseconds=1), 10**6)
+    if pa.types.is_date32(type):
+        return seconds / 86_400
+    return seconds * _per_second("ms" if pa.types.is_date64(type) else type.unit)
+
+
+def _zone(name: str) -> ZoneInfo | timezone:
+    if name[0] in "+-":
+        sign = 1 if name[0] == "+" else -1
+        return timezone(sign * timedelta(hours=int(name[1:3]), minutes=int(name[4:6])))
+    return ZoneInfo(name)
+
+
+def _per_second(unit: str) -> int:
+    return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+
+

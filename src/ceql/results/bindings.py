@@ -1,0 +1,74 @@
+"""Which variables an event of a match is bound to, found again from the columns of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from ceql.io.schemas import take_values
+from ceql.results.chunk import Int64s
+
+Bools = npt.NDArray[np.bool_]
+
+
+def bindings(events: pa.Array, variables: Sequence[pa.Array]) -> Bools:
+    """`[k, v]`: whether event k of all the matches' `events` in a row is bound to variable v."""
+    found = np.zeros((len(events.flatten()), len(variables)), np.bool_)
+    for v, column in enumerate(variables):
+        _find(_offsets(events), _values(events), _offsets(column), _values(column), found[:, v])
+    return found
+
+
+def names_column(found: Bools, names: Sequence[str]) -> pa.Array:
+    """The names of the variables that are true in each row, as list<string>."""
+    offsets = np.zeros(len(found) + 1, np.int32)
+    np.cumsum(found.sum(axis=1), out=offsets[1:])
+    values = pa.array(names, pa.string()).take(pa.array(np.nonzero(found)[1]))
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def project(
+    rows: pa.RecordBatch, found: Bools, variables: Sequence[str], projections: Mapping[str, Sequence[str]]
+) -> pa.RecordBatch:
+    """`rows` with NULL where no variable of the event shows the attribute.
+
+    A variable without a projection shows all attributes, one with it those it names.
+    """
+    if not projections:
+        return rows
+    columns = []
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        showing = [v for v, variable in enumerate(variables) if name in projections.get(variable, (name,))]
+        shown: Bools = np.any(found[:, showing], axis=1)
+        if not shown.all():
+            # take with NULL indices works for every type, unlike if_else
+            column = take_values(column, pa.array(np.arange(len(found)), mask=~shown))
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _find(offsets: Int64s, events: Int64s, var_offsets: Int64s, bound: Int64s, out: Bools) -> None:
+    """Marks the events that are bound; a variable's list has its events in the order of the match."""
+    for match in range(len(offsets) - 1):
+        j = var_offsets[match]
+        stop = var_offsets[match + 1]
+        for k in range(offsets[match], offsets[match + 1]):
+            if j < stop and bound[j] == events[k]:
+                out[k] = True
+                j += 1
+
+
+def _offsets(lists: pa.Array) -> Int64s:
+    offsets: Int64s = np.asarray(lists.offsets).astype(np.int64)
+    offsets -= offsets[0]
+    return offsets
+
+
+def _values(lists: pa.Array) -> Int64s:
+    values: Int64s = np.asarray(lists.flatten())
+    return values

@@ -1,0 +1,120 @@
+"""The clauses of a query around its formula: the last part of the builder that the parser drives.
+
+In: what the rules of ceql.lark matched, as in `build`. Out: for each clause the fields of `Query` that it
+sets, checked (sizes, units, choices); for the whole, the `Query`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from lark import Token
+
+from ceql.errors import Span, did_you_mean
+from ceql.syntax import tree
+from ceql.syntax.build import Children, FormulaBuilder, extent, is_kind, listed
+from ceql.syntax.limits import MAX_COUNT, Complaint, read_number
+
+NANOSECONDS = {
+    "DAY": 86_400_000_000_000,
+    "HOUR": 3_600_000_000_000,
+    "MINUTE": 60_000_000_000,
+    "SECOND": 1_000_000_000,
+    "MILLISECOND": 1_000_000,
+}
+_UNITS = [*(f"{unit}S" for unit in NANOSECONDS), "EVENTS", *NANOSECONDS, "EVENT"]
+_SHORT = {"MS": "MILLISECONDS", "S": "SECONDS", "SEC": "SECONDS", "SECS": "SECONDS", "M": "MINUTES", "MIN": "MINUTES"}
+_SHORT |= {"MINS": "MINUTES", "H": "HOURS", "HR": "HOURS", "HRS": "HOURS", "D": "DAYS", "ROWS": "EVENTS"}
+
+
+class Builder(FormulaBuilder):
+    """The clauses. Each gives the fields of `Query` that it sets."""
+
+    def query(self, children: Children) -> tree.Query:
+        fields: dict[str, Any] = {}
+        for clause in children:
+            fields |= clause
+        return tree.Query(**fields, span=Span(0, 0))
+
+    def select(self, children: Children) -> dict[str, Any]:
+        strategies = [tree.Strategy(c.upper()) for c in children if is_kind(c, "ALL", "STRATEGY")]
+        match children[-1]:
+            case Token(type="STAR"):
+                items = None
+            case Token():
+                items = ()
+            case chosen:
+                items = tuple(chosen)
+        distinct = is_kind(children[1], "DISTINCT")
+        return {"distinct": distinct, "strategy": strategies[0] if strategies else None, "items": items}
+
+    def items(self, children: Children) -> Children:
+        return listed(children)
+
+    def item(self, children: Children) -> tree.SelectItem:
+        name, *attributes = map(str, listed(children))
+        return tree.SelectItem(name, tuple(attributes), span=extent(children))
+
+    def from_(self, children: Children) -> dict[str, Any]:
+        return {"streams": tuple(map(str, listed(children)))}
+
+    def where(self, children: Children) -> dict[str, Any]:
+        return {"formula": children[1]}
+
+    def partition(self, children: Children) -> dict[str, Any]:
+        return {"partition": tuple(listed(children))}
+
+    def within(self, children: Children) -> dict[str, Any]:
+        return {"window": children[1]}
+
+    def consume(self, children: Children) -> dict[str, Any]:
+        word: Token = children[2]
+        if word.upper() not in tree.Consume.__members__:
+            raise Complaint(
+                f"Found '{word}', expected NONE, PARTITION or ANY",
+                extent([word]),
+                did_you_mean(word.upper(), list(tree.Consume.__members__)),
+            )
+        return {"consume": tree.Consume(word.upper())}
+
+    def limit(self, children: Children) -> dict[str, Any]:
+        return {"limit": whole(children[1], 1, "LIMIT")}
+
+    def attribute_window(self, children: Children) -> tree.AttributeWindow:
+        size = whole(children[0], 0, "The size of a window over an attribute")
+        return tree.AttributeWindow(size, str(children[2]), span=extent(children))
+
+    def measured_window(self, children: Children) -> tree.EventsWindow | tree.TimeWindow:
+        span = extent(children)
+        if len(children) == 2 and _unit(children[1]) == "EVENT":
+            return tree.EventsWindow(whole(children[0], 0, "The size of a window in events"), span=span)
+        total = Fraction(0)
+        for number, word in zip(children[::2], children[1::2], strict=True):
+            unit = _unit(word)
+            if unit == "EVENT":
+                raise Complaint("A window is counted in events or in time, not in both", extent([word]))
+            total += Fraction(read_number(number, extent([number]))) * NANOSECONDS[unit]
+        if total.denominator != 1:
+            raise Complaint("A duration is a whole number of nanoseconds", span)
+        if not 0 < total <= MAX_COUNT:
+            raise Complaint("A duration is more than zero and less than 292 years", span)
+        return tree.TimeWindow(int(total), span=span)
+
+
+def _unit(word: Token) -> str:
+    unit = word.upper()
+    if unit not in _UNITS:
+        raise Complaint(
+            f"Found '{word}', expected EVENTS or a unit of time (DAYS, HOURS, MINUTES, SECONDS, MILLISECONDS)",
+            extent([word]),
+            f"Did you mean '{_SHORT[unit]}'?" if unit in _SHORT else did_you_mean(unit, _UNITS),
+        )
+    return unit.removesuffix("S")
+
+
+def whole(token: Token, least: int, what: str) -> int:
+    value = read_number(token, extent([token]))
+    if not isinstance(value, int) or not least <= value <= MAX_COUNT:
+        raise Complaint(f"{what} is a whole number from {least} to 2^63 - 1, not {token}", extent([token]))
+    return value

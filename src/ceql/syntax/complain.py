@@ -1,0 +1,163 @@
+"""What the author of a query is told when the grammar does not fit.
+
+In: lark's exception, which knows the token and the terminals that would have been accepted. Out: a
+`Complaint` in plain words, with a guess at what was meant.
+"""
+
+from __future__ import annotations
+
+from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from ceql.errors import Span, did_you_mean
+from ceql.syntax.limits import Complaint
+
+_SIGNS = {
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "COMMA": "','",
+    "DOT": "'.'",
+    "RANGE_DOTS": "'..'",
+    "SEMICOLON": "';'",
+    "COLON": "':'",
+    "PLUS": "'+'",
+    "REPEAT": "':+'",
+    "MINUS": "'-'",
+    "STAR": "'*'",
+    "MORETHAN": "'>'",
+    "COMPARE": "a comparison",
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "STRING": "a quoted text",
+    "STRATEGY": "a strategy",
+    "PARTITION": "PARTITION BY",
+    "CONSUME": "CONSUME BY",
+    "$END": "the end of the query",
+}
+# Terminals that are told together, when the first of them would be accepted.
+_GROUPS = (
+    (
+        ("PREV", "NAME", "QUOTED", "NUMBER", "STRING", "TRUE", "FALSE", "NULL", "MINUS", "LPAR"),
+        "an attribute or a value",
+    ),
+    (
+        ("COMPARE", "MORETHAN", "IN", "LIKE", "RLIKE", "BETWEEN", "IS", "NOT"),
+        "a comparison (=, <, IN, LIKE, BETWEEN, IS)",
+    ),
+    (("MINUS", "PLUS", "STAR", "SLASH", "PERCENT"), "an arithmetic operator"),
+    (("QUOTED", "NAME"), "a name"),
+    (("REPEAT", "PLUS"), "'+' or ':+'"),
+)
+# Places where the grammar has a name and Builder looks it up.
+_CHOICES = {
+    frozenset({"NAME", "LSQB"}): "EVENTS, a unit of time or '['",
+    frozenset({"NAME", "PARTITION"}): "NONE, PARTITION or ANY",
+}
+_ORDER = ["NAME", "DOT", "MORETHAN", "AS", "SEMICOLON", "COLON", "ALL", "AND", "OR", "COMMA", "FROM", "WHERE", "FILTER"]
+_ORDER += ["PARTITION", "WITHIN", "CONSUME", "LIMIT", "RPAR", "RSQB", "RBRACE", "$END"]
+
+_OPERATORS = {
+    "&": "Write AND.",
+    "|": "Write OR.",
+    "!": "Write NOT, or != for 'differs from'.",
+    "\N{LEFT SINGLE QUOTATION MARK}": "Write plain quotes: '...'.",
+    "\N{RIGHT SINGLE QUOTATION MARK}": "Write plain quotes: '...'.",
+    "\N{LEFT DOUBLE QUOTATION MARK}": 'Write plain quotes: "...".',
+    "\N{RIGHT DOUBLE QUOTATION MARK}": 'Write plain quotes: "...".',
+}
+
+
+def complaint(error: UnexpectedInput, text: str) -> Complaint:
+    """The exception of the parser in the words of the query's author."""
+    if isinstance(error, UnexpectedToken):
+        return _unexpected(error.token, set(error.accepts or error.expected), text)
+    assert isinstance(error, UnexpectedCharacters)
+    place = error.pos_in_stream or 0
+    found = text[place]
+    suggestion = _OPERATORS.get(found, "A name with other characters in it is written in backticks: `order id`.")
+    shown = f"'{found}'" if found.isprintable() else f"the character U+{ord(found):04X}"
+    return Complaint(f"Found {shown}, which has no meaning here", Span(place, place + 1), suggestion)
+
+
+def _unexpected(token: Token, accepted: set[str], text: str) -> Complaint:
+    expected = _listing(_described(accepted))
+    if token.type == "$END":
+        end = len(text.rstrip())
+        if end == 0:
+            return Complaint("The query is empty", Span(0, 0), "It begins with SELECT.")
+        suggestion = "A query does not end with ';'." if text.rstrip().endswith(";") else None
+        return Complaint(f"The query ends too early: expected {expected}", Span(end, end + 1), suggestion)
+    place = Span(token.start_pos or 0, token.end_pos or 0)
+    suggestion = _hint(token, accepted) or _spelling(token, accepted) or _spelling_before(token, text)
+    return Complaint(f"Found '{token}', expected {expected}", place, suggestion)
+
+
+def _described(accepted: set[str]) -> list[str]:
+    """The expected terminals in human words, the common ones first."""
+    if frozenset(accepted) in _CHOICES:
+        return [_CHOICES[frozenset(accepted)]]
+    left = set(accepted)
+    words = []
+    for members, description in _GROUPS:
+        if members[0] in left:
+            words.append(description)
+            left -= set(members)
+    ordered = sorted(left, key=lambda t: (_ORDER.index(t) if t in _ORDER else -1, t))
+    return words + [_SIGNS.get(terminal, terminal) for terminal in ordered]
+
+
+def _listing(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _hint(token: Token, accepted: set[str]) -> str | None:
+    """Advice on habits from other languages, and on what binds how."""
+    in_condition = "AND" in accepted
+    in_formula = "REPEAT" in accepted
+    match token.type:
+        case "SEMICOLON" | "COLON" | "ALL" | "AS" | "REPEAT" if in_condition:
+            return "FILTER takes in all that stands to its left: write (A FILTER ...) ; B to go on after it."
+        case "COMPARE" | "MORETHAN" if in_condition:
+            return "Comparisons are joined by AND: 1 < a AND a < 5."
+        case "AND" if in_formula:
+            return "AND joins conditions after FILTER. Join events by ';' (one then the other) or ALL (both)."
+        case "LSQB" | "DOT" | "COMPARE" | "MORETHAN" if in_formula:
+            return "Conditions stand after FILTER: A FILTER A[price > 100]."
+        case "COMMA" if in_formula:
+            return "Write ';' for 'followed by'."
+        case "FILTER" if "WITHIN" in accepted:
+            return "FILTER stands before the clause PARTITION BY."
+        case "DOT" if "WITHIN" in accepted or "LSQB" in accepted:
+            return "In PARTITION BY, x.a is written in brackets: [x.a]."
+        case "LPAR" if "LBRACE" in accepted:
+            return "Write the values in braces: IN {1, 2}."
+        case "FROM" | "WHERE" if "NONE" in accepted:
+            return "SELECT needs *, NONE or names; a name that is also a keyword is written in backticks."
+        case "FROM" | "WHERE" | "PARTITION" | "WITHIN" | "CONSUME" | "LIMIT" if "$END" in accepted:
+            return "Clauses stand in this order: SELECT, FROM, WHERE, PARTITION BY, WITHIN, CONSUME BY, LIMIT."
+        case "NOT" if "QUOTED" in accepted and "PREV" not in accepted:
+            return "There is no negation of events; NOT stands in conditions, after FILTER."
+        case kind if "QUOTED" in accepted and kind.isalpha() and token.isalpha() and kind not in ("NAME", "QUOTED"):
+            return f"'{token}' is a reserved word; as a name it is written in backticks: `{token}`."
+    return None
+
+
+def _spelling(token: Token, accepted: set[str]) -> str | None:
+    keywords = [terminal for terminal in sorted(accepted) if _SIGNS.get(terminal, terminal).startswith(terminal)]
+    if not token[:1].isalpha():
+        return None
+    return did_you_mean(token.upper(), keywords)
+
+
+def _spelling_before(token: Token, text: str) -> str | None:
+    """The word before may be the misspelt one: `SELECT MAXX *` trips over the star."""
+    words = text[: token.start_pos].split()
+    if not words or not words[-1].isalpha():
+        return None
+    known = ["ALL", "ANY", "NEXT", "LAST", "MAX", "STRICT", "DISTINCT", "FILTER", "PARTITION", "WITHIN", "PREV"]
+    if words[-1].upper() in known:
+        return None
+    return did_you_mean(words[-1].upper(), known)

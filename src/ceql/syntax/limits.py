@@ -1,0 +1,108 @@
+"""How large a query may be, so that no text can make the parser, or what follows it, run away.
+
+In: text, or a tree. Out: nothing, or a complaint about the place where a limit is passed. The walk over a
+tree keeps its own stack: what it guards against is just the tree that recursion cannot walk.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+
+from ceql.errors import Span
+
+MAX_CHARACTERS = 1_000_000
+MAX_DEPTH = 200
+MAX_DIGITS = 100
+MAX_EXPONENT = 400
+MAX_COUNT = 2**63 - 1
+
+
+class Complaint(Exception):
+    """A QueryError in the making: whoever has the text turns it into one."""
+
+    def __init__(self, message: str, span: Span, suggestion: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.suggestion = suggestion
+
+
+_QUOTES = {"'": "text", '"': "text", "`": "name"}
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+_OPENS = {opening: closing for closing, opening in _CLOSES.items()}
+# Possessive, so that a doubled quote is never taken for a closing one.
+_MARKS = re.compile(
+    r"""--[^\n]*+ | '(?:[^']++|'')*+' | "(?:[^"]++|"")*+" | `(?:[^`]++|``)*+` | ['"`()\[\]{}]""", re.VERBOSE
+)
+
+
+def check_text(text: str) -> None:
+    """Size, quotes, brackets and their nesting: what is better said before the grammar has its say."""
+    if len(text) > MAX_CHARACTERS:
+        place = Span(MAX_CHARACTERS, MAX_CHARACTERS + 1)
+        raise Complaint(f"The query has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read", place)
+    opened: list[tuple[str, int]] = []
+    for mark in _MARKS.finditer(text):
+        character, place = mark.group(), Span(mark.start(), mark.end())
+        if character in _QUOTES:
+            raise Complaint(
+                f"This {_QUOTES[character]} has no closing {character}",
+                place,
+                f"A {character} inside a {_QUOTES[character]} is written twice: {character * 2}",
+            )
+        if character in _OPENS:
+            opened.append((character, mark.start()))
+            if len(opened) > MAX_DEPTH:
+                raise Complaint(f"Brackets are nested deeper than {MAX_DEPTH} levels", place)
+        elif character in _CLOSES:
+            if not opened:
+                raise Complaint(f"This '{character}' closes nothing", place, f"No '{_CLOSES[character]}' is open here.")
+            opening, start = opened.pop()
+            if _CLOSES[character] != opening:
+                line = text.count("\n", 0, start) + 1
+                raise Complaint(
+                    f"Found '{character}' where the '{opening}' of line {line} is still open",
+                    place,
+                    f"Did you mean '{_OPENS[opening]}'?",
+                )
+    if opened:
+        opening, start = opened[-1]
+        raise Complaint(f"This '{opening}' is never closed", Span(start, start + 1), f"Add a '{_OPENS[opening]}'.")
+
+
+def check_depth(root: object) -> None:
+    """Refuse a tree (of `tree`'s nodes) deeper than MAX_DEPTH."""
+    place = Span(0, 0)
+    stack = [(root, 1)]
+    while stack:
+        node, depth = stack.pop()
+        if isinstance(node, tuple):
+            stack.extend((child, depth) for child in node)
+            continue
+        slots: tuple[str, ...] = getattr(node, "__slots__", ())
+        if "span" not in slots:
+            continue
+        place = getattr(node, "span", None) or place
+        if depth > MAX_DEPTH:
+            raise Complaint(f"The query is nested deeper than {MAX_DEPTH} levels", place)
+        stack.extend((getattr(node, slot), depth + 1) for slot in slots if slot != "span")
+
+
+def read_number(text: str, span: Span) -> int | Decimal:
+    """An int, or a Decimal where there is a point or an exponent; exact, hence the limit on its size.
+
+    >>> read_number("1e3", Span(0, 3)), read_number("10", Span(0, 2))
+    (Decimal('1E+3'), 10)
+    """
+    if sum(c.isdigit() for c in text) > MAX_DIGITS:
+        raise Complaint(f"A number has at most {MAX_DIGITS} digits", span)
+    if text.isdigit():
+        return int(text)
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal("Infinity")
+    if not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
+        raise Complaint(f"A number's exponent is at most {MAX_EXPONENT}", span)
+    return value

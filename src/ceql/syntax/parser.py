@@ -1,0 +1,70 @@
+"""Text to tree.
+
+In: the text of a query (LANGUAGE.md section 2). Out: a `tree.Query`, or a `QueryError` that says what was
+found, what was expected, where, and what was probably meant. LALR(1), so the time is linear in the text; a
+hand-written descent was rejected because its depth would be the query's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lark import Lark, UnexpectedInput
+
+from ceql.errors import QueryError, Span
+from ceql.syntax import tree
+from ceql.syntax.clauses import Builder
+from ceql.syntax.complain import complaint
+from ceql.syntax.limits import Complaint, check_depth, check_text
+
+
+def parse(text: str) -> tree.Query:
+    """Read a whole query.
+
+    >>> parse("SELECT * WHERE A ; B").formula
+    Then(items=(Event(type='A', stream=None), Event(type='B', stream=None)), contiguous=(False,))
+    """
+    query: tree.Query = _parse(text, "query")
+    return replace(query, span=Span(0, len(text)))
+
+
+def parse_formula(text: str) -> tree.Formula:
+    """Read what may stand after WHERE, for tools and tests."""
+    formula: tree.Formula = _parse(text, "formula")
+    return formula
+
+
+@cache
+def plain_name() -> re.Pattern[str]:
+    """What a name looks like that needs no backticks: the grammar's own terminal."""
+    return re.compile(grammar().get_terminal("NAME").pattern.to_regexp())
+
+
+@cache
+def grammar() -> Lark:
+    return Lark(
+        (Path(__file__).parent / "ceql.lark").read_text(encoding="utf-8"),
+        start=["query", "formula"],
+        parser="lalr",
+        lexer="contextual",
+        transformer=Builder(),
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+    )
+
+
+def _parse(text: str, start: str) -> Any:
+    try:
+        check_text(text)
+        try:
+            root = grammar().parse(text, start=start)
+        except UnexpectedInput as error:
+            raise complaint(error, text) from None
+        check_depth(root)
+        return root
+    except Complaint as error:
+        raise QueryError(error.message, text, error.span, error.suggestion) from None

@@ -1,0 +1,224 @@
+"""Tree to text.
+
+In: any tree that the parser can make. Out: text that parses back to the same tree: keywords in upper case, one
+clause a line, and no more parentheses than the binding strengths of LANGUAGE.md section 2 ask for.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from ceql.syntax import tree
+from ceql.syntax.clauses import NANOSECONDS
+from ceql.syntax.parser import plain_name
+
+# How tightly a construct binds; a part that binds less tightly than its place asks for gets parentheses.
+LOOSE, OR, ALL_AND, THEN_NOT, POSTFIX, ATOM = range(6)
+SUM, PRODUCT, UNARY, LEAF = range(4)
+
+# Keywords after SELECT, names everywhere else.
+_SELECT_WORDS = {"DISTINCT", "NONE", *tree.Strategy.__members__}
+
+
+def print_query(query: tree.Query) -> str:
+    """The query, one clause a line.
+
+    >>> from ceql.syntax.parser import parse
+    >>> print(print_query(parse("select * from S where (A;B) filter A[p>1] within 90 seconds")))
+    SELECT *
+    FROM S
+    WHERE A ; B
+      FILTER A[p > 1]
+    WITHIN 90 SECONDS
+    """
+    filters: list[str] = []
+    formula = query.formula
+    while isinstance(formula, tree.Filter):
+        filters.insert(0, f"  FILTER {print_condition(formula.condition)}")
+        formula = formula.formula
+    lines = [_select(query)]
+    if query.streams:
+        lines.append(f"FROM {', '.join(map(print_name, query.streams))}")
+    lines += [f"WHERE {_formula(formula, OR if filters else LOOSE)}", *filters]
+    if query.partition:
+        lines.append(f"PARTITION BY {_parts(query.partition)}")
+    if query.window is not None:
+        lines.append(f"WITHIN {_window(query.window)}")
+    if query.consume is not tree.Consume.NONE:
+        lines.append(f"CONSUME BY {query.consume.value}")
+    if query.limit is not None:
+        lines.append(f"LIMIT {query.limit}")
+    return "\n".join(lines)
+
+
+def print_formula(formula: tree.Formula) -> str:
+    return _formula(formula, LOOSE)
+
+
+def print_condition(condition: tree.Condition) -> str:
+    return _condition(condition, OR)
+
+
+def print_expression(expression: tree.Expression) -> str:
+    return _expression(expression, SUM)
+
+
+def print_name(name: str) -> str:
+    """In backticks where the grammar would not read it as a name."""
+    return name if plain_name().fullmatch(name) else _backticks(name)
+
+
+def _backticks(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _select(query: tree.Query) -> str:
+    words = ["SELECT"]
+    if query.distinct:
+        words.append("DISTINCT")
+    if query.strategy is not None:
+        words.append(query.strategy.value)
+    if query.items is None:
+        words.append("*")
+    else:
+        words.append(", ".join(map(_item, query.items)) or "NONE")
+    return " ".join(words)
+
+
+def _item(item: tree.SelectItem) -> str:
+    name = _backticks(item.name) if item.name.upper() in _SELECT_WORDS else print_name(item.name)
+    return f"{name}[{', '.join(map(print_name, item.attributes))}]" if item.attributes else name
+
+
+def _parts(parts: tuple[tree.Part, ...]) -> str:
+    return ", ".join(f"[{', '.join(map(_part_ref, part.refs))}]" for part in parts)
+
+
+def _part_ref(ref: tree.PartRef) -> str:
+    attribute = print_name(ref.attribute)
+    return attribute if ref.name is None else f"{print_name(ref.name)}.{attribute}"
+
+
+def _window(window: tree.Window) -> str:
+    match window:
+        case tree.EventsWindow(count):
+            return f"{count} EVENT{'S' * (count != 1)}"
+        case tree.AttributeWindow(size, attribute):
+            return f"{size} [{print_name(attribute)}]"
+        case tree.TimeWindow(nanoseconds):
+            for unit, size in NANOSECONDS.items():
+                if nanoseconds % size == 0:
+                    count = nanoseconds // size
+                    return f"{count} {unit}{'S' * (count != 1)}"
+            whole, rest = divmod(nanoseconds, NANOSECONDS["MILLISECOND"])
+            return f"{whole}.{rest:06d}".rstrip("0") + " MILLISECONDS"
+
+
+def _formula(formula: tree.Formula, place: int) -> str:
+    text, strength = _bare_formula(formula)
+    return text if strength >= place else f"({text})"
+
+
+def _bare_formula(formula: tree.Formula) -> tuple[str, int]:
+    match formula:
+        case tree.Event(kind, stream):
+            return (print_name(kind) if stream is None else f"{print_name(stream)}>{print_name(kind)}"), ATOM
+        case tree.As(inner, variable):
+            return f"{_formula(inner, POSTFIX)} AS {print_name(variable)}", POSTFIX
+        case tree.Plus(inner, contiguous):
+            return _formula(inner, POSTFIX) + (":+" if contiguous else "+"), POSTFIX
+        case tree.Then(items, contiguous):
+            text = _formula(items[0], POSTFIX)
+            for item, joined in zip(items[1:], contiguous, strict=True):
+                text += (" : " if joined else " ; ") + _formula(item, POSTFIX)
+            return text, THEN_NOT
+        case tree.All(items):
+            return " ALL ".join([_formula(item, THEN_NOT) for item in items]), ALL_AND
+        case tree.Or(items):
+            return " OR ".join([_formula(item, ALL_AND) for item in items]), OR
+        case tree.Filter(inner, condition):
+            return f"{_formula(inner, LOOSE)} FILTER {_condition(condition, OR)}", LOOSE
+        case tree.PartitionBy(inner, parts):
+            # Its own parentheses are part of it.
+            return f"({_formula(inner, LOOSE)} PARTITION BY {_parts(parts)})", ATOM
+
+
+def _condition(condition: tree.Condition, place: int) -> str:
+    text, strength = _bare_condition(condition)
+    return text if strength >= place else f"({text})"
+
+
+def _bare_condition(condition: tree.Condition) -> tuple[str, int]:
+    match condition:
+        case tree.Disj(items):
+            return " OR ".join([_condition(item, ALL_AND) for item in items]), OR
+        case tree.Conj(items):
+            return " AND ".join([_condition(item, THEN_NOT) for item in items]), ALL_AND
+        case tree.Neg(item):
+            return f"NOT {_condition(item, THEN_NOT)}", THEN_NOT
+        case tree.Bracket(name, predicate):
+            return f"{print_name(name)}[{print_condition(predicate)}]", ATOM
+        case tree.Comparison(op, left, right):
+            return f"{print_expression(left)} {op} {print_expression(right)}", ATOM
+        case tree.Like(operand, pattern, regex, negated):
+            word = "RLIKE" if regex else "LIKE"
+            return f"{print_expression(operand)} {_not(negated)}{word} {_literal(pattern)}", ATOM
+        case tree.In(operand, items, negated):
+            return f"{print_expression(operand)} {_not(negated)}IN {{{', '.join(map(_element, items))}}}", ATOM
+        case tree.Between(operand, low, high, negated, range_form):
+            ends = print_expression(low), print_expression(high)
+            wording = "IN RANGE ({}, {})" if range_form else "BETWEEN {} AND {}"
+            return f"{print_expression(operand)} {_not(negated)}{wording.format(*ends)}", ATOM
+        case tree.IsNull(operand, negated):
+            return f"{print_expression(operand)} IS {_not(negated)}NULL", ATOM
+
+
+def _not(negated: bool) -> str:
+    return "NOT " if negated else ""
+
+
+def _element(element: tree.Literal | tree.Interval) -> str:
+    match element:
+        case tree.Literal(value):
+            return _literal(value)
+        case tree.Interval(low, high):
+            return f"{'' if low is None else _literal(low.value)}..{'' if high is None else _literal(high.value)}"
+
+
+def _expression(expression: tree.Expression, place: int) -> str:
+    text, strength = _bare_expression(expression)
+    return text if strength >= place else f"({text})"
+
+
+def _bare_expression(expression: tree.Expression) -> tuple[str, int]:
+    match expression:
+        case tree.Literal(value):
+            return _literal(value), LEAF
+        case tree.Attribute(name):
+            return print_name(name), LEAF
+        case tree.Ref(variable, attribute):
+            return f"{print_name(variable)}.{print_name(attribute)}", LEAF
+        case tree.Prev(attribute):
+            return f"PREV.{print_name(attribute)}", LEAF
+        case tree.Minus(operand):
+            # LEAF, because `--` would begin a comment
+            return f"-{_expression(operand, LEAF)}", UNARY
+        case tree.Arithmetic(op, left, right):
+            strength = SUM if op in "+-" else PRODUCT
+            return f"{_expression(left, strength)} {op} {_expression(right, strength + 1)}", strength
+
+
+def _literal(value: int | Decimal | str | bool | None) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case Decimal():
+            text = str(value)
+            # a point or an exponent is what makes it a Decimal again
+            return text if "." in text or "E" in text else f"{text}.0"
+        case int():
+            return str(value)

@@ -1,0 +1,345 @@
+"""Hypothesis strategies for whole test cases: a valid query and a short stream that it has something to say about.
+
+Alphabets are small, so that events match, keys collide and times tie; sizes are such that the oracle answers in
+milliseconds. `uncorrelated_cases` has conditions on single events only; `correlated_cases` adds comparisons of two
+variables, PREV and PARTITION BY as an operator. Every event has every column of `COLUMNS`; None is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import oracle
+from ceql.syntax import tree
+from ceql.syntax.printer import print_query
+from hypothesis import strategies as st
+
+# The columns of a generated stream, by their Arrow types; w never falls, v and f may.
+COLUMNS = {
+    "type": "string", "time": "int64", "v": "int64", "f": "double", "s": "string", "k": "int64", "w": "int64",
+}  # fmt: skip
+TYPES = ["A", "B", "C", "D"]
+VARIABLES = ["x", "y", "z"]
+STREAMS = ["S", "T"]
+NUMBERS = ["v", "f", "k", "w"]
+COMPARISONS = ["=", "!=", "<", "<=", ">", ">="]
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+class Generated(NamedTuple):
+    """A query and its events; in a report they read as text."""
+
+    query: tree.Query
+    events: list[dict[str, Any]]
+
+    def __repr__(self) -> str:
+        lines = "\n".join(f"  {i}: {event}" for i, event in enumerate(self.events))
+        return f"\n{print_query(self.query)}\n{lines}\n"
+
+
+def one_in(draw: Draw, n: int) -> bool:
+    """True once in n times; shrinks to False."""
+    return bool(draw(st.integers(0, n - 1)) == n - 1)
+
+
+# --- streams ---
+
+
+@st.composite
+def events_of(draw: Draw, types: list[str], named: bool) -> dict[str, Any]:
+    """One event; its time and w are steps, to be added up."""
+    step = st.sampled_from([0, 0, 1, 1, 2, 4])
+    event = {
+        "type": draw(st.sampled_from(types)),
+        "time": draw(step),
+        "v": draw(st.sampled_from([1, 2, 3, 0, 1, 2, -2, 4, None])),
+        "f": draw(st.sampled_from([1.0, 0.5, 2.0, -1.5, 1.0, float("nan"), None])),
+        "s": draw(st.sampled_from(["a", "b", "ab", "a", "", "a\nb", None])),
+        "k": draw(st.sampled_from([1, 1, 1, 1, 2, 2, None])),
+        "w": draw(step),
+    }
+    return event | {"__stream__": draw(st.sampled_from(STREAMS))} if named else event
+
+
+@st.composite
+def streams(draw: Draw, formula: tree.Formula, longest: int, named: bool) -> list[dict[str, Any]]:
+    # mostly what the formula asks for, and long enough that it gets it; short and strange at times
+    types = sorted(oracle.event_types(formula))
+    types = draw(st.sampled_from([types, types, types, [*types, "D"], TYPES]))
+    shortest = draw(st.sampled_from([0, longest // 2, *[longest * 3 // 4] * 5]))
+    events = draw(st.lists(events_of(types, named), min_size=shortest, max_size=longest))
+    for column in ("time", "w"):
+        for event, total in zip(events, accumulate(e[column] for e in events), strict=True):
+            event[column] = total
+    return events  # type: ignore[no-any-return]
+
+
+# --- conditions ---
+
+# dyadic, so that decimals and floats agree on sums and products
+numerals = st.sampled_from([1, 0, 2, 3, -2, Decimal("0.5"), Decimal("1.5"), Decimal("-1.5")]).map(tree.Literal)
+words = st.sampled_from(["a", "b", "ab", ""]).map(tree.Literal)
+
+
+class Vocabulary(NamedTuple):
+    """How conditions speak of attributes: bare inside brackets, dotted outside, and with PREV where it is allowed."""
+
+    attribute: Callable[[Draw, str], tree.Expression]
+
+    def numeric(self, draw: Draw, depth: int = 1) -> tree.Expression:
+        kind = draw(st.sampled_from(["attribute", "attribute", "attribute", "operation", "minus"])) if depth else None
+        if kind == "operation":
+            left = self.numeric(draw, 0)
+            right = self.numeric(draw, 0) if draw(st.booleans()) else draw(numerals)
+            return tree.Arithmetic(draw(st.sampled_from("+-*/%")), left, right)
+        if kind == "minus":
+            return tree.Minus(self.numeric(draw, 0))
+        return self.attribute(draw, draw(st.sampled_from(NUMBERS)))
+
+    def comparison(self, draw: Draw) -> tree.Comparison:
+        op = draw(st.sampled_from(COMPARISONS))
+        if one_in(draw, 4):
+            return tree.Comparison(op, self.attribute(draw, "s"), draw(words))
+        if one_in(draw, 12):
+            return tree.Comparison(op, self.attribute(draw, "v"), tree.Literal(None))
+        left, right = self.numeric(draw), self.numeric(draw) if one_in(draw, 3) else draw(numerals)
+        return tree.Comparison(op, right, left) if one_in(draw, 4) else tree.Comparison(op, left, right)
+
+    def predicate(self, draw: Draw, depth: int = 2) -> tree.Predicate:
+        kinds = ["comparison", "comparison", "like", "in", "between", "null"] + ["and", "or", "not"] * (depth > 0)
+        negated = one_in(draw, 4)
+        match draw(st.sampled_from(kinds)):
+            case "comparison":
+                return self.comparison(draw)
+            case "like":
+                regex = draw(st.booleans())
+                pattern = draw(st.sampled_from(["a", "^b", "a.*b", "a|b"] if regex else ["a%", "_", "%b", "a_b", "%", ""]))
+                return tree.Like(self.attribute(draw, "s"), pattern, regex, negated)
+            case "in":
+                if draw(st.booleans()):
+                    return tree.In(self.attribute(draw, "s"), tuple(draw(st.lists(words, min_size=1, max_size=2))), negated)
+                items = draw(st.lists(numerals | intervals() | st.just(tree.Literal(None)), min_size=1, max_size=3))
+                return tree.In(self.numeric(draw), tuple(items), negated)
+            case "between":
+                low = self.numeric(draw, 0) if one_in(draw, 3) else draw(numerals)
+                return tree.Between(self.numeric(draw), low, draw(numerals), negated, range_form=draw(st.booleans()))
+            case "null":
+                operand = self.attribute(draw, "s") if draw(st.booleans()) else self.numeric(draw)
+                return tree.IsNull(operand, negated)
+            case "not":
+                return tree.Neg(self.predicate(draw, depth - 1))
+            case kind:
+                items = (self.predicate(draw, depth - 1), self.predicate(draw, depth - 1))
+                return joined(tree.Conj if kind == "and" else tree.Disj, items)
+
+
+@st.composite
+def intervals(draw: Draw) -> tree.Interval:
+    low, high = draw(st.none() | numerals), draw(numerals)
+    return tree.Interval(low, high) if draw(st.booleans()) else tree.Interval(high, low)
+
+
+def joined(kind: Any, items: tuple[Any, ...]) -> Any:
+    """A flat chain, as the parser makes it: `(a AND b) AND c` has three items."""
+    return kind(tuple(part for item in items for part in (item.items if isinstance(item, kind) else (item,))))
+
+
+def condition(draw: Draw, names: list[str], correlated: bool, depth: int = 1) -> tree.FilterCondition:
+    kinds = ["bracket", "bracket", "dotted"] + ["and", "or", "not"] * (depth > 0) + ["join", "prev"] * correlated
+    name = draw(st.sampled_from(names))
+    match draw(st.sampled_from(kinds)):
+        case "bracket":
+            return tree.Bracket(name, Vocabulary(lambda _, a: tree.Attribute(a)).predicate(draw))
+        case "dotted":
+            return Vocabulary(lambda _, a: tree.Ref(name, a)).comparison(draw)
+        case "join":
+            other = draw(st.sampled_from(names))
+            op = draw(st.sampled_from(["=", *COMPARISONS]))
+            left, right = draw(st.sampled_from(NUMBERS)), draw(st.sampled_from(NUMBERS))
+            return tree.Comparison(op, tree.Ref(name, left), tree.Ref(other, right))
+        case "prev":
+            speaks = Vocabulary(lambda d, a: tree.Prev(a) if d(st.booleans()) else tree.Attribute(a))
+            return tree.Bracket(name, speaks.predicate(draw, 1))
+        case "not":
+            return tree.Neg(condition(draw, names, correlated, depth - 1))
+        case kind:
+            items = tuple(condition(draw, names, correlated, depth - 1) for _ in range(2))
+            return joined(tree.Conj if kind == "and" else tree.Disj, items)  # type: ignore[no-any-return]
+
+
+# --- formulas ---
+
+
+class Shape:
+    """How much plus a formula may still hold, its types, and whether these may name their stream."""
+
+    def __init__(self, types: list[str], named: bool) -> None:
+        self.plus_left = 2
+        self.types = types
+        self.named = named
+
+
+def skeleton(draw: Draw, atoms: int, shape: Shape) -> tree.Formula:
+    """A formula without filters, of this many atoms."""
+    formula: tree.Formula
+    if atoms == 1:
+        stream = draw(st.sampled_from([None, None, *STREAMS])) if shape.named else None
+        formula = tree.Event(draw(st.sampled_from(shape.types)), stream)
+    else:
+        first = draw(st.integers(1, atoms - 1))
+        items = (skeleton(draw, first, shape), skeleton(draw, atoms - first, shape))
+        match draw(st.sampled_from(["then", "then", "then", "or", "all"])):
+            case "then":
+                formula = chain(items, draw(st.sampled_from([False, False, False, True])))
+            case "or":
+                formula = joined(tree.Or, items)
+            case _:
+                formula = joined(tree.All, items)
+    if shape.plus_left and one_in(draw, 4):
+        shape.plus_left -= 1
+        formula = tree.Plus(formula, draw(st.booleans()))
+    if one_in(draw, 2 if atoms == 1 else 4):
+        formula = tree.As(formula, draw(st.sampled_from(VARIABLES)))
+    return formula
+
+
+def chain(items: tuple[tree.Formula, tree.Formula], contiguous: bool) -> tree.Then:
+    parts = [item if isinstance(item, tree.Then) else tree.Then((item,), ()) for item in items]
+    return tree.Then(parts[0].items + parts[1].items, (*parts[0].contiguous, contiguous, *parts[1].contiguous))
+
+
+def subformulas(formula: tree.Formula) -> list[tree.Formula]:
+    return [node for node in oracle.walk(formula) if isinstance(node, tree.Formula)]
+
+
+def wrapped(formula: tree.Formula, target: tree.Formula, wrap: Callable[[tree.Formula], tree.Formula]) -> tree.Formula:
+    """The formula, with `wrap` put around the very node `target`."""
+    if formula is target:
+        return wrap(formula)
+    match formula:
+        case tree.Then(items=items):
+            return tree.Then(tuple(wrapped(item, target, wrap) for item in items), formula.contiguous)
+        case tree.All(items=items):
+            return tree.All(tuple(wrapped(item, target, wrap) for item in items))
+        case tree.Or(items=items):
+            return tree.Or(tuple(wrapped(item, target, wrap) for item in items))
+        case tree.As():
+            return tree.As(wrapped(formula.formula, target, wrap), formula.variable)
+        case tree.Plus():
+            return tree.Plus(wrapped(formula.formula, target, wrap), formula.contiguous)
+        case tree.Filter():
+            return tree.Filter(wrapped(formula.formula, target, wrap), formula.condition)
+        case tree.PartitionBy():
+            return tree.PartitionBy(wrapped(formula.formula, target, wrap), formula.parts)
+    return formula
+
+
+def with_filter(draw: Draw, formula: tree.Formula, correlated: bool) -> tree.Formula:
+    """One more filter, somewhere; on variables of the enclosing formula where these bind it."""
+    target = draw(st.sampled_from(subformulas(formula)))
+    own = sorted(oracle.variables(target))
+    names = sorted(oracle.variables(formula)) if one_in(draw, 3) else own
+    chosen = condition(draw, names, correlated)
+    result = wrapped(formula, target, lambda f: tree.Filter(f, chosen))
+    if oracle.unbound(result):
+        chosen = condition(draw, own, correlated)
+        result = wrapped(formula, target, lambda f: tree.Filter(f, chosen))
+    return result
+
+
+def with_operator(draw: Draw, formula: tree.Formula) -> tree.Formula:
+    target = draw(st.sampled_from(subformulas(formula)))
+    parts = tuple(draw(st.lists(covering_parts(target), min_size=1, max_size=2)))
+    return wrapped(formula, target, lambda f: tree.PartitionBy(f, parts))
+
+
+@st.composite
+def covering_parts(draw: Draw, formula: tree.Formula) -> tree.Part:
+    if draw(st.booleans()):
+        return tree.Part((tree.PartRef(draw(st.sampled_from(["k", "s"]))),))
+    names = sorted(oracle.event_types(formula)) + draw(st.lists(st.sampled_from(sorted(oracle.variables(formula)))))[:1]
+    return tree.Part(tuple(tree.PartRef(draw(st.sampled_from(["k", "k", "v"])), name) for name in dict.fromkeys(names)))
+
+
+# --- queries ---
+
+
+@st.composite
+def clause_parts(draw: Draw, formula: tree.Formula) -> tree.Part:
+    types = sorted(oracle.event_types(formula))
+    match draw(st.sampled_from(["bare", "bare", "bare", "types", "types", "pair"])):
+        case "bare":
+            return tree.Part((tree.PartRef(draw(st.sampled_from(["k", "k", "k", "s", "f"]))),))
+        case "pair":
+            return tree.Part((tree.PartRef("k"), tree.PartRef(draw(st.sampled_from(["v", "f"])))))
+    some = draw(st.lists(st.sampled_from(types), min_size=1, unique=True)) if one_in(draw, 4) else types
+    return tree.Part(tuple(tree.PartRef(draw(st.sampled_from(["k", "k", "v", "f"])), name) for name in some))
+
+
+windows: st.SearchStrategy[tree.Window | None] = st.one_of(
+    st.none(),
+    st.none(),
+    st.builds(tree.EventsWindow, st.integers(0, 6)),
+    st.builds(tree.TimeWindow, st.integers(1, 6).map(lambda ms: ms * 1_000_000)),
+    st.builds(tree.AttributeWindow, st.integers(0, 4), st.sampled_from(["w", "v", "f"])),
+)
+
+
+@st.composite
+def selections(draw: Draw, formula: tree.Formula) -> tuple[tree.SelectItem, ...] | None:
+    if draw(st.booleans()):
+        return None
+    if one_in(draw, 6):
+        return ()
+    names = draw(st.lists(st.sampled_from(sorted(oracle.variables(formula))), min_size=1, max_size=3, unique=True))
+    return tuple(tree.SelectItem(name, ("v",) if one_in(draw, 6) else ()) for name in names)
+
+
+@st.composite
+def _cases(draw: Draw, correlated: bool, named: bool) -> Generated:
+    shape = Shape(draw(st.sampled_from([["A"], ["A", "B"], ["A", "B", "C"], TYPES])), named)
+    formula = skeleton(draw, draw(st.integers(1, 5)), shape)
+    for _ in range(draw(st.sampled_from([1, 1, 2] if correlated else [0, 1, 1, 2]))):
+        formula = with_filter(draw, formula, correlated)
+    if correlated and one_in(draw, 3):
+        formula = with_operator(draw, formula)
+    partition: tuple[tree.Part, ...] = ()
+    if one_in(draw, 4):
+        operator = correlated and draw(st.booleans())
+        parts = covering_parts(formula) if operator else clause_parts(formula)
+        partition = (draw(parts), draw(parts)) if one_in(draw, 4) else (draw(parts),)
+    query = tree.Query(
+        formula,
+        items=draw(selections(formula)),
+        strategy=draw(st.none() | st.sampled_from(tree.Strategy)),
+        distinct=one_in(draw, 4),
+        streams=tuple(STREAMS) if named else (),
+        partition=partition,
+        window=draw(windows),
+        consume=draw(st.sampled_from(tree.Consume)) if one_in(draw, 3) else tree.Consume.NONE,
+        limit=draw(st.none() | st.none() | st.integers(1, 3)),
+    )
+    return Generated(query, draw(streams(formula, longest_stream(formula), named)))
+
+
+def longest_stream(formula: tree.Formula) -> int:
+    """What the oracle can still take: each plus doubles the valuations with every event, ALL multiplies them."""
+    nodes = subformulas(formula)
+    pluses = sum(isinstance(node, tree.Plus) for node in nodes)
+    alls = sum(len(node.items) - 1 for node in nodes if isinstance(node, tree.All))
+    if pluses == 0:
+        return 12 if alls < 2 else 8
+    return 8 - min(2, alls) - (pluses - 1)
+
+
+def uncorrelated_cases(named: bool = False) -> st.SearchStrategy[Generated]:
+    """Queries without conditions across events; `named`: over two streams, with `stream>type` in the formula."""
+    return _cases(False, named)
+
+
+def correlated_cases(named: bool = False) -> st.SearchStrategy[Generated]:
+    """Queries with comparisons of two variables, PREV, or PARTITION BY as an operator."""
+    return _cases(True, named)

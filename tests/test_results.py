@@ -1,0 +1,355 @@
+"""Matches as columns, as objects, as the events behind them; how often the input is read, and how far."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ceql.errors import DataError
+from ceql.io.keys import encode
+from ceql.results import matches as matches_module
+from ceql.results import views
+from ceql.results.chunk import Chunk
+from ceql.results.layout import Layout, to_batch
+from ceql.results.matches import Match, Matches
+
+MASKS = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], bool)  # labels: x, y, both, neither
+
+
+def chunk_of(matches, **others):
+    """A chunk of matches that are lists of (position, label)."""
+    lengths = [len(match) for match in matches]
+    events = [event for match in matches for event in match]
+    return Chunk(
+        start=np.array([match[0][0] if match else 0 for match in matches], np.int64),
+        end=np.array([match[-1][0] if match else 0 for match in matches], np.int64),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        positions=np.array([position for position, _ in events], np.int64),
+        labels=np.array([label for _, label in events], np.int32),
+        **others,
+    )
+
+
+@st.composite
+def chunks(draw):
+    n_labels, n_variables = draw(st.integers(1, 5)), draw(st.integers(0, 4))
+    size = n_labels * n_variables
+    masks = np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)), bool).reshape(n_labels, n_variables)
+    event = st.tuples(st.integers(0, 2**62), st.integers(0, n_labels - 1))
+    matches = draw(st.lists(st.lists(event, max_size=6, unique_by=lambda e: e[0]).map(sorted), max_size=8))
+    return matches, masks
+
+
+@settings(deadline=None)
+@given(chunks())
+def test_a_batch_has_each_event_in_the_lists_of_its_variables(case):
+    matches, masks = case
+    names = tuple(f"v{i}" for i in range(masks.shape[1]))
+    layout = Layout(names)
+    batch = to_batch(chunk_of(matches), layout, masks)
+    batch.validate(full=True)
+    assert batch.schema.equals(layout.schema())
+    expected = [
+        {
+            "start": match[0][0] if match else 0,
+            "end": match[-1][0] if match else 0,
+            "events": [position for position, _ in match],
+            **{name: [position for position, label in match if masks[label, v]] for v, name in enumerate(names)},
+        }
+        for match in matches
+    ]
+    assert batch.to_pylist() == expected
+
+
+def test_a_slice_of_a_larger_buffer_is_a_chunk_too():
+    whole = chunk_of([[(1, 0)], [(2, 1), (3, 2)], [(9, 0)]])
+    part = whole._replace(start=whole.start[1:], end=whole.end[1:], offsets=whole.offsets[1:])
+    part = part._replace(labels=whole.labels)
+    batch = to_batch(part, Layout(("x", "y")), MASKS)
+    assert batch["events"].to_pylist() == [[2, 3], [9]]
+    assert batch["x"].to_pylist() == [[3], [9]]
+    assert batch["y"].to_pylist() == [[2, 3], []]
+
+
+def test_times_and_keys():
+    times = pa.array([10, 20], pa.timestamp("ms", "UTC"))
+    layout = Layout(("x", "y"), times.type, (("user", pa.string_view()), ("end", pa.int64())))
+    encoded = encode(times, "t")
+    chunk = chunk_of([[(1, 0)], [(2, 1)]], partition=np.array([1, 1], np.int32), start_time=encoded, end_time=encoded)
+    keys = pa.record_batch({"user": pa.array(["ann", "bob"], pa.string_view()), "end": [7, 8]})
+    batch = to_batch(chunk, layout, MASKS, keys)
+    assert batch.schema.names == ["start", "end", "start_time", "end_time", "user", "end_", "events", "x", "y"]
+    assert batch["start_time"].equals(times)
+    assert batch["user"].to_pylist() == ["bob", "bob"]
+    assert batch["end_"].to_pylist() == [8, 8]
+
+
+def test_names_that_are_taken_get_an_underscore():
+    layout = Layout(("end", "id", "events", "end_"), None, (("id", pa.int64()), ("start_time", pa.int64())))
+    expected = ["start", "end", "id", "start_time_", "events", "end_", "id_", "events_", "end__"]
+    assert layout.schema().names == expected
+
+
+EVENTS = pa.table({"type": list("ABABAB"), "price": [float(i) for i in range(6)], "match": list("uvwxyz")})
+
+
+class Fake:
+    """Finds the matches it is given; keeps count of what was read. Like an engine, it forgets rows it is past."""
+
+    def __init__(self, batches=None, replayable=True, projections=None, fail=None, variables=("x", "y")):
+        if batches is None:
+            batches = [[[(0, 0), (1, 1)]], [[(2, 2), (3, 3), (4, 1)], [(5, 0)]]]
+        self._layout = Layout(variables)
+        self._batches = [to_batch(chunk_of(batch), self._layout, MASKS) for batch in batches]
+        self.schema = self._layout.schema()
+        self.replayable = replayable
+        self.projections = projections or {}
+        self.fail = fail
+        self.passes = self.read = self.counts = 0
+        self._current = None
+
+    def batches(self):
+        self.passes += 1
+        assert self.replayable or self.passes == 1
+        for batch in self._batches:
+            if self.fail:
+                raise self.fail
+            self.read += 1
+            self._current = batch
+            yield batch
+
+    def count(self):
+        self.counts += 1
+        assert self.replayable or (self.passes == 0 and self.counts == 1)
+        return sum(batch.num_rows for batch in self._batches)
+
+    def late(self):
+        return EVENTS.slice(0, 1)
+
+    def rows(self, positions):
+        if len(positions):
+            assert set(positions.tolist()) <= set(self._current["events"].flatten().to_pylist())
+        return EVENTS.take(pa.array(positions))
+
+
+ALL = [
+    Match(0, 1, (0, 1), {"x": (0,), "y": (1,)}),
+    Match(2, 4, (2, 3, 4), {"x": (2,), "y": (2, 4)}),
+    Match(5, 5, (5,), {"x": (5,), "y": ()}),
+]
+
+
+@pytest.mark.parametrize("replayable", [True, False])
+def test_every_way_to_read_gives_the_same_matches(replayable):
+    expected = pa.Table.from_batches(Fake()._batches)
+    assert Matches(Fake(replayable=replayable)).to_arrow().equals(expected)
+    assert pa.table(Matches(Fake(replayable=replayable))).equals(expected)
+    assert Matches(Fake(replayable=replayable)).to_reader().read_all().equals(expected)
+    assert pa.Table.from_batches(Matches(Fake(replayable=replayable)).to_batches()).equals(expected)
+    assert list(Matches(Fake(replayable=replayable))) == ALL
+    assert Matches(Fake(replayable=replayable)).to_pandas()["end"].tolist() == [1, 4, 5]
+    frame = Matches(Fake(replayable=replayable)).to_polars()
+    assert frame.to_dicts() == expected.to_pylist()
+    assert pl.DataFrame(Matches(Fake(replayable=replayable))).equals(frame)
+    assert Matches(Fake(replayable=replayable)).count() == 3
+    assert Matches(Fake(replayable=replayable)).late().num_rows == 1
+
+
+def test_matches_have_times_and_partitions_by_their_true_names():
+    layout = Layout(("end",), pa.int64(), (("start", pa.string()),))
+    time = np.array([7], np.int64)
+    chunk = chunk_of([[(3, 0)]], partition=np.array([0], np.int32), start_time=time, end_time=time + 1)
+    fake = Fake([], variables=())
+    fake.schema = layout.schema()
+    fake._batches = [to_batch(chunk, layout, np.array([[True]]), pa.record_batch({"start": ["k"]}))]
+    assert list(Matches(fake)) == [Match(3, 3, (3,), {"end": (3,)}, 7, 8, {"start": "k"})]
+    assert Matches(fake).to_arrow().schema.names == [
+        "start",
+        "end",
+        "start_time",
+        "end_time",
+        "start_",
+        "events",
+        "end_",
+    ]
+
+
+def test_nothing_is_read_before_it_is_asked_for_nor_beyond_that():
+    source = Fake()
+    found = Matches(source)
+    reader = found.to_reader()
+    assert source.read == 0
+    assert found.schema.equals(source.schema)
+    assert next(iter(found)).end == 1
+    assert source.read == 1
+    assert found.head(1).num_rows == 1
+    assert source.read == 2
+    assert reader.read_next_batch().num_rows == 1
+    assert source.read == 3
+
+
+def test_to_arrow_reads_once():
+    source = Fake()
+    found = Matches(source)
+    assert found.to_arrow() is found.to_arrow()
+    assert [match.end for match in found] == [1, 4, 5]
+    assert found.count() == 3
+    assert "5" in repr(found)
+    assert (source.passes, source.counts) == (1, 0)
+
+
+READERS = {
+    "to_arrow": lambda m: m.to_arrow(),
+    "to_batches": lambda m: list(m.to_batches()),
+    "iter": list,
+    "events": lambda m: m.events(),
+    "count": lambda m: m.count(),
+    "reader": lambda m: m.to_reader().read_all(),
+}
+
+
+@pytest.mark.parametrize("first", set(READERS) - {"to_arrow"})
+@pytest.mark.parametrize("second", set(READERS) - {"count"})
+def test_what_can_be_read_once_is_not_read_twice(first, second):
+    found = Matches(Fake(replayable=False))
+    READERS[first](found)
+    with pytest.raises(DataError, match=r"keep the result of to_arrow\(\)"):
+        READERS[second](found)
+    with pytest.raises(DataError, match="only once"):
+        found.head()
+    assert "only once" in repr(found)
+    assert "only once" in found._repr_html_()
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+@pytest.mark.parametrize("n", [1, 2, 10])
+@pytest.mark.parametrize("reader", READERS)
+def test_looking_ahead_takes_nothing_from_the_reader(reader, n, looks):
+    found = Matches(Fake(replayable=False))
+    for _ in range(looks):
+        assert found.head(n).equals(pa.Table.from_batches(Fake()._batches).slice(0, n))
+        assert "<Matches" not in repr(found) + found._repr_html_()
+    result, expected = READERS[reader](found), READERS[reader](Matches(Fake()))
+    assert result.equals(expected) if isinstance(result, pa.Table) else result == expected
+
+
+def test_the_kept_table_serves_all_but_the_events():
+    found = Matches(Fake(replayable=False))
+    found.to_arrow()
+    assert found.count() == len(list(found)) == found.head(5).num_rows == 3
+    with pytest.raises(DataError):
+        found.events()
+
+
+@pytest.mark.parametrize("event_rows", [1, 2, 1000])
+def test_the_events_of_the_matches(monkeypatch, event_rows):
+    monkeypatch.setattr(matches_module, "EVENT_ROWS", event_rows)
+    table = Matches(Fake()).events()
+    table.validate(full=True)
+    assert table.column_names == ["match", "position", "variables", "type", "price", "match_"]
+    assert table["match"].to_pylist() == [0, 0, 1, 1, 1, 2]
+    assert table["position"].to_pylist() == [0, 1, 2, 3, 4, 5]
+    assert table["variables"].to_pylist() == [["x"], ["y"], ["x", "y"], [], ["y"], ["x"]]
+    assert table.select(["type", "price"]).equals(EVENTS.select(["type", "price"]))
+    pieces = [batch.num_rows for batch in Matches(Fake()).iter_events()]
+    assert pieces == {1: [2, 3, 1], 2: [2, 3, 1], 1000: [2, 4]}[event_rows]
+
+
+def test_selected_attributes_hide_the_others():
+    table = Matches(Fake(projections={"x": ("type",), "y": ("price",)})).events()
+    assert table["type"].to_pylist() == ["A", None, "A", None, None, "B"]
+    assert table["price"].to_pylist() == [None, 1.0, 2.0, None, 4.0, None]
+    assert table["match_"].null_count == 6
+    table = Matches(Fake(projections={"x": ("type",)})).events()
+    assert table["type"].to_pylist() == ["A", "B", "A", None, "A", "B"]
+    assert table["price"].to_pylist() == [None, 1.0, 2.0, None, 4.0, None]
+
+
+@pytest.mark.parametrize("variables", [("x", "y"), ()])
+def test_no_matches_have_all_the_columns(variables):
+    for batches in ([], [[]]):
+        found = Matches(Fake(batches, variables=variables))
+        assert found.to_arrow().schema.equals(Layout(variables).schema())
+        assert found.to_arrow().num_rows == found.head().num_rows == found.count() == 0
+        assert found.to_pandas().columns.tolist() == ["start", "end", "events", *variables]
+        assert found.to_polars().columns == ["start", "end", "events", *variables]
+        assert list(found) == []
+        assert found.events().column_names == ["match", "position", "variables", "type", "price", "match_"]
+        assert found.events().schema.field("type").type == pa.string()
+        assert repr(found).endswith("no matches")
+
+
+def test_head_of_nothing_reads_nothing():
+    source = Fake()
+    assert Matches(source).head(0).num_rows == 0
+    assert source.read == 0
+
+
+def test_the_view_shows_ten_and_says_that_there_are_more():
+    source = Fake([[[(i, 0)]] for i in range(100)])
+    text = repr(Matches(source))
+    assert text.splitlines()[0].split() == ["start", "end", "events", "x", "y"]
+    assert "[9]" in text
+    assert "[10]" not in text
+    assert text.endswith("the first 10 matches, … more")
+    assert source.read == 11
+    assert repr(Matches(Fake())).endswith("3 matches")
+    assert repr(Matches(Fake([[[(1, 0)]]]))).endswith("1 match")
+
+
+def test_a_view_never_fails():
+    broken = Matches(Fake(fail=RuntimeError("<b>disk\x1b[2J</b>")))
+    assert repr(broken) == "<Matches: <b>disk\\x1b[2J</b>>"
+    assert "&lt;b&gt;disk" in broken._repr_html_()
+    with pytest.raises(RuntimeError):
+        broken.to_arrow()
+
+
+def test_text_from_the_data_is_harmless():
+    table = pa.table({"<i>": ["<script>alert(1)</script>", "a\x1b[31m\nb"], "n": [1, None]})
+    page = views.html(table, more=False)
+    assert "<script>" not in page
+    assert "<i>" not in page
+    text = views.text(table, more=False)
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 5
+
+
+def test_a_narrow_terminal_leaves_columns_out_by_name():
+    table = pa.table({"start": [1], "long_name": ["y" * 60], "z": [[*range(20)]]})
+    text = views.text(table, more=False, width=30)
+    assert "… and the columns long_name, z" in text
+    assert "y…" in views.text(table, more=False, width=100)
+    assert "7, …]" in views.text(table, more=False, width=100)
+
+
+def test_frames_are_optional():
+    code = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("pandas", "polars"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+from ceql.io.inputs import to_batches
+from ceql.results.matches import Matches
+
+assert to_batches([{"a": 1}])[0].num_rows == 1
+for name in ("pandas", "polars"):
+    try:
+        getattr(Matches(None), "to_" + name)()
+    except ImportError as error:
+        assert "ceql[" + name + "]" in str(error)
+    else:
+        raise SystemExit(1)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

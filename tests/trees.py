@@ -1,0 +1,159 @@
+"""Random trees: every kind of node, in every place where the parser can put it.
+
+`queries()` gives whole queries, `formulas()`, `filters()`, `predicates()` and `expressions()` their parts.
+Names come from a small pool that holds the awkward ones (keywords, blanks, quotes).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ceql.syntax import tree
+
+Strategy = st.SearchStrategy[Any]
+
+NAMES = [
+    "A",
+    "B",
+    "x",
+    "y",
+    "price",
+    "events",
+    "max",
+    "NONE",
+    "range",
+    "naïve",
+    "order id",
+    "select",
+    "Within",
+    "a`b",
+    "-",
+]
+names = st.sampled_from(NAMES)
+texts = st.text(st.sampled_from("ab'\"%_ \n-ß`"), max_size=5)
+decimals = st.sampled_from(
+    [Decimal(text) for text in ("0.5", "1.50", "-2.25", "1E+3", "-4E-7", "12345678901234567890.1234567890123")]
+)
+numbers = st.integers(-(10**20), 10**20) | decimals
+literals = st.builds(tree.Literal, numbers | texts | st.booleans() | st.none())
+
+
+def flat(items: Strategy, kind: type) -> Strategy:
+    """Two to four items, none of the kind that would be spliced in."""
+    return st.lists(items.filter(lambda item: not isinstance(item, kind)), min_size=2, max_size=4).map(tuple)
+
+
+def expressions(attributes: bool = True) -> Strategy:
+    """Values; with bare attributes inside `x[...]`, without them after FILTER."""
+    leaves = literals | st.builds(tree.Ref, names, names) | st.builds(tree.Prev, names)
+    if attributes:
+        leaves |= st.builds(tree.Attribute, names)
+
+    def larger(inner: Strategy) -> Strategy:
+        return st.builds(tree.Arithmetic, st.sampled_from("+-*/%"), inner, inner) | st.builds(
+            tree.Minus, inner.filter(lambda node: not is_number(node))
+        )
+
+    return st.recursive(leaves, larger, max_leaves=5)
+
+
+def is_number(node: object) -> bool:
+    return isinstance(node, tree.Literal) and not isinstance(node.value, str | bool | None)
+
+
+def comparisons(operands: Strategy) -> Strategy:
+    return st.builds(tree.Comparison, st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), operands, operands)
+
+
+def combined(atoms: Strategy) -> Strategy:
+    """AND, OR and NOT over the atoms."""
+
+    def larger(inner: Strategy) -> Strategy:
+        return (
+            st.builds(tree.Conj, flat(inner, tree.Conj))
+            | st.builds(tree.Disj, flat(inner, tree.Disj))
+            | st.builds(tree.Neg, inner)
+        )
+
+    return st.recursive(atoms, larger, max_leaves=5)
+
+
+def intervals() -> Strategy:
+    def ends(values: Strategy) -> Strategy:
+        end = st.builds(tree.Literal, values)
+        return st.builds(tree.Interval, end, end | st.none()) | st.builds(tree.Interval, st.none(), end)
+
+    return ends(numbers) | ends(texts)
+
+
+def predicates() -> Strategy:
+    operands = expressions()
+    return combined(
+        comparisons(operands)
+        | st.builds(tree.Like, operands, texts, st.booleans(), st.booleans())
+        | st.builds(
+            tree.In, operands, st.lists(literals | intervals(), min_size=1, max_size=4).map(tuple), st.booleans()
+        )
+        | st.builds(tree.Between, operands, operands, operands, st.booleans(), st.booleans())
+        | st.builds(tree.IsNull, operands, st.booleans())
+    )
+
+
+def filters() -> Strategy:
+    return combined(st.builds(tree.Bracket, names, predicates()) | comparisons(expressions(attributes=False)))
+
+
+def partitions(min_size: int) -> Strategy:
+    refs = st.builds(tree.PartRef, names, st.none() | names)
+    parts = st.builds(tree.Part, st.lists(refs, min_size=1, max_size=3).map(tuple))
+    return st.lists(parts, min_size=min_size, max_size=2).map(tuple)
+
+
+def formulas() -> Strategy:
+    def chains(inner: Strategy) -> Strategy:
+        return flat(inner, tree.Then).flatmap(
+            lambda items: st.builds(tree.Then, st.just(items), st.tuples(*[st.booleans()] * (len(items) - 1)))
+        )
+
+    def larger(inner: Strategy) -> Strategy:
+        return (
+            st.builds(tree.As, inner, names)
+            | st.builds(tree.Plus, inner, st.booleans())
+            | chains(inner)
+            | st.builds(tree.All, flat(inner, tree.All))
+            | st.builds(tree.Or, flat(inner, tree.Or))
+            | st.builds(tree.Filter, inner, filters())
+            | st.builds(tree.PartitionBy, inner, partitions(1))
+        )
+
+    return st.recursive(st.builds(tree.Event, names, st.none() | names), larger, max_leaves=6)
+
+
+def windows() -> Strategy:
+    sizes = st.integers(0, 2**63 - 1)
+    units = st.sampled_from([1, 1_000_000, 1_000_000_000, 60_000_000_000, 86_400_000_000_000])
+    times = st.tuples(st.integers(1, 10_000), units).map(lambda pair: pair[0] * pair[1])
+    return (
+        st.builds(tree.EventsWindow, sizes)
+        | st.builds(tree.TimeWindow, times | st.integers(1, 2**63 - 1))
+        | st.builds(tree.AttributeWindow, sizes, names)
+    )
+
+
+def queries() -> Strategy:
+    items = st.builds(tree.SelectItem, names, st.lists(names, max_size=2).map(tuple))
+    return st.builds(
+        tree.Query,
+        formulas(),
+        items=st.none() | st.lists(items, max_size=3).map(tuple),
+        strategy=st.none() | st.sampled_from(tree.Strategy),
+        distinct=st.booleans(),
+        streams=st.lists(names, max_size=3).map(tuple),
+        partition=partitions(0),
+        window=st.none() | windows(),
+        consume=st.sampled_from(tree.Consume),
+        limit=st.none() | st.integers(1, 2**63 - 1),
+    )
