@@ -13,18 +13,16 @@ for PREV, which looks at the whole match.
 from __future__ import annotations
 
 import math
-import operator
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from fractions import Fraction
 from itertools import groupby, pairwise, product
 from typing import Any, NamedTuple
 
 from ceql.syntax import tree
+from oracle_predicates import Moment, is_nan, is_number
 
 PositionSet = frozenset[int]
 Binding = frozenset[tuple[str, PositionSet]]
@@ -148,7 +146,7 @@ def check_covered(formula: tree.Formula, names: frozenset[str]) -> None:
     match formula:
         case tree.Event():
             if formula.type not in names:
-                raise ValueError(f"PARTITION BY does not cover {formula.type}")
+                raise ValueError(f"PARTITION BY does not cover {formula.type!r}")
         case tree.As():
             if formula.variable not in names:
                 check_covered(formula.formula, names)
@@ -172,143 +170,6 @@ def check_valid(formula: tree.Formula, items: tuple[tree.SelectItem, ...] | None
     wrong = unbound(formula) | {item.name for item in items or () if item.name not in known}
     if wrong:
         raise ValueError(f"nothing binds {sorted(wrong)}")
-
-
-# --- predicates: None is SQL's unknown, and NULL ---
-
-Truth = bool | None
-COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-
-
-def is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Both in a common type: a decimal next to a float becomes a float, text next to a date becomes a date."""
-    if is_number(a) and is_number(b):
-        if isinstance(a, float) or isinstance(b, float):
-            return (float(a) if isinstance(a, Decimal) else a), (float(b) if isinstance(b, Decimal) else b)
-        return a, b
-    if isinstance(a, str) and isinstance(b, date):
-        parsed: date = type(b).fromisoformat(a)
-        if isinstance(parsed, datetime) and isinstance(b, datetime) and b.tzinfo and not parsed.tzinfo:
-            parsed = parsed.replace(tzinfo=UTC)
-        return parsed, b
-    if isinstance(a, date) and isinstance(b, str):
-        return alike(b, a)[::-1]
-    if type(a) is not type(b):
-        raise ValueError(f"{a!r} and {b!r} do not compare")
-    return a, b
-
-
-def compare(op: str, a: Any, b: Any) -> Truth:
-    if a is None or b is None or is_nan(a) or is_nan(b):
-        return None
-    return COMPARE[op](*alike(a, b))
-
-
-def all_of(truths: Iterable[Truth]) -> Truth:
-    values = list(truths)
-    return False if False in values else None if None in values else True
-
-
-def negation(truth: Truth) -> Truth:
-    return None if truth is None else not truth
-
-
-def calculate(op: str, a: Any, b: Any) -> Any:
-    if a is None or b is None:
-        return None
-    a, b = alike(a, b)
-    match op:
-        case "+":
-            return a + b
-        case "-":
-            return a - b
-        case "*":
-            return a * b
-        case "/":
-            return float(a) / float(b) if b != 0 else None
-    if b == 0:
-        return None
-    if isinstance(a, float) or isinstance(b, float):
-        return math.nan if math.isinf(a) else math.fmod(a, b)
-    if isinstance(a, int) and isinstance(b, int):
-        return abs(a) % abs(b) * (-1 if a < 0 else 1)
-    return a % b  # Decimal's % already has the sign of the dividend
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Where a predicate is evaluated: an event for each variable, and the one before the owner's."""
-
-    events: Mapping[str, Mapping[str, Any]]
-    owner: str | None
-    previous: Mapping[str, Any]
-
-    def value(self, e: tree.Expression) -> Any:
-        match e:
-            case tree.Literal():
-                return e.value
-            case tree.Attribute():
-                return self.events[self.owner or ""].get(e.name)
-            case tree.Ref():
-                return self.events[e.variable].get(e.attribute)
-            case tree.Prev():
-                return self.previous.get(e.attribute)
-            case tree.Arithmetic():
-                return calculate(e.op, self.value(e.left), self.value(e.right))
-            case tree.Minus():
-                operand = self.value(e.operand)
-                return None if operand is None else -operand
-
-    def truth(self, p: tree.Condition) -> Truth:
-        match p:
-            case tree.Conj():
-                return all_of(self.truth(item) for item in p.items)
-            case tree.Disj():
-                return negation(all_of(negation(self.truth(item)) for item in p.items))
-            case tree.Neg():
-                return negation(self.truth(p.item))
-            case tree.Comparison():
-                return compare(p.op, self.value(p.left), self.value(p.right))
-            case tree.IsNull():
-                return (self.value(p.operand) is None) != p.negated
-            case tree.Bracket():
-                raise ValueError("x[...] inside a predicate")
-        value = self.value(p.operand)
-        match p:
-            case tree.Like():
-                result = None if value is None else text_matches(p, value)
-            case tree.Between():
-                low, high = self.value(p.low), self.value(p.high)
-                result = all_of([compare(">=", value, low), compare("<=", value, high)])
-            case tree.In():
-                result = negation(all_of(negation(self.is_in(value, item)) for item in p.items))
-        return negation(result) if p.negated else result
-
-    def is_in(self, value: Any, item: tree.Literal | tree.Interval) -> Truth:
-        if isinstance(item, tree.Literal):
-            return compare("=", value, item.value)
-        low, high = item.low, item.high
-        return all_of(
-            ([] if low is None else [compare(">=", value, low.value)])
-            + ([] if high is None else [compare("<=", value, high.value)])
-        )
-
-
-def text_matches(like: tree.Like, text: str) -> bool:
-    if like.regex:
-        return re.search(like.pattern, text) is not None
-    pattern = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in like.pattern)
-    return re.fullmatch(pattern, text, re.DOTALL) is not None
 
 
 # --- formulas ---

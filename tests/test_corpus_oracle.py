@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import corpus
-import oracle
+import re
+
 import pytest
+from hypothesis import given, settings
+
+import corpus
+import generators
+import oracle
 from ceql.errors import CeqlError
 from ceql.syntax.parser import parse
+from ceql.syntax.printer import print_query
 
 CASES = corpus.load()
 
@@ -19,10 +25,24 @@ def test_titles_are_unique() -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: corpus.Case) -> None:
     if case.error is not None:
-        with pytest.raises((CeqlError, ValueError), match=case.error):
+        with pytest.raises((CeqlError, ValueError), match=re.escape(case.error)):
             oracle.candidates(parse(case.query), case.events, **case.keywords)
         return
     query = parse(case.query)
     got = oracle.matches(query, case.events, **case.keywords)
     case.verify(got)
     oracle.check(query, case.events, got, **case.keywords)
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["one stream", "two streams"])
+@pytest.mark.parametrize("cases", [generators.uncorrelated_cases, generators.correlated_cases])
+def test_generated_cases_are_valid(cases: generators.Cases, named: bool) -> None:
+    """What is generated can be written down, and the oracle has an answer that it admits itself."""
+
+    @settings(deadline=None, max_examples=100)
+    @given(cases(named))
+    def run(case: generators.Generated) -> None:
+        assert parse(print_query(case.query)) == case.query
+        oracle.check(case.query, case.events, oracle.matches(case.query, case.events))
+
+    run()

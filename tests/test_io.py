@@ -128,6 +128,7 @@ def test_text_and_number_in_one_attribute_are_an_error_that_names_it(batch_rows)
     ("events", "message"),
     [
         ([{"a": 1}, 5], "event 1 is a int"),
+        ([None, {"a": 1}], "event 0 is a NoneType"),
         ([{1: 2}], "must be text"),
         ([{"a": 2**70}], "'a' has an integer"),
         ([{"a": object()}], "'a' has values"),
@@ -230,6 +231,13 @@ def test_a_directory_of_parquet_is_read_in_order_of_its_paths(tmp_path):
     assert [row["n"] for row in rows_of(source)] == [1, 2, 3]
     assert [row["day"] for row in rows_of(source)] == [0, 1, 2]
     assert source.rows == 3
+
+
+def test_a_single_file_has_no_columns_from_its_path(tmp_path):
+    part = tmp_path / "day=3"
+    part.mkdir()
+    pq.write_table(TABLE, part / "x.parquet")
+    assert open_source(part / "x.parquet").schema.names == TABLE.schema.names
 
 
 def test_blocks_of_json_may_differ(tmp_path, monkeypatch):
@@ -490,6 +498,21 @@ def test_streams_of_other_columns_are_merged_by_name():
         {"t": 3, "a": 2, "both": "y", "b": None},
     ]
     assert len({str(batch.data.schema) for batch in out}) == 1
+
+
+def test_dictionaries_may_outgrow_their_codes():
+    names = [f"v{i}" for i in range(200)]
+    small = pa.dictionary(pa.int8(), pa.string())
+    halves = [pa.array(part).dictionary_encode().cast(small) for part in (names[:100], names[100:])]
+    for n_streams in (1, 2):
+        sequencer = Sequencer(["A", "B"][:n_streams], "t", 1000)
+        out = sequencer.push(pa.record_batch({"t": np.arange(0, 200, 2), "v": halves[0]}), 0)
+        out += sequencer.push(pa.record_batch({"t": np.arange(1, 200, 2), "v": halves[1]}), n_streams - 1)
+        out += sequencer.finish()
+        found = [v for batch in out for v in batch.data["v"].to_pylist()]
+        assert found == [v for pair in zip(names[:100], names[100:], strict=True) for v in pair]
+    chunks = pa.chunked_array(halves)
+    assert [row["v"] for batch in to_batches(pa.table({"v": chunks})) for row in batch.to_pylist()] == names
 
 
 def test_late_rows_of_several_streams_say_which():

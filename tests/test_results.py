@@ -16,7 +16,7 @@ from ceql.errors import DataError
 from ceql.io.keys import encode
 from ceql.results import matches as matches_module
 from ceql.results import views
-from ceql.results.chunk import Chunk
+from ceql.engine.chunk import Chunk
 from ceql.results.layout import Layout, to_batch
 from ceql.results.matches import Match, Matches
 

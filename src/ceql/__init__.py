@@ -1,0 +1,31 @@
+"""Complex event recognition: CEQL queries over Arrow data, with constant work per event.
+
+>>> import ceql
+>>> events = [{"type": "A", "v": 1}, {"type": "B", "v": 2}, {"type": "B", "v": 3}]
+>>> [m.events for m in ceql.match("SELECT * WHERE A ; B", events)]
+[(0, 1), (0, 2)]
+"""
+
+from __future__ import annotations
+
+from ceql.errors import CeqlError, DataError, QueryError, ResourceError, SchemaError
+from ceql.query import LateEventsWarning, Query, compile, match
+from ceql.recognizer import Recognizer
+from ceql.results.matches import Match, Matches
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CeqlError",
+    "DataError",
+    "LateEventsWarning",
+    "Match",
+    "Matches",
+    "Query",
+    "QueryError",
+    "Recognizer",
+    "ResourceError",
+    "SchemaError",
+    "compile",
+    "match",
+]

@@ -38,6 +38,10 @@ class TableCache:
         for k, state in enumerate(states):
             self.tables.accept[k] = self.automaton.accepts(state)
 
+    def restore(self, states: list[State]) -> None:
+        """Number these states, in this order; their transitions are found when they are met."""
+        self._clear(states)
+
     @property
     def is_full(self) -> bool:
         return len(self.states) > self.max_states

@@ -10,7 +10,7 @@ Guards are bits of the event's symbol. Bit `START` is set on events at which a m
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ceql.automata.cea import CEA, Label, Transition
 from ceql.automata.rivals import NO_RIVALS, NOT_STARTED, Compare, Moves, Rivals, States
@@ -141,3 +141,19 @@ class Rivalled:
         assert isinstance(state, tuple)
         own, better, equal, worse = state
         return own or frozenset(), Rivals(better, equal, worse)
+
+
+def state_to_json(state: State) -> Any:
+    """A determinised state as JSON: a number, a list of numbers, or four such lists."""
+    if isinstance(state, frozenset):
+        return sorted(state)
+    if isinstance(state, tuple):
+        return {"rivals": [None if part is None else sorted(part) for part in state]}
+    return state
+
+
+def state_from_json(value: Any) -> State:
+    """The state that `state_to_json` wrote."""
+    if isinstance(value, dict):
+        return tuple(None if part is None else frozenset(part) for part in value["rivals"])
+    return frozenset(value) if isinstance(value, list) else value  # type: ignore[no-any-return]

@@ -7,13 +7,14 @@ nothing goes on. Between two batches the whole state is in the arrays (`state`, 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ceql.engine import layout as x
-from ceql.engine.arena import NODES, Array
+from ceql.engine.arena import NODES, UNION, Array
 from ceql.engine.blocks import enumerate_block, mark_block, paths_per_start
+from ceql.engine.chunk import Chunk
 from ceql.engine.collect import collect, compact_pool
 from ceql.engine.counting import gather_live
 from ceql.engine.enumerate import sort_by_start
@@ -25,24 +26,18 @@ from ceql.errors import DataError, ResourceError
 NODE_BYTES = 40  # four words and a time
 
 
-class Chunk(NamedTuple):
-    """A bounded batch of matches, as arrays: match k has the positions offsets[k] to offsets[k + 1]."""
-
-    start: Array
-    end: Array
-    start_time: Array | None
-    end_time: Array | None
-    partition: Array
-    offsets: Array
-    positions: Array
-    labels: Array
-
-
 class Tabled(Protocol):
     """What the machine needs of the determinised automaton (`automata.cache.TableCache`)."""
 
     tables: x.Tables
-    is_full: bool
+    states: list[Any]
+
+    @property
+    def is_full(self) -> bool: ...
+
+    def room_for_symbols(self, count: int) -> None: ...
+
+    def restore(self, states: list[Any]) -> None: ...
 
     def fill(self, state: int, symbol: int) -> None: ...
 
@@ -83,6 +78,7 @@ class Machine:
         self.out = _output(matches, entries, timed)
         self.scratch = np.zeros(nodes if settings.mode == x.COUNT else 0, np.int64)
         self.emptied: list[int] = []  # partitions found empty by the last collection
+        self.oldest = 0  # no partial match holds an event before this position
 
     # --- partitions ---
 
@@ -152,6 +148,11 @@ class Machine:
                     "already been given up; such a window needs an attribute that does not decrease within its (sub)stream"
                 )
 
+    @property
+    def counted(self) -> int:
+        """Count mode: the matches so far, after `flush`."""
+        return self.total
+
     def replay(self, events: x.Events) -> Iterator[Chunk]:
         """What to do at a position with matches in HAND_OVER mode."""
         raise AssertionError("this machine hands nothing over")
@@ -184,14 +185,14 @@ class Machine:
             return
         out = self.out
         chunk = Chunk(
-            out.start[:m].copy(),
-            out.end[:m].copy(),
-            out.start_time[:m].copy() if self.timed else None,
-            out.end_time[:m].copy() if self.timed else None,
-            out.partition[:m].copy(),
-            out.offsets[: m + 1].copy(),
-            out.position[:e].copy(),
-            out.label[:e].copy(),
+            start=out.start[:m].copy(),
+            end=out.end[:m].copy(),
+            offsets=out.offsets[: m + 1].copy(),
+            positions=out.position[:e].copy(),
+            labels=out.label[:e].copy(),
+            partition=out.partition[:m].copy(),
+            start_time=out.start_time[:m].copy() if self.timed else None,
+            end_time=out.end_time[:m].copy() if self.timed else None,
         )
         self.regs[x.MATCHES] = 0
         self.regs[x.ENTRIES] = 0
@@ -244,6 +245,10 @@ class Machine:
             idle = (self.parts.offset < 0) & (self.parts.initial == 0)
             self.emptied = np.flatnonzero(idle).tolist()
         used, capacity = int(self.regs[NODES]), len(self.nodes)
+        named = self.nodes[:used][self.nodes[:used, 3] != UNION][:, 1]
+        held = np.concatenate([named, self.log[: self.regs[x.LOG], 0]])
+        if len(held):
+            self.oldest = max(self.oldest, int(held.min()))
         if 2 * used > capacity or capacity - used < 4096:
             self._resize_nodes(2 * capacity)
         if self.settings.log and 2 * self.regs[x.LOG] > len(self.log):
@@ -386,6 +391,8 @@ class Machine:
         kept: dict[str, Any] = {
             name: arrays[f"parts.{name}"].astype(old.dtype) for name, old in self.parts._asdict().items()
         }
+        states = self.cache.tables.next.shape[0]
+        self.active = _active(*self.active.lists.shape, states)
         kept["pool"] = np.concatenate([kept["pool"], np.zeros(max(256, len(kept["pool"])), np.int64)])
         self.parts = x.Partitions(**kept)
 

@@ -7,6 +7,7 @@ Each format is a `Reader`: a schema and a way to read batches again and again. T
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +41,7 @@ class Reader(Protocol):
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]: ...
 
 
-def open_file(path: str | Path) -> Reader:
+def open_file(path: str | os.PathLike[str]) -> Reader:
     """The reader for `path`; what is wrong with the path itself is said here, not at the first batch."""
     path = Path(path).expanduser()
     if not path.exists():
@@ -77,7 +78,9 @@ class _Parquet:
         import pyarrow.dataset as ds
 
         with _reading(self._path):
-            dataset = ds.dataset(self._path, format="parquet", partitioning="hive")
+            # only below a directory that was passed do names like day=3 stand for columns
+            partitioning = "hive" if self._path.is_dir() else None
+            dataset = ds.dataset(self._path, format="parquet", partitioning=partitioning)
         if not dataset.files:
             raise DataError(f"{self._path} has no Parquet files")
         return dataset

@@ -7,9 +7,10 @@ opened lazily (nothing is read before `schema` or `batches`) and copies nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import pyarrow as pa
@@ -88,7 +89,8 @@ class _TableSource(Source):
         chunks = max((column.num_chunks for column in table.columns), default=0)
         # many tiny chunks cost a batch each; one copy costs less
         if chunks > 1 and chunks * _SMALL_CHUNK > table.num_rows and self.batch_rows >= _SMALL_CHUNK:
-            table = table.combine_chunks()
+            with suppress(pa.ArrowInvalid):  # dictionaries that together outgrow their codes stay apart
+                table = table.combine_chunks()
         return table
 
     @property
@@ -188,7 +190,7 @@ def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_RO
         return table(lambda: pa.Table.from_batches([events]))
     if isinstance(events, pa.RecordBatchReader):
         return _OnceSource(name, batch_rows, lambda: (events, False))
-    if isinstance(events, (str, Path)):
+    if isinstance(events, (str, PathLike)):
         return _FileSource(name, batch_rows, open_file(events))
     if is_pandas(events):
         return table(lambda: from_pandas(events))
@@ -262,8 +264,9 @@ def _from_sequence(events: Sequence[Any]) -> pa.Table:
 
 def _from_iterator(events: Iterator[Any], batch_rows: int) -> tuple[Iterator[pa.RecordBatch], bool]:
     """Batches, and whether their columns may grow: the first item tells dicts from Arrow data."""
-    first = next(events, None)
-    if first is None:
+    try:
+        first = next(events)
+    except StopIteration:
         return iter(()), True
     everything = chain([first], events)
     if _is_batch(first):

@@ -42,6 +42,13 @@ def unify_types(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return None
 
 
+def wide_codes(type: pa.DataType) -> pa.DataType:
+    """A dictionary type with codes of 32 bits at least: dictionaries that are merged may outgrow 8 or 16."""
+    if pa.types.is_dictionary(type) and type.index_type.bit_width < 32:
+        return pa.dictionary(pa.int32(), type.value_type, type.ordered)
+    return type
+
+
 def is_text(type: pa.DataType) -> bool:
     """Whether values of this type are text, however they are laid out."""
     if pa.types.is_dictionary(type):

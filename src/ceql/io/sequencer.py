@@ -22,11 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.errors import DataError, ResourceError, SchemaError, did_you_mean
+from ceql.errors import DataError, ResourceError, SchemaError
 from ceql.io import keys as ordered
 from ceql.io.inputs import Source
 from ceql.io.runs import NOTHING, EventBatch, Run, merge_runs, release_limits, tidy
-from ceql.io.schemas import changed, conform, take_rows, unify_types
+from ceql.io.schemas import changed, conform, take_rows, unify_types, wide_codes
+from ceql.io.times import time_keys
 
 Int64s = npt.NDArray[np.int64]
 _STATE_VERSION = 1
@@ -75,13 +76,15 @@ class Sequencer:
         if self._closed[stream]:
             raise DataError(f"{self._called(stream)} is finished and takes no more events")
         if self.time is None:
+            self._schema = self._schema if self._schema.names else batch.schema
             self._seen[stream] += batch.num_rows
             return [EventBatch(batch, stream)] if batch.num_rows else []
         schema, said_by = self._union(batch.schema, stream)
         if not batch.num_rows:
             self._schema, self._said_by = schema, said_by
             return []
-        batch, keys, type = self._keys(batch, stream)
+        called = self._called(stream)
+        batch, keys, type = time_keys(batch, self.time, self._time_type, called, self._seen[stream])
         before = self._greatest[stream]
         late = self._late_mask(keys, before, type)
         greatest = self._greatest.copy()
@@ -180,39 +183,6 @@ class Sequencer:
         self._late_kept = sum(data.num_rows for _, data in self._late)
         return self
 
-    def _keys(self, batch: pa.RecordBatch, stream: int) -> tuple[pa.RecordBatch, Int64s, pa.DataType]:
-        """The batch with a time column of the one type, its keys, and that type."""
-        name = str(self.time)
-        index = batch.schema.get_field_index(name)
-        if index < 0:
-            hint = did_you_mean(name, batch.schema.names)
-            raise SchemaError(f"{self._called(stream)} has no time column '{name}'", suggestion=hint)
-        column = batch.column(index)
-        if column.null_count:
-            row = self._seen[stream] + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise DataError(f"event {row} of {self._called(stream)} has no time: '{name}' is NULL")
-        if self._time_type is not None and column.type != self._time_type:
-            column = self._same_time(column, stream)
-            batch = batch.set_column(index, name, column)
-        if not ordered.is_ordered(column.type):
-            raise SchemaError(f"column '{name}' is {column.type}, which is no time; use a timestamp, date or number")
-        if pa.types.is_floating(column.type):
-            undefined = np.isnan(column.to_numpy(zero_copy_only=False))
-            if undefined.any():
-                row = self._seen[stream] + int(np.argmax(undefined))
-                raise DataError(f"event {row} of {self._called(stream)} has no time: '{name}' is NaN")
-        return batch, ordered.encode(column, name), column.type
-
-    def _same_time(self, column: pa.Array, stream: int) -> pa.Array:
-        """A stream's later batch may be cast to its own type; two streams must agree."""
-        problem = f"time column '{self.time}' is {self._time_type}, but {column.type} in {self._called(stream)}"
-        if self._greatest[stream] is None:
-            raise SchemaError(f"{problem}; give all streams the same type")
-        try:
-            return column.cast(self._time_type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise DataError(f"{problem} from event {self._seen[stream]} on; give it one type") from error
-
     def _late_mask(self, keys: Int64s, before: int | None, type: pa.DataType) -> npt.NDArray[np.bool_] | None:
         """Which rows are late, None when none is."""
         if (before is None or keys[0] >= before) and bool((keys[1:] >= keys[:-1]).all()):
@@ -278,8 +248,8 @@ class Sequencer:
         types = {field.name: field.type for field in self._schema}
         said_by = self._said_by.copy()
         for field in schema:
-            before = types.get(field.name, field.type)
-            both = before if field.name == self.time else unify_types(before, field.type)
+            before = types.get(field.name, wide_codes(field.type))
+            both = before if field.name == self.time else unify_types(before, wide_codes(field.type))
             if both is None:
                 if said_by[field.name] == stream:
                     raise DataError(changed(field.name, before, field.type))

@@ -27,7 +27,11 @@ DENSE = 1 << 20  # codes below this are looked up in an array
 class SymbolTable:
     """The symbols met so far; symbol 0 is the empty set."""
 
-    def __init__(self, bits: Sequence[int] = (0,)) -> None:
+    def __init__(self) -> None:
+        self.restore([0])
+
+    def restore(self, bits: Sequence[int]) -> None:
+        """Number these sets, in this order."""
         self.bits = list(bits)
         self._number = {b: k for k, b in enumerate(self.bits)}
 

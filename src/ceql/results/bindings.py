@@ -10,7 +10,7 @@ import pyarrow as pa
 from numba import njit
 
 from ceql.io.schemas import take_values
-from ceql.results.chunk import Int64s
+from ceql.engine.chunk import Int64s
 
 Bools = npt.NDArray[np.bool_]
 

@@ -13,7 +13,7 @@ from numba import njit
 
 from ceql.io.keys import decode
 from ceql.io.schemas import take_values
-from ceql.results.chunk import Chunk, Int32s, Int64s
+from ceql.engine.chunk import Chunk, Int32s, Int64s
 
 FIXED = ("start", "end", "start_time", "end_time", "events")
 POSITIONS = pa.list_(pa.int64())

@@ -43,8 +43,8 @@ class MatchSource(Protocol):
     def projections(self) -> Mapping[str, tuple[str, ...]]:
         """The attributes to show of a variable's events (`SELECT x[a, b]`); all, of variables that are not here."""
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """A pass over the input, in batches of bounded size."""
+    def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
+        """A pass over the input, in batches of bounded size; with `rows`, one whose events can be asked for."""
 
     def count(self) -> int:
         """The number of matches, by a pass that does not enumerate them."""
@@ -53,7 +53,7 @@ class MatchSource(Protocol):
         """The events of the last pass that came too late."""
 
     def rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
-        """The events at these positions, in this order, repeats too: positions of the batch that came last."""
+        """The events at these positions, in this order, repeats too: of the batch that came last of such a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Matches:
 
     def iter_events(self) -> Iterator[pa.RecordBatch]:
         """The events of the matches, in record batches of bounded size; see `events` for the columns."""
-        return self._explode(self._read())
+        return self._explode(self._read(rows=True))
 
     def events(self) -> pa.Table:
         """The events of all matches, one row for each event of each match.
@@ -174,15 +174,15 @@ class Matches:
         except Exception as error:
             return note(str(error) or type(error).__name__)
 
-    def _read(self) -> Iterator[tuple[pa.RecordBatch, pa.Table | None]]:
+    def _read(self, rows: bool = False) -> Iterator[tuple[pa.RecordBatch, pa.Table | None]]:
         """A pass that takes what was looked at ahead first: batches, and their events where the source is past them."""
         if self._source.replayable:
-            return ((batch, None) for batch in self._source.batches())
+            return ((batch, None) for batch in self._source.batches(rows))
         if self._spent:
             raise DataError(_SPENT)
         self._spent = True
         ahead, self._ahead = self._ahead, []
-        rest = self._source.batches() if self._pass is None else self._pass
+        rest = self._source.batches(rows) if self._pass is None else self._pass
         return chain(ahead, ((batch, None) for batch in rest))
 
     def _peek(self) -> Iterator[pa.RecordBatch]:
@@ -193,7 +193,7 @@ class Matches:
         if self._spent:
             raise DataError(_SPENT)
         if self._pass is None:
-            self._pass = iter(self._source.batches())
+            self._pass = iter(self._source.batches(rows=True))
         yield from (batch for batch, _ in self._ahead)
         while True:
             if self._ahead and self._ahead[-1][1] is None:

@@ -15,7 +15,7 @@ class Chunk(NamedTuple):
     """Matches 0 to m-1; match i has the events `positions[offsets[i]:offsets[i + 1]]` with as many `labels`.
 
     The arrays are handed over, not lent: results keep them without a copy, so the engine must not write to
-    them again. `partition[i]` is a row of the key columns; times are keys as of `ceql.io.keys.encode`.
+    them again. `partition[i]` is a substream's number; times are keys as of `ceql.io.keys.encode`.
     """
 
     start: Int64s

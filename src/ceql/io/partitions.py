@@ -1,0 +1,215 @@
+"""The PARTITION BY clause: which substream a row belongs to, as a small number.
+
+Keys compare by value (the integer 1 and the float 1.0 are one key). A row with a NULL or NaN part belongs to no
+substream, and so does one whose type a type-qualified part does not list. Work is done per distinct
+combination of values in a batch, never per row. Numbers of substreams that hold nothing any more are used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ceql.errors import SchemaError, did_you_mean
+from ceql.io.keys import decode, encode
+from ceql.syntax import tree as t
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_MIXED_TIMES = pa.timestamp("us")
+
+
+class PartitionKeys:
+    """Numbers the substreams of a partitioned stream."""
+
+    def __init__(
+        self, parts: Sequence[t.Part], schema: pa.Schema, type_column: str | None, open_schema: bool, source: str
+    ) -> None:
+        self.parts = parts
+        self.source = source
+        self.type_column = type_column
+        self.types = [self._part_type(part, schema, open_schema) for part in parts]
+        self.shown_types = [pa.large_string() if pa.types.is_null(kind) else kind for kind in self.types]
+        self.names = [part.refs[0].attribute for part in parts]
+        columns = [ref.attribute for part in parts for ref in part.refs]
+        if type_column is not None and any(ref.name is not None for part in parts for ref in part.refs):
+            columns.append(type_column)
+        self.columns = list(dict.fromkeys(columns))
+        self.values: list[tuple[Hashable, ...] | None] = []
+        self._number: dict[tuple[Hashable, ...], int] = {}
+        self._free: list[int] = []
+        self.reused: list[int] = []  # numbers handed out again since the caller last looked
+
+    def _part_type(self, part: t.Part, schema: pa.Schema, open_schema: bool) -> pa.DataType:
+        """The type in which the part's key is shown; all its references must be of one kind."""
+        first: pa.DataType | None = None
+        for ref in part.refs:
+            index = schema.get_field_index(ref.attribute)
+            if index < 0 and not open_schema:
+                hint = did_you_mean(ref.attribute, schema.names) or f"The columns are: {', '.join(schema.names)}."
+                raise SchemaError(f"the events have no column '{ref.attribute}'", self.source, ref.span, hint)
+            kind = schema.field(index).type if index >= 0 else pa.null()
+            if pa.types.is_dictionary(kind):
+                kind = kind.value_type
+            if pa.types.is_nested(kind):
+                raise SchemaError(f"column '{ref.attribute}' ({kind}) cannot be a key", self.source, ref.span)
+            if first is None or pa.types.is_null(first):
+                first = kind
+            elif not pa.types.is_null(kind) and _kind(kind) != _kind(first):
+                raise SchemaError(
+                    f"PARTITION BY compares '{part.refs[0].attribute}' ({first}) with '{ref.attribute}' ({kind})",
+                    self.source,
+                    ref.span,
+                )
+            elif kind != first and not pa.types.is_null(kind):
+                first = _common(first, kind)
+        assert first is not None
+        return first
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def numbers(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
+        """The substream of every row, -1 for none."""
+        codes: Array = np.zeros(batch.num_rows, np.int64)
+        rows: list[tuple[Any, ...]] = [()]  # the distinct combinations; codes index into it
+        for name in self.columns:
+            index = batch.schema.get_field_index(name)
+            values = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
+            known, numbers = _distinct(values, self._type_of(name))
+            codes, rows = _combine(codes, rows, numbers + 1, [None, *known])
+        if self.type_column is None and any(ref.name for part in self.parts for ref in part.refs):
+            codes, rows = _combine(codes, rows, np.broadcast_to(streams, len(codes)), list(stream_names))
+        present = np.zeros(len(rows), np.bool_)
+        present[codes] = True
+        lookup: Array = np.full(len(rows), -1, np.int32)
+        for code in np.flatnonzero(present).tolist():
+            lookup[code] = self._number_of(rows[code])
+        return lookup[codes]
+
+    def _type_of(self, name: str) -> pa.DataType | None:
+        for part, kind in zip(self.parts, self.types, strict=True):
+            if any(ref.attribute == name for ref in part.refs):
+                return kind
+        return None
+
+    def _number_of(self, row: tuple[Any, ...]) -> int:
+        key = self._key(row)
+        if key is None:
+            return -1
+        number = self._number.get(key)
+        if number is None:
+            if self._free:
+                number = self._free.pop()
+                self.values[number] = key
+                self.reused.append(number)
+            else:
+                number = len(self.values)
+                self.values.append(key)
+            self._number[key] = number
+        return number
+
+    def _key(self, row: tuple[Any, ...]) -> tuple[Hashable, ...] | None:
+        value = dict(zip(self.columns, row, strict=False))
+        event_type = row[-1] if self.type_column is None else value.get(self.type_column)
+        key: list[Hashable] = []
+        for part in self.parts:
+            found = [value[ref.attribute] for ref in part.refs if ref.name is None or ref.name == event_type]
+            if not found or any(v is None or v != found[0] for v in found):
+                return None
+            key.append(found[0])
+        return tuple(key)
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Forget the keys of substreams that hold nothing."""
+        for number in numbers:
+            if number < len(self.values) and self.values[number] is not None:
+                del self._number[self.values[number]]  # type: ignore[arg-type]
+                self.values[number] = None
+                self._free.append(number)
+
+    def key_columns(self, numbers: Iterable[int]) -> pa.RecordBatch:
+        """The keys of these substreams, a column for each part."""
+        keys = [self.values[n] for n in numbers]
+        columns = []
+        for k, kind in enumerate(self.types):
+            values = [key[k] for key in keys if key is not None]
+            if pa.types.is_null(kind):  # the attribute came after the columns were fixed
+                columns.append(pa.array([str(v) for v in values], pa.large_string()))
+            elif pa.types.is_temporal(kind):
+                columns.append(decode(np.array(values, np.int64), kind))
+            else:
+                columns.append(pa.array(values, kind))
+        return pa.RecordBatch.from_arrays(columns, names=[f"{k}" for k in range(len(columns))])
+
+    def state(self) -> pa.RecordBatch:
+        """The known substreams: their numbers and keys."""
+        used = [n for n, key in enumerate(self.values) if key is not None]
+        keys = self.key_columns(used)
+        return pa.RecordBatch.from_arrays([pa.array(used, pa.int64()), *keys.columns], names=["number", *keys.schema.names])
+
+    def restore(self, state: pa.RecordBatch, count: int) -> None:
+        """Continue from a `state` with room for `count` substreams."""
+        self.values = [None] * count
+        columns = [_plain(column, kind) for column, kind in zip(state.columns[1:], self.types, strict=True)]
+        for row, number in enumerate(state.column(0).to_pylist()):
+            key = tuple(column[row] for column in columns)
+            self.values[number] = key
+            self._number[key] = number
+        self._free = [n for n in range(count - 1, -1, -1) if self.values[n] is None]
+
+
+def _distinct(values: pa.Array, kind: pa.DataType | None) -> tuple[list[Any], Array]:
+    """The distinct values, comparable by value, and each row's index among them (-1 for NULL and NaN)."""
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    indices = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return _plain(values.dictionary, kind), indices
+
+
+def _plain(values: pa.Array, kind: pa.DataType | None) -> list[Any]:
+    """Python values that compare by value; times as ticks of `kind`, NaN as None."""
+    if pa.types.is_temporal(values.type):
+        if kind is not None and values.type != kind:
+            values = values.cast(kind)
+        return [key if ok else None for key, ok in zip(encode(values, "").tolist(), values.is_valid().to_pylist(), strict=True)]
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+    listed: list[Any] = values.to_pylist()
+    return listed
+
+
+def _combine(codes: Array, rows: list[tuple[Any, ...]], more: Array, values: list[Any]) -> tuple[Array, list[tuple[Any, ...]]]:
+    """Codes and combinations with a further column, whose rows hold `values[more]`."""
+    if len(rows) == 1:
+        return codes + more, [(*rows[0], value) for value in values]
+    size = len(values)
+    encoded = pa.array(codes * size + more).dictionary_encode()
+    combined = encoded.dictionary.to_pylist()
+    return (
+        encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+        [(*rows[c // size], values[c % size]) for c in combined],
+    )
+
+
+def _kind(type: pa.DataType) -> str:
+    if pa.types.is_boolean(type):
+        return "bool"
+    if pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type):
+        return "number"
+    if pa.types.is_timestamp(type):
+        return "zoned time" if type.tz else "time"
+    return "text" if pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type) else str(type)
+
+
+def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(a):
+        return pa.timestamp("us", tz=a.tz)
+    if pa.types.is_integer(a) and pa.types.is_integer(b):
+        return pa.int64()
+    if _kind(a) == "number":
+        return pa.float64()
+    return pa.large_string()

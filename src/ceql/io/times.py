@@ -1,0 +1,48 @@
+"""The time column of a batch, checked and as keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ceql.errors import DataError, SchemaError, did_you_mean
+from ceql.io.keys import encode, is_ordered
+
+
+def time_keys(
+    batch: pa.RecordBatch, name: str, known: pa.DataType | None, called: str, seen: int
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64], pa.DataType]:
+    """The batch with a time column of the `known` type (of its own, when that is None), its keys, and that type.
+
+    `called` is what the stream is called and `seen` the number of its events before this batch, for messages.
+    """
+    index = batch.schema.get_field_index(name)
+    if index < 0:
+        raise SchemaError(f"{called} has no time column '{name}'", suggestion=did_you_mean(name, batch.schema.names))
+    column = batch.column(index)
+    if column.null_count:
+        row = seen + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise DataError(f"event {row} of {called} has no time: '{name}' is NULL")
+    if known is not None and column.type != known:
+        column = _cast(column, name, known, called, seen)
+        batch = batch.set_column(index, name, column)
+    if not is_ordered(column.type):
+        raise SchemaError(f"column '{name}' is {column.type}, which is no time; use a timestamp, date or number")
+    if pa.types.is_floating(column.type):
+        undefined = np.isnan(column.to_numpy(zero_copy_only=False))
+        if undefined.any():
+            row = seen + int(np.argmax(undefined))
+            raise DataError(f"event {row} of {called} has no time: '{name}' is NaN")
+    return batch, encode(column, name), column.type
+
+
+def _cast(column: pa.Array, name: str, known: pa.DataType, called: str, seen: int) -> pa.Array:
+    """A stream's later batch may be cast to its own type; two streams must agree."""
+    problem = f"time column '{name}' is {known}, but {column.type} in {called}"
+    if not seen:
+        raise SchemaError(f"{problem}; give all streams the same type")
+    try:
+        return column.cast(known)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"{problem} from event {seen} on; give it one type") from error

@@ -1,0 +1,93 @@
+"""What a caller can say about the events and the limits, and how it is read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+
+import pyarrow as pa
+
+from ceql.errors import QueryError, SchemaError
+from ceql.io.keys import ticks
+from ceql.syntax import tree as t
+from ceql.syntax.parser import parse
+
+Lateness = int | float | str | timedelta
+TIME_UNITS = ("s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which columns are what, and how much may be kept.
+
+    `type` and `time` name columns; where the default column is absent, an event's type is the name of its
+    stream, and there is no time. `memory` bounds the graph of partial matches, in bytes.
+    """
+
+    type: str | None = "type"
+    time: str | None = "time"
+    time_unit: str | None = None
+    lateness: Lateness = 0
+    memory: int = 4 << 30
+    max_states: int = 1 << 16
+    max_buffered_rows: int = 50_000_000
+
+    def __post_init__(self) -> None:
+        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
+            raise ValueError(f"time_unit must be one of {', '.join(TIME_UNITS)}, not {self.time_unit!r}")
+
+    def type_column(self, schema: pa.Schema) -> str | None:
+        """The column of types, where there is one."""
+        return self._column(self.type, "type", schema, "type column")
+
+    def time_column(self, schema: pa.Schema) -> str | None:
+        """The column of times, where there is one."""
+        return self._column(self.time, "time", schema, "time column")
+
+    @staticmethod
+    def _column(name: str | None, default: str, schema: pa.Schema, called: str) -> str | None:
+        if name is None or (name == default and name not in schema.names):
+            return None
+        if name not in schema.names:
+            raise SchemaError(
+                f"the events have no column '{name}' (given as the {called}); they have {', '.join(schema.names)}"
+            )
+        return name
+
+    def lateness_in(self, type: pa.DataType | None) -> Fraction:
+        """The lateness in the unit of the time column."""
+        value = self.lateness
+        if value == 0:
+            return Fraction(0)
+        if type is None:
+            raise SchemaError("lateness needs a time column")
+        if isinstance(value, str):
+            nanoseconds = duration(value)
+        elif isinstance(value, timedelta):
+            nanoseconds = (value // timedelta(microseconds=1)) * 1000
+        else:
+            if pa.types.is_temporal(type):
+                raise ValueError(f"times are {type}: give the lateness as text ('10 seconds') or as a timedelta")
+            return Fraction(value)
+        converted = ticks(nanoseconds, type, self.time_unit)
+        if converted is None:
+            raise SchemaError(f"times are plain numbers ({type}): say their unit with time_unit='s', 'ms', 'us' or 'ns'")
+        return converted
+
+
+def duration(text: str) -> int:
+    """A duration as WITHIN reads it, in nanoseconds.
+
+    >>> duration("1 minute 30 seconds")
+    90000000000
+    """
+    if re.fullmatch(r"[\w\s.]+", text):
+        try:
+            window = parse(f"SELECT * WHERE A WITHIN {text}").window
+        except QueryError:
+            window = None
+        if isinstance(window, t.TimeWindow):
+            return window.nanoseconds
+    raise ValueError(f"not a duration: {text!r} (write, for example, '10 seconds' or '1 hour 30 minutes')")

@@ -1,0 +1,175 @@
+"""The query as users hold it: `ceql.compile(text)`, and what can be done with the result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ceql.engine import layout as x
+from ceql.io.inputs import Source, open_streams
+from ceql.io.runs import EventBatch
+from ceql.io.schemas import unify_schemas
+from ceql.io.sequencer import Sequencer, merge_sources
+from ceql.options import Lateness, Options
+from ceql.plan import Plan, make_plan
+from ceql.recognition import Recognition
+from ceql.recognizer import Recognizer, restore
+from ceql.results.matches import Matches
+from ceql.rows import RowStore
+
+
+class LateEventsWarning(UserWarning):
+    """Events were set aside because they came later than the lateness allows."""
+
+
+def compile(text: str) -> Query:
+    """Compile a CEQL query. A wrong one raises `ceql.QueryError`, which says what, where and what was meant."""
+    return Query(make_plan(text))
+
+
+def match(text: str, events: Any, **options: Any) -> Matches:
+    """Compile and run: `ceql.match(text, events, type=..., time=...)`."""
+    return compile(text).run(events, **options)
+
+
+class Query:
+    """A compiled query. It is immutable, and can be run any number of times."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    @property
+    def text(self) -> str:
+        """The query as it was written."""
+        return self._plan.source
+
+    @property
+    def plan(self) -> Plan:
+        """Every stage of the compilation."""
+        return self._plan
+
+    def run(
+        self,
+        events: Any,
+        *,
+        type: str | None = "type",
+        time: str | None = "time",
+        time_unit: str | None = None,
+        lateness: Lateness = 0,
+        memory: int = 4 << 30,
+        max_states: int = 1 << 16,
+        max_buffered_rows: int = 50_000_000,
+        batch_rows: int = 1 << 16,
+    ) -> Matches:
+        """Find the matches in `events`, lazily: they are found as the result is read.
+
+        `events` is Arrow data, a pandas or polars frame, an iterable of dicts or batches, the path of a Parquet, CSV,
+        JSON-lines or Arrow file; or, for several streams, a dict of those by name. `type` and `time` name
+        columns. `lateness` (a number, text such as "10 seconds", or a timedelta) is how far behind the
+        latest time an event may come and still be put in order; later ones are left out, and `Matches.late()` has them.
+        """
+        options = Options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
+        self._plan.require_uncorrelated()
+        sources = open_streams(events, self._plan.query.streams, batch_rows)
+        return Matches(Run(self._plan, sources, options))
+
+    def recognizer(
+        self,
+        *,
+        type: str | None = "type",
+        time: str | None = "time",
+        time_unit: str | None = None,
+        lateness: Lateness = 0,
+        memory: int = 4 << 30,
+        max_states: int = 1 << 16,
+        max_buffered_rows: int = 50_000_000,
+        keep_rows: bool = True,
+    ) -> Recognizer:
+        """A recogniser to push events into, piece by piece.
+
+        `keep_rows=False` spares the memory that `Matches.events()` needs: the rows that matches may still name.
+        """
+        self._plan.require_uncorrelated()
+        options = Options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
+        return Recognizer(self._plan, options, keep_rows)
+
+    def restore(self, snapshot: bytes) -> Recognizer:
+        """The recogniser that `snapshot` was taken of, to go on with the very same matches."""
+        return restore(self._plan, snapshot)
+
+    def __repr__(self) -> str:
+        return f"Query({self.text!r})"
+
+
+class Run:
+    """A query over an input: one pass for each reading (`results.matches.MatchSource`)."""
+
+    def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
+        self._plan = plan
+        self._sources = sources
+        self._options = options
+        self._streams = [s.name for s in sources]
+        self._columns = unify_schemas(s.schema for s in sources)
+        self._open = any(s.open_schema for s in sources)
+        self._late = pa.table({})
+        self._rows = RowStore(self._columns)
+        self.schema: pa.Schema = self._recognition(x.ENUMERATE).layout.schema()
+
+    @property
+    def replayable(self) -> bool:
+        return all(s.replayable for s in self._sources)
+
+    @property
+    def projections(self) -> Mapping[str, tuple[str, ...]]:
+        return {i.name: i.attributes for i in self._plan.query.items or () if i.attributes}
+
+    def _recognition(self, mode: int) -> Recognition:
+        return Recognition(self._plan, self._columns, self._streams, self._options, self._open, mode)
+
+    def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
+        """A pass over the input; matches in batches of bounded size. `rows`: the events are wanted too."""
+        recognition = self._recognition(x.ENUMERATE)
+        if rows:
+            self._rows = RowStore(self._columns)
+        for batch in self._ordered(recognition, None if rows else recognition.needed_columns()):
+            if rows:
+                self._rows.add(batch.data)
+            yield from recognition.feed(batch)
+            if rows:
+                yield from recognition.flush()
+                self._rows.forget_before(recognition.oldest_position())
+        yield from recognition.flush()
+
+    def count(self) -> int:
+        recognition = self._recognition(x.COUNT)
+        for batch in self._ordered(recognition, recognition.needed_columns()):
+            for _ in recognition.feed(batch):
+                pass
+        return recognition.counted
+
+    def _ordered(self, recognition: Recognition, columns: list[str] | None) -> Iterator[EventBatch]:
+        time = recognition.time
+        type = self._columns.field(time).type if time is not None else None
+        sequencer = Sequencer(
+            self._streams, time, self._options.lateness_in(type), self._options.max_buffered_rows
+        )
+        yield from merge_sources(self._sources, sequencer, columns)
+        self._late = sequencer.late()
+        if sequencer.late_rows:
+            warnings.warn(
+                f"{sequencer.late_rows} events came later than the lateness allows and took no part; "
+                "raise lateness=, or see Matches.late()",
+                LateEventsWarning,
+                stacklevel=2,
+            )
+
+    def late(self) -> pa.Table:
+        return self._late
+
+    def rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+        return self._rows.take(positions)

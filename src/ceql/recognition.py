@@ -1,0 +1,265 @@
+"""A query at work on an ordered stream: batches in, matches out, state in between.
+
+This is where the parts meet: symbols, windows, partitions, the machine, result columns. Everything that runs a query
+(`Query.run`, the recogniser, the CLI, later Spark) goes through `Recognition.feed`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.analysis.conditions import leaves
+from ceql.automata.cache import TableCache
+from ceql.automata.determinize import Determinization, Plain, Rivalled, state_from_json, state_to_json
+from ceql.engine import layout as x
+from ceql.engine.chunk import Chunk
+from ceql.engine.machine import Machine
+from ceql.engine.replay import ReplayMachine
+from ceql.errors import SchemaError
+from ceql.io.keys import encode
+from ceql.io.partitions import PartitionKeys
+from ceql.io.runs import EventBatch
+from ceql.options import Options
+from ceql.plan import Plan
+from ceql.predicates import kernels
+from ceql.predicates.bind import Events, is_text, value_type
+from ceql.predicates.symbols import Symbolizer, SymbolTable
+from ceql.results.layout import Layout, to_batch
+from ceql.snapshot import schema_from_text, schema_to_text
+from ceql.syntax import tree as t
+from ceql.window import bind_window
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
+_NO_LIMIT = 1 << 62
+
+
+class Recognition:
+    """The state of a query over a stream whose first schema is `schema`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        streams: Sequence[str | None],
+        options: Options,
+        open_schema: bool = False,
+        mode: int = x.ENUMERATE,
+    ) -> None:
+        plan.require_uncorrelated()
+        self.plan = plan
+        self.options = options
+        self.streams = tuple(streams)
+        self.open_schema = open_schema
+        self.position = 0  # of the next event
+        self.first_schema = schema
+        self.type = _type_column(plan, schema, self.streams, options)
+        self.time = options.time_column(schema)
+        self.table = SymbolTable()
+        self._bind(schema)
+        self.window = bind_window(plan, schema, self.time, options, open_schema)
+        parts = plan.query.partition
+        self.keys = PartitionKeys(parts, schema, self.type, open_schema, plan.source) if parts else None
+        self.layout = Layout(
+            plan.columns,
+            schema.field(self.time).type if self.time is not None else None,
+            tuple(zip(self.keys.names, self.keys.shown_types, strict=True)) if self.keys else (),
+        )
+        self.machine, labels = self._machine(mode)
+        self.label_masks: Array = np.zeros((max(1, len(labels)), len(plan.columns)), np.bool_)
+        for k, label in enumerate(labels):
+            self.label_masks[k] = [variable in label for variable in plan.columns]
+        self.skips = plan.cea.skips_safely() and not self.window.counts_all_rows
+        self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
+        if self.keys is None:
+            self.machine.room_for_partitions(1)
+
+    def needed_columns(self) -> list[str]:
+        """The columns that recognition reads; the rest matter to `events()` alone."""
+        names = {leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else leaf.name
+                 for guard in self.plan.cea.guards for p in guard.predicates for leaf in leaves(p)}
+        names.update(self.keys.columns if self.keys else ())
+        names.update(name for name in (self.type, self.time, self.window.column) if name is not None)
+        return sorted(names)
+
+    def _bind(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        events = Events(schema, self.open_schema, self.type, self.streams)
+        self.symbolizer = Symbolizer(self.plan.cea.guards, events, self.plan.source, self.table)
+
+    def _machine(self, mode: int) -> tuple[Machine, list[frozenset[str]]]:
+        plan, options = self.plan, self.options
+        cea, distinct = plan.cea, plan.query.distinct
+        limit = plan.limit
+        settings = x.Settings(
+            window=self.window.kind,
+            width=self.window.width,
+            exact=self.window.exact,
+            mode=mode,
+            limit=limit,
+            quota=max(1024, 4 * limit) if limit > 1 else _NO_LIMIT,
+            consume=_CONSUME[plan.query.consume],
+            log=False,
+            emit_from=0,
+        )
+        timed = self.time is not None
+        plain = Plain(cea, distinct)
+        compare = plan.rivalry
+        if compare is None:
+            return Machine(self._cache(plain, self.table.bits_of), settings, timed, options.memory), plain.names.labels
+        start = 1 << len(cea.guards)
+        rivalled = Rivalled(cea, distinct, compare, start)
+        if plan.query.window is None:
+            cache = self._cache(rivalled, lambda symbol: self.table.bits[symbol] | start)
+            return Machine(cache, settings, timed, options.memory), rivalled.names.labels
+        choosing = self._cache(rivalled, lambda symbol: self.table.bits[symbol >> 1] | (start if symbol & 1 else 0))
+        alone = settings._replace(window=x.W_GIVEN, exact=False, consume=0)
+        chooser = Machine(choosing, alone, timed, options.memory)
+        finding = settings._replace(mode=x.HAND_OVER, log=True)
+        cache = self._cache(plain, self.table.bits_of)
+        return ReplayMachine(cache, finding, timed, options.memory, chooser), plain.names.labels
+
+    def _cache(self, automaton: Determinization, bits_of: Any) -> TableCache:
+        return TableCache(automaton, bits_of, self.options.max_states)
+
+    # --- feeding ---
+
+    def feed(self, batch: EventBatch) -> Iterator[pa.RecordBatch]:
+        """Process events; matches come in record batches whenever the buffers are full."""
+        events = self._events(batch)
+        for chunk in self.machine.feed(events):
+            yield self._result(chunk)
+        self._release()
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """The matches found since the last record batch."""
+        for chunk in self.machine.flush():
+            yield self._result(chunk)
+
+    def oldest_position(self) -> int:
+        """No match from now on names an event before this position."""
+        oldest = self.machine.oldest
+        if self.window.kind == x.W_GIVEN and self.window.size is not None:
+            if self.window.column is None:
+                oldest = max(oldest, self.position - int(self.window.size))
+            while self._ends and self._ends[0][1] < self.machine.regs[x.HORIZON]:
+                oldest = max(oldest, self._ends.popleft()[0])
+        self.machine.oldest = oldest
+        return oldest
+
+    @property
+    def counted(self) -> int:
+        """Count mode: the matches of all events so far."""
+        list(self.machine.flush())
+        return self.machine.counted
+
+    def _events(self, batch: EventBatch) -> x.Events:
+        data, streams = batch
+        if not data.schema.equals(self.schema) and self.open_schema:
+            self._bind(data.schema)
+        symbols = self.symbolizer.symbols(data, streams)
+        caches = [self.machine.cache]
+        if isinstance(self.machine, ReplayMachine):
+            caches.append(self.machine.chooser.cache)
+        for cache in caches:
+            cache.room_for_symbols(2 * len(self.table.bits))
+        first, rows = self.position, None
+        self.position += data.num_rows
+        if self.skips:
+            skipped = np.zeros(len(self.table.bits), np.int64)
+            skipped[0] = 1
+            found: Array = np.empty(len(symbols) + 1, np.int64)
+            rows = found[: kernels.relevant_rows(symbols, skipped, found)]
+            symbols = symbols[rows]
+            positions = rows + first
+        else:
+            positions = np.arange(first, self.position, dtype=np.int64)
+        times: Array = np.zeros(0, np.int64)
+        if self.time is not None:
+            times = encode(data.column(data.schema.get_field_index(self.time)), self.time)
+            if self.window.column == self.time and len(times):
+                self._ends.append((self.position, int(times[-1])))
+            times = times if rows is None else times[rows]
+        keys, bounds = self.window.keys(data, rows, positions, times)
+        partitions = self._partitions(data, streams, rows, len(symbols))
+        # memory that Arrow lends is read-only, which would be another signature of the loop
+        return x.Events(*(np.require(a, requirements="CW") for a in (symbols, positions, partitions, keys, bounds, times)))
+
+    def _partitions(self, data: pa.RecordBatch, streams: int | Array, rows: Array | None, count: int) -> Array:
+        if self.keys is None:
+            return np.zeros(count, np.int32)
+        wanted = [c for c in self.keys.columns if c in data.schema.names]
+        columns = data.select(wanted)
+        if rows is not None:
+            columns = columns.take(pa.array(rows))
+            streams = streams if isinstance(streams, int) else streams[rows]
+        numbers = self.keys.numbers(columns, streams, self.streams)
+        self.machine.room_for_partitions(len(self.keys))
+        for number in self.keys.reused:
+            self.machine.reuse_partition(number)
+        self.keys.reused.clear()
+        return numbers
+
+    def _release(self) -> None:
+        """Forget the keys of partitions that a collection found empty and that are empty still."""
+        machine = self.machine
+        if self.keys is not None and machine.emptied:
+            idle = [p for p in machine.emptied if machine.parts.offset[p] < 0 and machine.parts.initial[p] == 0]
+            self.keys.release(idle)
+            machine.emptied = []
+
+    # --- state ---
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array], pa.RecordBatch | None]:
+        """The state between two batches: a header for JSON, arrays, and the partitions' keys."""
+        machine = self.machine
+        header = {
+            "position": self.position,
+            "symbols": [hex(bits) for bits in self.table.bits],
+            "states": [state_to_json(state) for state in machine.cache.states],
+            "schema": schema_to_text(self.schema),
+            "ends": list(self._ends),
+            "oldest": machine.oldest,
+            "partitions": len(self.keys) if self.keys is not None else 1,
+        }
+        return header, machine.state(), self.keys.state() if self.keys is not None else None
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Array], keys: pa.RecordBatch | None) -> None:
+        """Continue from a `state` of the same query."""
+        self.position = header["position"]
+        self.table.restore([int(bits, 16) for bits in header["symbols"]])
+        self._bind(schema_from_text(header["schema"]))
+        self._ends = deque((position, time) for position, time in header["ends"])
+        self.machine.cache.restore([state_from_json(state) for state in header["states"]])
+        self.machine.restore(arrays)
+        self.machine.oldest = header["oldest"]
+        if self.keys is not None and keys is not None:
+            self.keys.restore(keys, header["partitions"])
+
+    def _result(self, chunk: Chunk) -> pa.RecordBatch:
+        key_columns = None
+        if self.keys is not None:
+            numbers, rows = np.unique(chunk.partition, return_inverse=True)
+            key_columns = self.keys.key_columns(numbers.tolist())
+            chunk = chunk._replace(partition=rows.astype(np.int32))
+        return to_batch(chunk, self.layout, self.label_masks, key_columns)
+
+
+def _type_column(plan: Plan, schema: pa.Schema, streams: Sequence[str | None], options: Options) -> str | None:
+    name = options.type_column(schema)
+    if name is None:
+        if all(stream is None for stream in streams):
+            raise SchemaError(
+                "the events have no type: there is no column 'type', and no stream is named; "
+                f"pass type= (the columns are {', '.join(schema.names) or 'none'}) or write FROM"
+            )
+        return None
+    kind = schema.field(name).type
+    if not is_text(value_type(kind)) and not pa.types.is_null(kind):
+        raise SchemaError(f"the type column '{name}' must be text, not {kind}")
+    return name

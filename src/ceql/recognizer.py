@@ -1,0 +1,283 @@
+"""The push API: events go in as they come, matches come out as they happen.
+
+`feed` gives the matches that end in the events fed, lazily. Whoever feeds again (or takes a snapshot) before having read
+them all gets them still: the rest is found first and kept in memory, within `memory`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ceql import snapshot
+from ceql.errors import DataError, ResourceError, SchemaError, did_you_mean
+from ceql.io.inputs import open_source
+from ceql.io.runs import EventBatch
+from ceql.io.schemas import conform, unify_schemas
+from ceql.io.sequencer import Sequencer
+from ceql.options import Options
+from ceql.plan import Plan
+from ceql.recognition import Recognition
+from ceql.results.layout import Layout
+from ceql.results.matches import Matches
+from ceql.rows import RowStore
+
+
+class Recognizer:
+    """A query that is fed piece by piece. Made by `Query.recognizer` and `Query.restore`."""
+
+    def __init__(self, plan: Plan, options: Options, keep_rows: bool = True) -> None:
+        self._plan = plan
+        self._options = options
+        self._keep_rows = keep_rows
+        self._streams: tuple[str | None, ...] = plan.query.streams or (None,)
+        self._schemas: dict[int, pa.Schema] = {}
+        self._open = False
+        self._sequencer: Sequencer | None = None
+        self._recognition: Recognition | None = None
+        self._rows = RowStore(pa.schema([]))
+        self._waiting: list[tuple[pa.RecordBatch, int]] = []  # fed before every stream's columns were known
+        self._last: Fed | None = None
+        self._finished = False
+
+    def feed(self, events: Any, stream: str | None = None) -> Matches:
+        """Push events (a batch, table, frame, dicts, ...), of `stream` where FROM lists several.
+
+        A dict of streams by name feeds several at once.
+        """
+        if self._finished:
+            raise DataError("this recogniser is finished and takes no more events")
+        self._settle()
+        ordered: list[EventBatch] = []
+        if isinstance(events, Mapping) and len(self._streams) > 1 and set(events) <= set(self._streams):
+            for name in self._streams:
+                if name in events:
+                    ordered += self._push(events[name], self._stream_number(name))
+        else:
+            if isinstance(events, Mapping):
+                events = [events]  # one event
+            ordered += self._push(events, self._stream_number(stream))
+        return self._matches(ordered)
+
+    def finish(self) -> Matches:
+        """Say that no more events come: what lateness still held back is recognised."""
+        self._settle()
+        ordered: list[EventBatch] = []
+        if not self._finished:
+            self._finished = True
+            if self._sequencer is None and self._waiting:
+                ordered += self._start()
+            if self._sequencer is not None:
+                ordered += self._sequencer.finish()
+        return self._matches(ordered)
+
+    def late(self) -> pa.Table:
+        """The events that came later than the lateness allows, and took no part."""
+        return self._sequencer.late() if self._sequencer is not None else pa.table({})
+
+    @property
+    def position(self) -> int:
+        """How many events have been recognised so far; the position of the next one."""
+        return self._recognition.position if self._recognition is not None else 0
+
+    # --- feeding ---
+
+    def _stream_number(self, stream: str | None) -> int:
+        if stream is None:
+            if len(self._streams) > 1:
+                raise DataError(f"say which stream these events are of: stream= one of {', '.join(map(str, self._streams))}")
+            return 0
+        if stream not in self._streams:
+            known = [s for s in self._streams if s is not None]
+            hint = did_you_mean(stream, known) or ""
+            raise DataError(f"the query's FROM lists no stream '{stream}'. {hint}".strip())
+        return self._streams.index(stream)
+
+    def _push(self, events: Any, stream: int) -> list[EventBatch]:
+        source = open_source(events)
+        self._open = self._open or source.open_schema
+        batches = list(source.batches())
+        if stream not in self._schemas:
+            if source.open_schema and not batches:
+                return []  # no dict has told the columns yet
+            self._schemas[stream] = source.schema
+        ready: list[EventBatch] = []
+        if self._sequencer is None:
+            self._waiting += [(batch, stream) for batch in batches]
+            return self._start() if len(self._schemas) == len(self._streams) else []
+        for batch in batches:
+            batch = conform(batch, self._schemas[stream], self._open)
+            if self._open:
+                self._schemas[stream] = batch.schema
+            ready += self._sequencer.push(batch, stream)
+        return ready
+
+    def _start(self) -> list[EventBatch]:
+        """Bind the query to the columns, now that every stream has shown its own."""
+        self._begin(unify_schemas(self._schemas[k] for k in sorted(self._schemas)))
+        assert self._sequencer is not None
+        waiting, self._waiting = self._waiting, []
+        return [ready for batch, stream in waiting for ready in self._sequencer.push(batch, stream)]
+
+    def _begin(self, schema: pa.Schema) -> None:
+        recognition = Recognition(self._plan, schema, self._streams, self._options, self._open)
+        time = recognition.time
+        lateness = self._options.lateness_in(schema.field(time).type if time is not None else None)
+        self._sequencer = Sequencer(self._streams, time, lateness, self._options.max_buffered_rows)
+        self._recognition = recognition
+        self._rows = RowStore(schema)
+
+    def _matches(self, ordered: list[EventBatch]) -> Matches:
+        fed = Fed(self, ordered)
+        matches = Matches(fed)
+        fed.owner = weakref.ref(matches)
+        self._last = fed
+        return matches
+
+    def _settle(self) -> None:
+        """Finish what was fed before; its matches are kept for whoever still holds them."""
+        if self._last is not None:
+            self._last.settle(self._options.memory)
+            self._last = None
+            if self._recognition is not None:
+                self._rows.forget_before(self._recognition.oldest_position())
+
+    def _work(self, ordered: list[EventBatch]) -> Iterator[pa.RecordBatch]:
+        recognition = self._recognition
+        if recognition is None:
+            return
+        for batch in ordered:
+            if self._keep_rows:
+                self._rows.add(batch.data)
+            yield from recognition.feed(batch)
+        yield from recognition.flush()
+
+    # --- snapshots ---
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, from which `Query.restore` goes on, in this process or another."""
+        self._settle()
+        header: dict[str, Any] = {
+            "query": self._plan.fingerprint,
+            "options": _options_to_json(self._options),
+            "keep_rows": self._keep_rows,
+            "finished": self._finished,
+            "open": self._open,
+            "schemas": {str(k): snapshot.schema_to_text(s) for k, s in self._schemas.items()},
+            "waiting": [stream for _, stream in self._waiting],
+        }
+        arrays: dict[str, Any] = {}
+        tables: dict[str, list[pa.RecordBatch]] = {}
+        for k, (batch, _) in enumerate(self._waiting):
+            tables[f"waiting.{k}"] = [batch]
+        if self._recognition is not None and self._sequencer is not None:
+            header["recognition"], arrays, keys = self._recognition.state()
+            if keys is not None:
+                tables["keys"] = [keys]
+            header["sequencer"], tables["sequencer"] = self._sequencer.state()
+            header["schema"] = snapshot.schema_to_text(self._recognition.first_schema)
+            header["rows"] = [self._rows.first, len(self._rows.batches)]
+            for k, batch in enumerate(self._rows.batches):
+                tables[f"rows.{k}"] = [batch]
+        return snapshot.write(header, arrays, tables)
+
+
+def restore(plan: Plan, blob: bytes) -> Recognizer:
+    """The recogniser that `blob` was taken of."""
+    header, arrays, tables = snapshot.read(blob)
+    if header["query"] != plan.fingerprint:
+        raise DataError("the snapshot is of another query; restore it with the query it was taken of")
+    recognizer = Recognizer(plan, _options_from_json(header["options"]), header["keep_rows"])
+    recognizer._finished = header["finished"]
+    recognizer._open = header["open"]
+    recognizer._schemas = {int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()}
+    recognizer._waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
+    if "recognition" in header:
+        recognizer._begin(snapshot.schema_from_text(header["schema"]))
+        assert recognizer._recognition is not None
+        recognizer._recognition.restore(header["recognition"], arrays, tables.get("keys", [None])[0])
+        recognizer._sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
+        first, count = header["rows"]
+        recognizer._rows = RowStore(recognizer._recognition.first_schema, first)
+        for k in range(count):
+            recognizer._rows.add(tables[f"rows.{k}"][0])
+    return recognizer
+
+
+class Fed:
+    """The matches of one `feed` (`results.matches.MatchSource`): found as they are read, or when they must be."""
+
+    replayable = False
+
+    def __init__(self, recognizer: Recognizer, ordered: list[EventBatch]) -> None:
+        self._recognizer = recognizer
+        self._work = recognizer._work(ordered)
+        self._found: deque[pa.RecordBatch] = deque()
+        self._own_rows: RowStore | None = None
+        self.owner: weakref.ref[Matches] | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        recognition = self._recognizer._recognition
+        if recognition is None:  # nothing was fed that told the columns
+            return Layout(self._recognizer._plan.columns).schema()
+        return recognition.layout.schema()
+
+    @property
+    def projections(self) -> Mapping[str, tuple[str, ...]]:
+        return {i.name: i.attributes for i in self._recognizer._plan.query.items or () if i.attributes}
+
+    def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
+        while True:
+            batch = self._found.popleft() if self._found else next(self._work, None)
+            if batch is None:
+                return
+            yield batch
+
+    def settle(self, memory: int) -> None:
+        """Find the rest now, and keep it, with the rows it names, if anyone can still ask for it."""
+        wanted = self.owner is not None and self.owner() is not None
+        size = 0
+        for batch in self._work:
+            if wanted:
+                self._found.append(batch)
+                size += batch.nbytes
+                if size > memory:
+                    raise ResourceError(
+                        f"matches that were not read take more than {memory:,} bytes; "
+                        "read what feed() returns before feeding again, or raise memory=",
+                        limit="memory",
+                    )
+        if wanted:
+            self._own_rows = self._recognizer._rows.copy()
+
+    def count(self) -> int:
+        return sum(batch.num_rows for batch in self.batches())
+
+    def late(self) -> pa.Table:
+        return self._recognizer.late()
+
+    def rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+        if not self._recognizer._keep_rows:
+            raise SchemaError("this recogniser keeps no rows; make it with keep_rows=True")
+        rows = self._recognizer._rows if self._own_rows is None else self._own_rows
+        return rows.take(positions)
+
+
+def _options_to_json(options: Options) -> dict[str, Any]:
+    fields = asdict(options)
+    if isinstance(options.lateness, timedelta):
+        fields["lateness"] = f"{options.lateness // timedelta(microseconds=1) / 1_000_000:.6f} seconds"
+    return fields
+
+
+def _options_from_json(fields: dict[str, Any]) -> Options:
+    return Options(**fields)

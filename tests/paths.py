@@ -1,0 +1,69 @@
+"""The ways to run a query, each giving what the oracle gives: matches in output order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+import ceql
+import generators
+import oracle
+
+Events = list[dict[str, Any]]
+BOOKKEEPING = "__stream__"
+
+
+def table(events: Events) -> pa.Table:
+    """Events as a table; generated ones have their columns typed even where all is NULL."""
+    names = list(dict.fromkeys(name for event in events for name in event if name != BOOKKEEPING))
+    known = {name: pa.type_for_alias(kind) for name, kind in generators.COLUMNS.items()}
+    generated = set(names) <= set(known) and (not events or "w" in names)
+    if generated:
+        schema = pa.schema(list(known.items()))
+        return pa.Table.from_pylist([{n: e.get(n) for n in schema.names} for e in events], schema)
+    return pa.Table.from_pylist([{n: e.get(n) for n in names} for e in events])
+
+
+def inputs(query: ceql.Query, events: Events) -> Any:
+    """One table, or one for each stream that the query's FROM lists."""
+    streams = query.plan.query.streams
+    if len(streams) < 2 and not any(BOOKKEEPING in e for e in events):
+        return table(events)
+    whole = table(events)
+    of = [e.get(BOOKKEEPING) for e in events]
+    return {s: whole.filter(pa.array([name == s for name in of], pa.bool_())) for s in streams}
+
+
+def to_oracle(matches: ceql.Matches) -> list[oracle.Match]:
+    return [
+        oracle.Match(m.start, m.end, m.events, frozenset(m.bindings.items())) for m in matches
+    ]
+
+
+def run_whole(query: ceql.Query, events: Events, **options: Any) -> list[oracle.Match]:
+    return to_oracle(query.run(inputs(query, events), **options))
+
+
+def run_in_batches(query: ceql.Query, events: Events, rows: int, **options: Any) -> list[oracle.Match]:
+    return to_oracle(query.run(inputs(query, events), batch_rows=rows, **options))
+
+
+def run_in_pieces(
+    query: ceql.Query, events: Events, cuts: list[int], restore: Callable[[int], bool], **options: Any
+) -> list[oracle.Match]:
+    """The push API: pieces between the cuts, with a snapshot and restore where wanted."""
+    recognizer = query.recognizer(**options)
+    found: list[oracle.Match] = []
+    streams = query.plan.query.streams
+    for k, (begin, end) in enumerate(zip([0, *cuts], [*cuts, len(events)], strict=True)):
+        piece = events[begin:end]
+        if len(streams) > 1:
+            whole = inputs(query, piece)
+            found += to_oracle(recognizer.feed(whole))
+        else:
+            found += to_oracle(recognizer.feed(table(piece) if piece else table(events).slice(0, 0)))
+        if restore(k):
+            recognizer = query.restore(recognizer.snapshot())
+    return found + to_oracle(recognizer.finish())
