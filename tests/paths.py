@@ -56,14 +56,16 @@ def run_in_pieces(
     """The push API: pieces between the cuts, with a snapshot and restore where wanted."""
     recognizer = query.recognizer(**options)
     found: list[oracle.Match] = []
+    whole = table(events)
     streams = query.plan.query.streams
+    of = [e.get(BOOKKEEPING, streams[0] if streams else None) for e in events]
     for k, (begin, end) in enumerate(zip([0, *cuts], [*cuts, len(events)], strict=True)):
-        piece = events[begin:end]
+        piece = whole.slice(begin, end - begin)
         if len(streams) > 1:
-            whole = inputs(query, piece)
-            found += to_oracle(recognizer.feed(whole))
+            mine = {s: piece.filter(pa.array([n == s for n in of[begin:end]], pa.bool_())) for s in streams}
+            found += to_oracle(recognizer.feed(mine))
         else:
-            found += to_oracle(recognizer.feed(table(piece) if piece else table(events).slice(0, 0)))
+            found += to_oracle(recognizer.feed(piece))
         if restore(k):
             recognizer = query.restore(recognizer.snapshot())
     return found + to_oracle(recognizer.finish())

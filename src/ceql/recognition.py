@@ -68,7 +68,7 @@ class Recognition:
         self.layout = Layout(
             plan.columns,
             schema.field(self.time).type if self.time is not None else None,
-            tuple(zip(self.keys.names, self.keys.shown_types, strict=True)) if self.keys else (),
+            tuple(zip(self.keys.names, self.keys.shown_types, strict=True)) if self.keys is not None else (),
         )
         self.machine, labels = self._machine(mode)
         self.label_masks: Array = np.zeros((max(1, len(labels)), len(plan.columns)), np.bool_)
@@ -83,7 +83,7 @@ class Recognition:
         """The columns that recognition reads; the rest matter to `events()` alone."""
         names = {leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else leaf.name
                  for guard in self.plan.cea.guards for p in guard.predicates for leaf in leaves(p)}
-        names.update(self.keys.columns if self.keys else ())
+        names.update(self.keys.columns if self.keys is not None else ())
         names.update(name for name in (self.type, self.time, self.window.column) if name is not None)
         return sorted(names)
 

@@ -141,6 +141,8 @@ class PartitionKeys:
                 columns.append(pa.array([str(v) for v in values], pa.large_string()))
             elif pa.types.is_temporal(kind):
                 columns.append(decode(np.array(values, np.int64), kind))
+            elif pa.types.is_floating(kind):
+                columns.append(pa.array([float(v) for v in values], kind))
             else:
                 columns.append(pa.array(values, kind))
         return pa.RecordBatch.from_arrays(columns, names=[f"{k}" for k in range(len(columns))])
