@@ -8,6 +8,7 @@ combination of values in a batch, never per row. Numbers of substreams that hold
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -148,20 +149,54 @@ class PartitionKeys:
         return pa.RecordBatch.from_arrays(columns, names=[f"{k}" for k in range(len(columns))])
 
     def state(self) -> pa.RecordBatch:
-        """The known substreams: their numbers and keys."""
+        """The known substreams: their numbers and keys, as text that gives the very values back."""
         used = [n for n, key in enumerate(self.values) if key is not None]
-        keys = self.key_columns(used)
-        return pa.RecordBatch.from_arrays([pa.array(used, pa.int64()), *keys.columns], names=["number", *keys.schema.names])
+        columns = [[_to_text((self.values[n] or ())[k]) for n in used] for k in range(len(self.parts))]
+        arrays = [pa.array(used, pa.int64()), *(pa.array(column, pa.large_string()) for column in columns)]
+        return pa.RecordBatch.from_arrays(arrays, names=["number", *map(str, range(len(columns)))])
 
     def restore(self, state: pa.RecordBatch, count: int) -> None:
         """Continue from a `state` with room for `count` substreams."""
         self.values = [None] * count
-        columns = [_plain(column, kind) for column, kind in zip(state.columns[1:], self.types, strict=True)]
-        for row, number in enumerate(state.column(0).to_pylist()):
-            key = tuple(column[row] for column in columns)
+        numbers, *columns = (column.to_pylist() for column in state.columns)
+        for number, *texts in zip(numbers, *columns, strict=True):
+            key = tuple(_from_text(text) for text in texts)
             self.values[number] = key
             self._number[key] = number
         self._free = [n for n in range(count - 1, -1, -1) if self.values[n] is None]
+
+
+def _to_text(value: Hashable) -> str:
+    match value:
+        case bool():
+            return f"bool {int(value)}"
+        case int():
+            return f"int {value}"
+        case float():
+            return f"float {value.hex()}"
+        case Decimal():
+            return f"decimal {value}"
+        case bytes():
+            return f"bytes {value.hex()}"
+        case _:
+            return f"text {value}"
+
+
+def _from_text(text: str) -> Hashable:
+    kind, _, value = text.partition(" ")
+    match kind:
+        case "bool":
+            return value == "1"
+        case "int":
+            return int(value)
+        case "float":
+            return float.fromhex(value)
+        case "decimal":
+            return Decimal(value)
+        case "bytes":
+            return bytes.fromhex(value)
+        case _:
+            return value
 
 
 def _distinct(values: pa.Array, kind: pa.DataType | None) -> tuple[list[Any], Array]:
