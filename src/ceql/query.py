@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,11 @@ from ceql.recognition import Recognition
 from ceql.recognizer import Recognizer, restore
 from ceql.results.matches import Matches
 from ceql.rows import RowStore
+
+if TYPE_CHECKING:
+    from ceql.explain.automaton import AutomatonView
+    from ceql.explain.findings import Diagnosis
+    from ceql.explain.text import Explanation
 
 
 class LateEventsWarning(UserWarning):
@@ -101,6 +106,50 @@ class Query:
     def restore(self, snapshot: bytes) -> Recognizer:
         """The recogniser that `snapshot` was taken of, to go on with the very same matches."""
         return restore(self._plan, snapshot)
+
+    def explain(
+        self,
+        schema: pa.Schema | None = None,
+        *,
+        type: str | None = "type",
+        time: str | None = "time",
+        time_unit: str | None = None,
+    ) -> Explanation:
+        """Every stage of the query as text: its class and guarantee, normal form, clauses, guards, automaton.
+
+        With an Arrow `schema` (or anything that has one: a table, a batch), also how its columns are classified.
+        Queries that compare events with each other are explained too, though they cannot be evaluated yet.
+        """
+        from ceql.explain.stages import explain
+
+        return explain(self._plan, getattr(schema, "schema", schema), type, time, time_unit)
+
+    def automaton(self) -> AutomatonView:
+        """The automaton: `print` shows it as a table, `.to_dot()` and `.to_mermaid()` draw it."""
+        from ceql.explain.automaton import AutomatonView
+
+        self._plan.require_uncorrelated()
+        return AutomatonView(self._plan)
+
+    def diagnose(
+        self,
+        events: Any,
+        *,
+        type: str | None = "type",
+        time: str | None = "time",
+        time_unit: str | None = None,
+        lateness: Lateness = 0,
+    ) -> Diagnosis:
+        """Why did nothing (or so little) match? Reads `events` once, in bounded memory, and says how far it got.
+
+        The result has: the types that came and those that never did, how often each condition held, the furthest
+        step that any partial match reached and what it waited for, and what each clause took away.
+        The arguments are those of `run`.
+        """
+        from ceql.explain.diagnose import diagnose
+
+        self._plan.require_uncorrelated()
+        return diagnose(self._plan, events, Options(type, time, time_unit, lateness))
 
     def __repr__(self) -> str:
         return f"Query({self.text!r})"

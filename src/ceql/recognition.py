@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,14 +71,9 @@ class Recognition:
             schema.field(self.time).type if self.time is not None else None,
             tuple(zip(self.keys.names, self.keys.shown_types, strict=True)) if self.keys is not None else (),
         )
-        self.machine, labels = self._machine(mode)
-        self.label_masks: Array = np.zeros((max(1, len(labels)), len(plan.columns)), np.bool_)
-        for k, label in enumerate(labels):
-            self.label_masks[k] = [variable in label for variable in plan.columns]
+        self.mode = mode
         self.skips = plan.cea.skips_safely() and not self.window.counts_all_rows
         self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
-        if self.keys is None:
-            self.machine.room_for_partitions(1)
 
     def needed_columns(self) -> list[str]:
         """The columns that recognition reads; the rest matter to `events()` alone."""
@@ -92,7 +88,24 @@ class Recognition:
         events = Events(schema, self.open_schema, self.type, self.streams)
         self.symbolizer = Symbolizer(self.plan.cea.guards, events, self.plan.source, self.table)
 
-    def _machine(self, mode: int) -> tuple[Machine, list[frozenset[str]]]:
+    @cached_property
+    def machine(self) -> Machine:
+        """The machine, made when the first events come: a result may be asked for its columns alone."""
+        machine = self._make_machine()
+        if self.keys is None:
+            machine.room_for_partitions(1)
+        return machine
+
+    @cached_property
+    def label_masks(self) -> Array:
+        """Which variables each label binds."""
+        labels = Plain(self.plan.cea, self.plan.query.distinct).names.labels
+        masks: Array = np.zeros((max(1, len(labels)), len(self.plan.columns)), np.bool_)
+        for k, label in enumerate(labels):
+            masks[k] = [variable in label for variable in self.plan.columns]
+        return masks
+
+    def _make_machine(self) -> Machine:
         plan, options = self.plan, self.options
         cea, distinct = plan.cea, plan.query.distinct
         limit = plan.limit
@@ -100,7 +113,7 @@ class Recognition:
             window=self.window.kind,
             width=self.window.width,
             exact=self.window.exact,
-            mode=mode,
+            mode=self.mode,
             limit=limit,
             quota=max(1024, 4 * limit) if limit > 1 else _NO_LIMIT,
             consume=_CONSUME[plan.query.consume],
@@ -111,18 +124,18 @@ class Recognition:
         plain = Plain(cea, distinct)
         compare = plan.rivalry
         if compare is None:
-            return Machine(self._cache(plain, self.table.bits_of), settings, timed, options.memory), plain.names.labels
+            return Machine(self._cache(plain, self.table.bits_of), settings, timed, options.memory)
         start = 1 << len(cea.guards)
         rivalled = Rivalled(cea, distinct, compare, start)
         if plan.query.window is None:
             cache = self._cache(rivalled, lambda symbol: self.table.bits[symbol] | start)
-            return Machine(cache, settings, timed, options.memory), rivalled.names.labels
+            return Machine(cache, settings, timed, options.memory)
         choosing = self._cache(rivalled, lambda symbol: self.table.bits[symbol >> 1] | (start if symbol & 1 else 0))
         alone = settings._replace(window=x.W_GIVEN, exact=False, consume=0)
         chooser = Machine(choosing, alone, timed, options.memory)
         finding = settings._replace(mode=x.HAND_OVER, log=True)
         cache = self._cache(plain, self.table.bits_of)
-        return ReplayMachine(cache, finding, timed, options.memory, chooser), plain.names.labels
+        return ReplayMachine(cache, finding, timed, options.memory, chooser)
 
     def _cache(self, automaton: Determinization, bits_of: Any) -> TableCache:
         return TableCache(automaton, bits_of, self.options.max_states)
@@ -171,11 +184,9 @@ class Recognition:
         first, rows = self.position, None
         self.position += data.num_rows
         if self.skips:
-            skipped = np.zeros(len(self.table.bits), np.int64)
-            skipped[0] = 1
-            found: Array = np.empty(len(symbols) + 1, np.int64)
-            rows = found[: kernels.relevant_rows(symbols, skipped, found)]
-            symbols = symbols[rows]
+            found: Array = np.empty(len(symbols), np.int64)
+            rows = found[: kernels.relevant_rows(symbols, found)]
+            symbols = symbols[: len(rows)]
             positions = rows + first
         else:
             positions = np.arange(first, self.position, dtype=np.int64)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ceql.engine.jit import kernel
+from ceql.engine.jit import inlined
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,7 +31,7 @@ BOTTOM, UNION = -1, -2
 NODES = 0  # register
 
 
-@kernel
+@inlined
 def new_bottom(nodes: Array, regs: Array, key: int, position: int, exact: int) -> int:
     n = regs[NODES]
     nodes[n, MAX] = key
@@ -42,7 +42,7 @@ def new_bottom(nodes: Array, regs: Array, key: int, position: int, exact: int) -
     return n
 
 
-@kernel
+@inlined
 def extend(nodes: Array, regs: Array, child: int, position: int, label: int) -> int:
     n = regs[NODES]
     nodes[n, MAX] = nodes[child, MAX]
@@ -53,7 +53,7 @@ def extend(nodes: Array, regs: Array, child: int, position: int, label: int) -> 
     return n
 
 
-@kernel
+@inlined
 def _union_node(nodes: Array, regs: Array, left: int, right: int) -> int:
     n = regs[NODES]
     nodes[n, MAX] = nodes[left, MAX]
@@ -64,7 +64,7 @@ def _union_node(nodes: Array, regs: Array, left: int, right: int) -> int:
     return n
 
 
-@kernel
+@inlined
 def union(nodes: Array, regs: Array, first: int, second: int) -> int:
     """The union of two safe nodes of equal max-start: the gadgets of Figure 5 (a) to (d)."""
     if nodes[first, KIND] != UNION:
@@ -81,7 +81,7 @@ def union(nodes: Array, regs: Array, first: int, second: int) -> int:
     return _union_node(nodes, regs, nodes[first, A], u1)
 
 
-@kernel
+@inlined
 def insert(nodes: Array, regs: Array, lists: Array, lengths: Array, slot: int, node: int) -> None:
     """Insert a safe node, whose max-start is at most that of the head, into the union-list `slot`."""
     length = lengths[slot]
@@ -98,7 +98,7 @@ def insert(nodes: Array, regs: Array, lists: Array, lengths: Array, slot: int, n
     lengths[slot] = length + 1
 
 
-@kernel
+@inlined
 def merge(nodes: Array, regs: Array, lists: Array, lengths: Array, slot: int) -> int:
     """One node for all that the union-list `slot` holds: Figure 5 (e)."""
     at = lengths[slot] - 1

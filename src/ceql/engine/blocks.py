@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
-from ceql.engine.jit import kernel
+from ceql.engine.jit import allocating, kernel
 from ceql.engine.layout import DONE, ENTRIES, FULL, GROW_PATH, MATCHES, Output
 
 
-@kernel
+@allocating
 def paths_per_start(
     nodes: Array, live: Array, roots: Array, count: int, exact: bool, bound: int
 ) -> tuple[Array, Array]:

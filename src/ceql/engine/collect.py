@@ -11,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.arena import BOTTOM, KIND, MAX, NODES, A, Array, B
-from ceql.engine.jit import kernel
+from ceql.engine.jit import allocating, kernel
 from ceql.engine.layout import EPOCH, HORIZON, LOG, POOL, W_ENVELOPE, W_GIVEN, Partitions
 
 UNMARKED = np.iinfo(np.int64).max
 
 
-@kernel
+@allocating
 def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: int, log: Array) -> None:
     """Drop what is dead. Every record must be in the pool (no partition loaded)."""
     used = regs[NODES]
@@ -109,7 +109,7 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
     _collect_log(regs, parts, window, log)
 
 
-@kernel
+@allocating
 def _collect_log(regs: Array, parts: Partitions, window: int, log: Array) -> None:
     used = regs[LOG]
     if used == 0:

@@ -1,8 +1,8 @@
 """How many matches, without enumerating them: sums over the graph in index order.
 
-The live part of the graph is gathered once and sorted; children come before parents, so one pass
-adds up the paths. `count_live` works in int64 and gives up (-1) near overflow; `count_modulo` does the
-same modulo a prime, and the caller puts the residues together to a number of any size.
+`count_live` adds up the paths of the live part of the graph, children before parents, in int64, and gives up (-1)
+near overflow. Then `gather_live` lists the live nodes in index order, which is such an order too, `count_log2`
+tells the size of the number, and `count_modulo` counts modulo a prime, as often as that takes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
-from ceql.engine.jit import kernel
+from ceql.engine.jit import allocating, inlined, kernel
 from ceql.engine.layout import ROOTS
 
 TOO_MANY = np.int64(1) << 61
 
 
-@kernel
+@allocating
 def gather_live(nodes: Array, roots: Array, count: int, marks: Array, bound: int) -> Array:
     """The nodes that the roots reach inside the window, in index order. `marks` is all zero before and after."""
     found = np.empty(64, np.int64)
@@ -56,33 +56,61 @@ def gather_live(nodes: Array, roots: Array, count: int, marks: Array, bound: int
     return live
 
 
-@kernel
-def count_live(nodes: Array, regs: Array, roots: Array, sums: Array, exact: bool, bound: int) -> int:
-    """Matches of the current position inside the window; -1 when they may not fit an int64."""
-    live = gather_live(nodes, roots, regs[ROOTS], sums, bound)
+@inlined
+def count_live(nodes: Array, regs: Array, roots: Array, scratch: Array, exact: bool, bound: int) -> int:
+    """Matches of the current position inside the window; -1 when they may not fit an int64.
+
+    `scratch` is int64[3, capacity]: sums (one more than the number of paths; 0 before and after), a stack, and the nodes
+    that have a sum.
+    """
     total = np.int64(0)
-    for k in range(len(live)):
-        n = live[k]
-        kind = nodes[n, KIND]
-        if kind == BOTTOM:
-            paths = np.int64(1) if not exact or nodes[n, B] >= bound else np.int64(0)
-        elif kind >= 0:
-            paths = sums[nodes[n, B]]
-        else:
-            paths = sums[nodes[n, A]] + (sums[nodes[n, B]] if nodes[nodes[n, B], MAX] >= bound else 0)
-        if paths > TOO_MANY:
-            total = -1
-            break
-        sums[n] = paths
-    if total == 0:
-        for k in range(regs[ROOTS]):
-            if nodes[roots[k], MAX] >= bound:
-                total += sums[roots[k]]
-                if total > TOO_MANY:
+    seen = 0
+    for k in range(regs[ROOTS]):
+        if nodes[roots[k], MAX] < bound:
+            continue
+        height = 1
+        scratch[1, 0] = roots[k]
+        while height > 0:
+            n = scratch[1, height - 1]
+            kind = nodes[n, KIND]
+            paths = np.int64(1)
+            if scratch[0, n] > 0:
+                height -= 1
+                continue
+            if kind == BOTTOM:
+                if exact and nodes[n, B] < bound:
+                    paths = np.int64(0)
+            else:
+                child = nodes[n, B]
+                if kind >= 0 or nodes[child, MAX] >= bound:
+                    if scratch[0, child] == 0:
+                        scratch[1, height] = child
+                        height += 1
+                        continue
+                    paths = scratch[0, child] - 1
+                else:
+                    paths = np.int64(0)
+                if kind < 0:
+                    left = nodes[n, A]
+                    if scratch[0, left] == 0:
+                        scratch[1, height] = left
+                        height += 1
+                        continue
+                    paths += scratch[0, left] - 1
+                if paths > TOO_MANY:
                     total = -1
                     break
-    for k in range(len(live)):
-        sums[live[k]] = 0
+            scratch[0, n] = paths + 1
+            scratch[2, seen] = n
+            seen += 1
+            height -= 1
+        if total >= 0:
+            total += scratch[0, roots[k]] - 1
+        if total < 0 or total > TOO_MANY:
+            total = -1
+            break
+    for k in range(seen):
+        scratch[0, scratch[2, k]] = 0
     return total
 
 
@@ -135,7 +163,7 @@ def count_log2(nodes: Array, live: Array, roots: Array, count: int, logs: Array,
     return max(total, 0.0)
 
 
-@kernel
+@inlined
 def _log2_sum(a: float, b: float) -> float:
     high, low = max(a, b), min(a, b)
     return high if low == -np.inf else high + np.log2(1.0 + 2.0 ** (low - high))

@@ -8,14 +8,12 @@ A position with more matches than the buffers hold is left to `blocks.py`.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
-from ceql.engine.jit import kernel
+from ceql.engine.jit import inlined, kernel
 from ceql.engine.layout import BLOCKS, DONE, ENTRIES, FULL, GROW_PATH, MATCHES, ROOTS, SEEN, Output, Settings
 
 
-@kernel
+@inlined
 def enumerate_position(
     nodes: Array,
     times: Array,
@@ -105,7 +103,8 @@ def enumerate_position(
         out.end[k] = position
         out.partition[k] = partition
     if len(times) > 0:
-        out.end_time[first:m] = time
+        for k in range(first, m):
+            out.end_time[k] = time
     regs[SEEN] = m - first
     regs[MATCHES] = m
     regs[ENTRIES] = e
@@ -121,48 +120,82 @@ def sort_by_start(out: Output, first: int, last: int, timed: bool) -> None:
     for k in range(first, last):
         low = min(low, out.start[k])
         high = max(high, out.start[k])
-    span = high - low + 1
     order = out.order
-    if span + 1 + count <= len(order):
-        slots = order[count : count + span + 1]
-        slots[:] = 0
-        for k in range(first, last):
-            slots[high - out.start[k] + 1] += 1
-        for k in range(span):
-            slots[k + 1] += slots[k]
-        for k in range(first, last):
-            rank = high - out.start[k]
-            order[slots[rank]] = k
-            slots[rank] += 1
+    if high - low + 2 <= min(len(order) - count, 8 * count + 64):
+        _counting_order(out, first, count, low, high)
     else:
-        order[:count] = np.argsort(-out.start[first:last], kind="mergesort") + first
+        _merge_order(out, first, count)
     base = out.offsets[first]
     e = base
-    spare_position, spare_label = out.spare_position, out.spare_label
     for k in range(count):
         source = order[k]
         for j in range(out.offsets[source], out.offsets[source + 1]):
-            spare_position[e] = out.position[j]
-            spare_label[e] = out.label[j]
+            out.spare_position[e] = out.position[j]
+            out.spare_label[e] = out.label[j]
             e += 1
-    out.position[base:e] = spare_position[base:e]
-    out.label[base:e] = spare_label[base:e]
-    # offsets, starts and times in the new order, by way of the spare positions
+    for j in range(base, e):
+        out.position[j] = out.spare_position[j]
+        out.label[j] = out.spare_label[j]
+    # lengths, starts and times in the new order, by way of the spare positions
     for k in range(count):
-        source = order[k]
-        spare_position[k] = out.offsets[source + 1] - out.offsets[source]
+        out.spare_position[k] = out.offsets[order[k] + 1] - out.offsets[order[k]]
     for k in range(count):
-        out.offsets[first + k + 1] = out.offsets[first + k] + spare_position[k]
+        out.offsets[first + k + 1] = out.offsets[first + k] + out.spare_position[k]
     for k in range(count):
-        spare_position[k] = out.start[order[k]]
-    out.start[first:last] = spare_position[:count]
+        out.spare_position[k] = out.start[order[k]]
+    for k in range(count):
+        out.start[first + k] = out.spare_position[k]
     if timed:
         for k in range(count):
-            spare_position[k] = out.start_time[order[k]]
-        out.start_time[first:last] = spare_position[:count]
+            out.spare_position[k] = out.start_time[order[k]]
+        for k in range(count):
+            out.start_time[first + k] = out.spare_position[k]
 
 
-@kernel
+@inlined
+def _counting_order(out: Output, first: int, count: int, low: int, high: int) -> None:
+    """Put the matches in order of their start into `order`, by counting how many there are of each start."""
+    order = out.order
+    span = high - low + 1
+    for k in range(count, count + span + 1):
+        order[k] = 0
+    for k in range(first, first + count):
+        order[count + high - out.start[k] + 1] += 1
+    for k in range(count, count + span):
+        order[k + 1] += order[k]
+    for k in range(first, first + count):
+        rank = count + high - out.start[k]
+        order[order[rank]] = k
+        order[rank] += 1
+
+
+@inlined
+def _merge_order(out: Output, first: int, count: int) -> None:
+    """The same by merging runs, where starts lie too far apart to count."""
+    order, start = out.order, out.start
+    for k in range(count):
+        order[k] = first + k
+    width = 1
+    source, target = 0, count
+    while width < count:
+        for begin in range(0, count, 2 * width):
+            i, middle = begin, min(begin + width, count)
+            j, end = middle, min(begin + 2 * width, count)
+            for k in range(begin, end):
+                if i < middle and (j == end or start[order[source + i]] >= start[order[source + j]]):
+                    order[target + k] = order[source + i]
+                    i += 1
+                else:
+                    order[target + k] = order[source + j]
+                    j += 1
+        source, target = target, source
+        width *= 2
+    if source > 0:
+        for k in range(count):
+            order[k] = order[source + k]
+
+
+@inlined
 def any_live(nodes: Array, regs: Array, roots: Array, out: Output, exact: bool, bound: int) -> int:
     """1 when some match of the current position is inside the window, 0 when none, -1 when the stack is too small."""
     if not exact:

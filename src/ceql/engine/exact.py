@@ -11,8 +11,9 @@ from ceql.engine.arena import Array
 from ceql.engine.counting import count_log2, count_modulo, gather_live
 
 
-def exact_count(nodes: Array, roots: Array, count: int, sums: Array, exact: bool, bound: int) -> int:
+def exact_count(nodes: Array, roots: Array, count: int, exact: bool, bound: int) -> int:
     """The number of live matches under the roots, whatever its size."""
+    sums: Array = np.zeros(len(nodes), np.int64)
     live = gather_live(nodes, roots, count, sums, bound)
     bits = count_log2(nodes, live, roots, count, np.zeros(len(nodes)), exact, np.int64(bound))
     most = 1 << int(bits * (1 + 1e-9) + 2)  # the logarithm is a float: a margin above its rounding

@@ -13,7 +13,7 @@ import numpy as np
 from ceql.engine.arena import MAX, NODES, Array, extend, insert, merge, new_bottom
 from ceql.engine.counting import count_live
 from ceql.engine.enumerate import any_live, enumerate_position
-from ceql.engine.jit import kernel
+from ceql.engine.jit import inlined, kernel
 from ceql.engine.layout import (
     ACTIVE,
     AFTER,
@@ -125,7 +125,7 @@ def advance(
     return DONE
 
 
-@kernel
+@inlined
 def _free_all(active: Active) -> None:
     slots = active.lists.shape[0]
     for k in range(slots):
@@ -133,7 +133,7 @@ def _free_all(active: Active) -> None:
     active.free[slots] = slots
 
 
-@kernel
+@inlined
 def _output(
     nodes: Array,
     times: Array,
@@ -172,7 +172,7 @@ def _output(
     return REPLAY if settings.mode == HAND_OVER else DONE
 
 
-@kernel
+@inlined
 def _step(
     tables: Tables,
     nodes: Array,

@@ -53,8 +53,8 @@ class Machine:
         settings: x.Settings,
         timed: bool,
         memory: int,
-        matches: int = 1 << 17,
-        entries: int = 1 << 20,
+        matches: int = 1 << 15,
+        entries: int = 1 << 18,
         nodes: int = 1 << 14,
     ) -> None:
         self.cache = cache
@@ -76,7 +76,7 @@ class Machine:
         )
         self.active = _active(16, 16, cache.tables.next.shape[0])
         self.out = _output(matches, entries, timed)
-        self.scratch = np.zeros(nodes if settings.mode == x.COUNT else 0, np.int64)
+        self.scratch = np.zeros((3, nodes if settings.mode == x.COUNT else 0), np.int64)
         self.emptied: list[int] = []  # partitions found empty by the last collection
         self.oldest = 0  # no partial match holds an event before this position
 
@@ -134,7 +134,8 @@ class Machine:
             elif reason == x.GROW_PATH:
                 self._grow_path()
             elif reason == x.OVERFLOW:
-                found = exact_count(self.nodes, self.active.roots, int(regs[x.ROOTS]), self.scratch, self._exact(), self._bound(events))
+                roots, count = self.active.roots, int(regs[x.ROOTS])
+                found = exact_count(self.nodes, roots, count, self.settings.exact, self._bound(events))
                 self.total += min(found, self.settings.limit) if self.settings.limit else found
                 regs[x.SEEN] = 1
                 regs[x.PHASE] = x.AFTER
@@ -271,8 +272,8 @@ class Machine:
         self.nodes = nodes
         if self.timed:
             self.times = np.concatenate([self.times[:used], np.zeros(capacity - used, np.int64)])
-        if len(self.scratch):
-            self.scratch = np.zeros(capacity, np.int64)
+        if self.settings.mode == x.COUNT:
+            self.scratch = np.zeros((3, capacity), np.int64)
 
     def _grow_path(self) -> None:
         bigger = 2 * len(self.out.path_position)
@@ -282,9 +283,6 @@ class Machine:
             if name.startswith(("stack_", "path_"))
         }
         self.out = self.out._replace(**grown)
-
-    def _exact(self) -> bool:
-        return self.settings.exact
 
     def _bound(self, events: x.Events) -> int:
         if self.settings.window == x.W_COUNTED:
@@ -296,7 +294,7 @@ class Machine:
     def _blocks(self, events: x.Events) -> Iterator[Chunk]:
         regs, event = self.regs, int(self.regs[x.EVENT])
         roots, count = self.active.roots, int(regs[x.ROOTS])
-        bound, exact = self._bound(events), self._exact()
+        bound, exact = self._bound(events), self.settings.exact
         live = gather_live(self.nodes, roots, count, np.zeros(len(self.nodes), np.int64), bound)
         starts, paths = paths_per_start(self.nodes, live, roots, count, exact, bound)
         through = np.full(len(self.nodes), -1, np.int64)
@@ -383,8 +381,8 @@ class Machine:
         self.nodes[:used] = arrays["nodes"]
         self.times = np.zeros(capacity if self.timed else 0, np.int64)
         self.times[: len(arrays["times"])] = arrays["times"]
-        if len(self.scratch):
-            self.scratch = np.zeros(capacity, np.int64)
+        if self.settings.mode == x.COUNT:
+            self.scratch = np.zeros((3, capacity), np.int64)
         if self.settings.log:
             self.log = np.zeros((max(1024, 2 * len(arrays["log"])), 6), np.int64)
             self.log[: len(arrays["log"])] = arrays["log"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.arena import Array
-from ceql.engine.jit import kernel
+from ceql.engine.jit import inlined
 from ceql.engine.layout import ACTIVE, EPOCH, LOADED, POOL, Active, Partitions
 
 
-@kernel
+@inlined
 def load(regs: Array, parts: Partitions, active: Active, partition: int) -> bool:
     """Load a partition's record; False when the active arrays are too small for it."""
     regs[LOADED] = partition
@@ -53,7 +53,7 @@ def load(regs: Array, parts: Partitions, active: Active, partition: int) -> bool
     return True
 
 
-@kernel
+@inlined
 def store(regs: Array, parts: Partitions, active: Active) -> bool:
     """Write the loaded partition back; False when the pool is full (nothing is lost, the caller makes room)."""
     partition = regs[LOADED]

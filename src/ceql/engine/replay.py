@@ -15,12 +15,12 @@ import numpy as np
 from ceql.engine import layout as x
 from ceql.engine.arena import NODES, Array
 from ceql.engine.chunk import Chunk
-from ceql.engine.jit import kernel
+from ceql.engine.jit import allocating
 from ceql.engine.loop import NO_KEY
 from ceql.engine.machine import Machine, Tabled
 
 
-@kernel
+@allocating
 def read_log(log: Array, last: int, bound: int) -> Array:
     """The entries of a partition's log from the window's start to `last`, in stream order."""
     count = 0

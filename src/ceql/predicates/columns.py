@@ -83,7 +83,6 @@ class NumberColumn(AttributeColumn):
         bitmap, shift = validity(values)
         numbers = self._numbers(values)
         if numbers is None:  # decimals of more than 64 bits: compared by Arrow, cut by cut
-            bitmap = NO_BITMAP
             numbers = np.zeros(len(values), np.int64)
             for end in self.cuts.tolist():
                 scaled = pa.scalar(end).cast(pa.decimal256(76, 0))
@@ -93,7 +92,9 @@ class NumberColumn(AttributeColumn):
             nulls = values.is_null().to_numpy(zero_copy_only=False)
             kernels.add_table(codes, np.where(nulls, -1, numbers), table, self.classes)
             return
-        kernels.add_cuts(codes, numbers, bitmap, shift, self.cuts, self.classes)
+        kernels.add_cuts(codes, numbers, self.cuts, self.classes)
+        if len(bitmap):
+            kernels.clear_nulls(codes, bitmap, shift, self.classes)
 
     def _numbers(self, values: pa.Array) -> Array | None:
         type = values.type
@@ -135,16 +136,15 @@ class TextColumn(AttributeColumn):
         encoded = [literal.encode() for literal in self.literals]
         self._offsets: Array = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
         self._data: Array = np.frombuffer(b"".join(encoded) or b"\0", np.uint8)
-        size = 8
-        while size < 2 * len(encoded) + 1:
-            size *= 2
-        self._slots: Array = np.full(size, -1, np.int64)
-        self._words: Array = np.array([int.from_bytes(e[:8], "little") for e in encoded], np.uint64)
-        for k, e in enumerate(encoded):
-            slot = int(kernels.text_slot(self._words[k], len(e), size - 1))
-            while self._slots[slot] >= 0:
-                slot = (slot + 1) & (size - 1)
-            self._slots[slot] = k
+        self._has_long = any(len(e) > 8 for e in encoded)
+        self._chain: Array = np.zeros(len(encoded) + 1, np.uint64)
+        first: dict[tuple[int, int], int] = {}  # numbered from 1; 0 is the end of a chain
+        for k in range(len(encoded), 0, -1):
+            head = encoded[k - 1][:8]
+            like = (int.from_bytes(head, "little") << (64 - 8 * len(head)) & (2**64 - 1), len(encoded[k - 1]))
+            self._chain[k] = first.get(like, 0)
+            first[like] = k
+        self._table, self._seed, self._shift = _perfect_hash(first)
 
     def truth(self, test: int, klass: int) -> Truth:
         if klass == 0:
@@ -158,16 +158,48 @@ class TextColumn(AttributeColumn):
             return
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             values = values.cast(pa.large_string())
-        bitmap, shift = validity(values)
         _, offsets_buffer, data_buffer = values.buffers()
         width = np.int32 if pa.types.is_string(values.type) else np.int64
         offsets = np.frombuffer(offsets_buffer, width)[values.offset : values.offset + len(values) + 1]
         data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else NO_BITMAP
         words = _as_words(data)
+        # the loop reads two words from each start on: the last texts are read from a padded copy
+        safe = int(np.searchsorted(offsets[:-1], 8 * (len(words) - 1))) if len(words) else 0
+        if safe:
+            self._classify(codes[:safe], offsets[: safe + 1], data, words)
+        if safe < len(codes):
+            last = data[offsets[safe] : offsets[-1]].tobytes()
+            padded = np.frombuffer(last + bytes(24 - len(last) % 8), np.uint8)
+            moved = offsets[safe:] - offsets[safe]
+            moved.flags.writeable = False
+            self._classify(codes[safe:], moved, padded, padded.view(np.uint64))
+        bitmap, shift = validity(values)
+        if len(bitmap):
+            kernels.clear_nulls(codes, bitmap, shift, self.classes)
+
+    def _classify(self, codes: Array, offsets: Array, data: Array, words: Array) -> None:
         kernels.add_text(
-            codes, offsets, data, words, bitmap, shift,
-            self._slots, self._words, self._offsets, self._data, self.classes,
+            codes, offsets, data, words, self._table, self._seed, self._shift, self._has_long,
+            self._offsets, self._data, self._chain, self.classes,
         )  # fmt: skip
+
+
+def _perfect_hash(literals: dict[tuple[int, int], int]) -> tuple[Array, np.uint64, np.uint64]:
+    """A table of (first word, length, number), with the multiplier and shift under which no two share a slot."""
+    bits = max(3, (4 * len(literals)).bit_length())
+    random = np.random.default_rng(0)
+    while True:
+        shift = np.uint64(64 - bits)
+        for _ in range(64):
+            seed = np.uint64(int(random.integers(1 << 62)) * 2 + 1)
+            with np.errstate(over="ignore"):
+                places = [int(kernels.text_slot(np.uint64(w), np.uint64(n), seed, shift)) for w, n in literals]
+            if len(set(places)) == len(places):
+                table: Array = np.zeros((1 << bits, 3), np.uint64)
+                for place, ((word, length), number) in zip(places, literals.items(), strict=True):
+                    table[place] = (word, length, number)
+                return table, seed, shift
+        bits += 1
 
 
 def _as_words(data: Array) -> Array:

@@ -10,23 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from ceql.engine.jit import kernel
+from ceql.engine.jit import inlined, kernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-MIX1 = np.uint64(0x9E3779B97F4A7C15)
-MIX2 = np.uint64(0xC2B2AE3D27D4EB4F)
 
-
-@kernel
+@inlined
 def is_valid(bitmap: Array, i: int) -> bool:
     return (bitmap[i >> 3] >> (i & 7)) & 1 == 1
 
 
 @kernel
-def add_cuts(codes: Array, values: Array, bitmap: Array, shift: int, cuts: Array, classes: int) -> None:
+def clear_nulls(codes: Array, bitmap: Array, shift: int, classes: int) -> None:
+    """Make the last digit of every NULL row 0. Apart from the loops that classify, which it would slow down."""
+    for i in range(len(codes)):
+        if not is_valid(bitmap, i + shift):
+            codes[i] -= codes[i] % classes
+
+
+@kernel
+def add_cuts(codes: Array, values: Array, cuts: Array, classes: int) -> None:
     """Class 1 + number of cuts at or below the value; for floats, NaN is the last class."""
-    nulls = len(bitmap) > 0
     few = len(cuts) <= 8
     for i in range(len(codes)):
         v = values[i]
@@ -37,9 +41,14 @@ def add_cuts(codes: Array, values: Array, bitmap: Array, shift: int, cuts: Array
             for k in range(len(cuts)):
                 c += v >= cuts[k]
         else:
-            c += np.searchsorted(cuts, v, side="right")
-        if nulls and not is_valid(bitmap, i + shift):
-            c = 0
+            low, high = 0, len(cuts)
+            while low < high:
+                middle = (low + high) >> 1
+                if v >= cuts[middle]:
+                    low = middle + 1
+                else:
+                    high = middle
+            c += low
         codes[i] = codes[i] * classes + c
 
 
@@ -51,28 +60,17 @@ def add_table(codes: Array, indices: Array, table: Array, classes: int) -> None:
         codes[i] = codes[i] * classes + (table[k] if k >= 0 else 0)
 
 
-@kernel
-def first_word(data: Array, words: Array, start: int, length: int) -> int:
-    """The first eight bytes of a text as an integer, zeros past its end."""
-    at = start >> 3
-    if at + 1 < len(words):
-        shift = np.uint64((start & 7) << 3)
-        word = words[at] >> shift
-        if shift > np.uint64(0):
-            word |= words[at + 1] << (np.uint64(64) - shift)
-        if length < 8:
-            word &= (np.uint64(1) << np.uint64(length << 3)) - np.uint64(1)
-        return word
-    word = np.uint64(0)
-    for k in range(min(length, 8)):
-        word |= np.uint64(data[start + k]) << np.uint64(k << 3)
-    return word
+@inlined
+def text_slot(word: int, length: int, seed: int, shift: int) -> int:
+    return ((word ^ length) * seed) >> shift
 
 
-@kernel
-def text_slot(word: int, length: int, mask: int) -> int:
-    mixed = (word * MIX1) ^ (np.uint64(length) * MIX2)
-    return np.int64((mixed >> np.uint64(40)) & np.uint64(mask))
+@inlined
+def same_tail(data: Array, start: int, literal_data: Array, begin: int, length: int) -> bool:
+    for k in range(np.uint64(8), length):
+        if data[start + k] != literal_data[begin + k]:
+            return False
+    return True
 
 
 @kernel
@@ -81,39 +79,41 @@ def add_text(
     offsets: Array,
     data: Array,
     words: Array,
-    bitmap: Array,
+    table: Array,
+    seed: int,
     shift: int,
-    slots: Array,
-    literal_words: Array,
+    has_long: bool,
     literal_offsets: Array,
     literal_data: Array,
+    chain: Array,
     classes: int,
 ) -> None:
-    """Class 2 + k for the k-th literal, 1 for any other text. `slots` maps a hash to a literal or -1."""
-    nulls = len(bitmap) > 0
-    mask = len(slots) - 1
+    """Class 1 + k for the k-th literal (from 1), 1 for any other text. Two words past each text's start are read.
+
+    `table` is a perfect hash table of (first eight bytes, length, k), so one probe decides, without a branch for texts of
+    up to eight bytes. The first bytes are shifted to the top of the word, which clears what is past the text's end.
+    Longer literals that agree in both are linked by `chain`, which ends with 0.
+    """
+    one, eight = np.uint64(1), np.uint64(8)
+    start = np.uint64(offsets[0])
     for i in range(len(codes)):
-        start = np.int64(offsets[i])
-        length = np.int64(offsets[i + 1]) - start
-        word = first_word(data, words, start, length)
-        slot = text_slot(word, length, mask)
-        c = 1
-        while slots[slot] >= 0:
-            literal = slots[slot]
-            begin = literal_offsets[literal]
-            if literal_words[literal] == word and literal_offsets[literal + 1] - begin == length:
-                same = True
-                for k in range(8, length):
-                    if data[start + k] != literal_data[begin + k]:
-                        same = False
-                        break
-                if same:
-                    c = 2 + literal
+        stop = np.uint64(offsets[i + 1])
+        length = stop - start
+        at = start >> np.uint64(3)
+        skew = (start & np.uint64(7)) << np.uint64(3)
+        # shifts by 64 are undefined: they are done as one and 63
+        word = (words[at] >> skew) | ((words[at + one] << one) << (np.uint64(63) - skew))
+        word = (word << one) << (np.uint64(63) - (min(length, eight) << np.uint64(3)))
+        slot = text_slot(word, length, seed, shift)
+        literal = table[slot, 2] * np.uint64((table[slot, 0] == word) & (table[slot, 1] == length))
+        if has_long and length > eight:
+            while literal > np.uint64(0):
+                begin = np.uint64(literal_offsets[literal - one])
+                if same_tail(data, start, literal_data, begin, length):
                     break
-            slot = (slot + 1) & mask
-        if nulls and not is_valid(bitmap, i + shift):
-            c = 0
-        codes[i] = codes[i] * classes + c
+                literal = chain[literal]
+        codes[i] = codes[i] * classes + 1 + np.int64(literal)
+        start = stop
 
 
 @kernel
@@ -128,10 +128,12 @@ def to_symbols(codes: Array, table: Array, symbols: Array) -> int:
 
 
 @kernel
-def relevant_rows(symbols: Array, skipped: Array, rows: Array) -> int:
-    """Write the indices of the rows whose symbol is not skipped; how many there are."""
+def relevant_rows(symbols: Array, rows: Array) -> int:
+    """Move the symbols that are not 0 to the front, and write their rows; how many there are."""
     top = 0
     for i in range(len(symbols)):
+        s = symbols[i]
+        symbols[top] = s
         rows[top] = i
-        top += 1 - skipped[symbols[i]]
+        top += s != 0
     return top

@@ -1,0 +1,63 @@
+"""A stock market stream of the shape used in core-vldb2022, section 5: BUY and SELL events of named stocks.
+
+`events` gives a plain-text Arrow table; `sequence` the query P_n (n filtered events within a window), or P'_n, which
+adds an event that never comes; `filters` the same filters for polars.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+EVENTS_PER_SECOND = 300
+NAMED = [f"STK{k:02d}" for k in range(24)]
+OTHERS = [f"X{k:03d}" for k in range(276)]
+
+
+def events(count: int, seed: int = 0) -> pa.Table:
+    """`count` events: type, name, volume, price (0 to 100) and time (milliseconds)."""
+    random = np.random.default_rng(seed)
+    names = np.array(NAMED + OTHERS)
+    return pa.table(
+        {
+            "type": pa.array(np.array(["BUY", "SELL"])[random.integers(0, 2, count)]),
+            "name": pa.array(names[random.integers(0, len(names), count)]),
+            "volume": random.integers(1, 10_000, count),
+            "price": random.uniform(0, 100, count),
+            "time": pa.array(np.arange(count) * 1000 // EVENTS_PER_SECOND, pa.timestamp("ms")),
+        }
+    )
+
+
+def steps(length: int) -> list[tuple[str, str, float]]:
+    """Type, name and least price of each step."""
+    return [("SELL" if k % 2 == 0 else "BUY", NAMED[k], 10.0 + k) for k in range(length)]
+
+
+def sequence(length: int, window: str = "10 SECONDS", never: bool = False) -> str:
+    """P_n of the paper; with `never`, P'_n."""
+    chosen = steps(length)
+    formula = " ; ".join(f"{type} AS e{k}" for k, (type, _, _) in enumerate(chosen))
+    conditions = " AND ".join(f"e{k}[name = '{name}'] AND e{k}[price > {price}]" for k, (_, name, price) in enumerate(chosen))
+    if never:
+        formula += " ; NEVER"
+    return f"SELECT * FROM Stock WHERE {formula} FILTER {conditions} WITHIN {window}"
+
+
+def filters(length: int) -> list[Any]:
+    """The filters of the steps as polars expressions."""
+    import polars as pl
+
+    return [
+        ((pl.col("type") == type) & (pl.col("name") == name) & (pl.col("price") > price)).alias(f"e{k}")
+        for k, (type, name, price) in enumerate(steps(length))
+    ]
+
+
+def dense(window_seconds: int = 70) -> str:
+    """A sequence of four with about twelve million matches in a million events."""
+    conditions = " AND ".join(f"e{k}[name = '{NAMED[k]}']" for k in range(4))
+    formula = "SELL AS e0 ; BUY AS e1 ; SELL AS e2 ; BUY AS e3"
+    return f"SELECT * FROM Stock WHERE {formula} FILTER {conditions} WITHIN {window_seconds} SECONDS"

@@ -1,0 +1,232 @@
+"""`Query.diagnose(events)`: one pass over the events, and what it says about the query.
+
+In: a plan and any input. Out: a `Diagnosis`. All is collected batch by batch: types and attributes by histogram,
+conditions by probes on the symbols, the furthest step by simulation, the clauses by the ladder. So an input that
+can be read only once is diagnosed as well as a table, and memory does not grow with the stream (only with the
+number of substreams).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ceql.analysis.scopes import types
+from ceql.engine import layout as x
+from ceql.engine.layout import Array
+from ceql.engine.loop import NO_KEY
+from ceql.errors import did_you_mean
+from ceql.explain.findings import (
+    AttributeFinding,
+    Diagnosis,
+    KeyFinding,
+    MissingType,
+    Place,
+    Reach,
+    SeenType,
+    Wait,
+)
+from ceql.explain.formula import print_mask
+from ceql.explain.furthest import Simulation
+from ceql.explain.ladder import Version, Where, ladder
+from ceql.explain.probes import Probes
+from ceql.explain.progress import START, path, steps, waits
+from ceql.explain.stages import columns_read
+from ceql.io.inputs import Source, open_streams
+from ceql.io.keys import decode, encode
+from ceql.io.partitions import PartitionKeys
+from ceql.io.runs import EventBatch
+from ceql.io.schemas import unify_schemas
+from ceql.io.sequencer import Sequencer, merge_sources
+from ceql.options import Options
+from ceql.plan import Plan
+from ceql.predicates.bind import Events
+
+SHOWN_TYPES = 20
+_KNOWN_TYPES = 10_000
+
+
+def diagnose(plan: Plan, events: Any, options: Options) -> Diagnosis:
+    """Read `events` once and say why the query matched as it did."""
+    sources = open_streams(events, plan.query.streams)
+    inquiry = Inquiry(plan, sources, options)
+    for batch in inquiry.batches(sources):
+        inquiry.feed(batch)
+    return inquiry.conclude()
+
+
+class Inquiry:
+    """What is known so far."""
+
+    def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
+        self.plan = plan
+        self.schema = unify_schemas(s.schema for s in sources)
+        self.open_schema = any(s.open_schema for s in sources)
+        self.streams = [s.name for s in sources]
+        self.versions = ladder(plan, Where(self.schema, self.streams, options, self.open_schema))
+        whole = self.versions[-1].counter.recognition
+        self.type, self.time = whole.type, whole.time
+        time_type = self.schema.field(self.time).type if self.time is not None else None
+        self.sequencer = Sequencer(self.streams, self.time, options.lateness_in(time_type), options.max_buffered_rows)
+        # an open schema is read in full, to know which names do come
+        self.columns = None if self.open_schema else whole.needed_columns()
+        self.probes = Probes(plan.cea.guards, plan.source)
+        self.bound: pa.Schema | None = None
+        parts = plan.query.partition
+        self.keys = PartitionKeys(parts, self.schema, self.type, self.open_schema, plan.source) if parts else None
+        self.events = 0
+        self.types: Counter[str] = Counter()
+        self.untyped = 0
+        self.dropped = self.dropped_relevant = 0
+        self.names: dict[str, None] = dict.fromkeys(self.schema.names)
+        self.values: Counter[str] = Counter()
+
+    def batches(self, sources: list[Source]) -> Iterator[EventBatch]:
+        return merge_sources(sources, self.sequencer, self.columns)
+
+    def feed(self, batch: EventBatch) -> None:
+        """Take a batch into account."""
+        data, streams = batch
+        if self.bound is None or not data.schema.equals(self.bound):
+            self.bound = data.schema
+            self.probes.bind(Events(data.schema, self.open_schema, self.type, tuple(self.streams)))
+        self._count_types(data, streams)
+        self._count_values(data)
+        symbols = self.probes.symbols(data, streams, self.events)
+        rows = data.num_rows
+        times: Array = np.zeros(rows, np.int64)
+        if self.time is not None:
+            times = encode(data.column(data.schema.get_field_index(self.time)), self.time)
+        one: Array = np.zeros(rows, np.int32)
+        partitions, count = one, 1
+        if self.keys is not None:
+            wanted = [c for c in self.keys.columns if c in data.schema.names]
+            partitions = self.keys.numbers(data.select(wanted), streams, self.streams)
+            count = len(self.keys)
+            self.dropped += int((partitions < 0).sum())
+            relevant = np.array([bits != 0 for bits in self.probes.bits], np.bool_)
+            self.dropped_relevant += int(((partitions < 0) & relevant[symbols]).sum())
+        for version in self.versions:
+            if version.own:
+                split = bool(version.query.partition)
+                self._simulate(version, data, symbols, partitions if split else one, count if split else 1, times)
+            version.counter.feed(batch)
+        self.events += rows
+
+    def _simulate(
+        self, version: Version, data: pa.RecordBatch, symbols: Array, partitions: Array, count: int, times: Array
+    ) -> None:
+        positions: Array = np.arange(self.events, self.events + len(symbols), dtype=np.int64)
+        keys, bounds = positions, np.full(len(positions), NO_KEY, np.int64)
+        if version.query.window is not None and version.window.kind != x.W_COUNTED:
+            keys, bounds = version.window.keys(data, None, positions, times)
+        # memory that Arrow lends is read-only, which would be another signature of the kernel
+        arrays = [np.require(a, requirements="CW") for a in (symbols, partitions, keys, bounds, times)]
+        version.simulation.feed(self.probes.bits, *arrays[:2], count, *arrays[2:], self.events)
+
+    def _count_types(self, data: pa.RecordBatch, streams: int | Array) -> None:
+        if self.type is None:
+            for number, events in enumerate(np.bincount(np.broadcast_to(streams, data.num_rows)).tolist()):
+                if events:
+                    self.types[str(self.streams[number])] += events
+            return
+        index = data.schema.get_field_index(self.type)
+        if index < 0:
+            self.untyped += data.num_rows
+            return
+        for found in pc.value_counts(data.column(index)).to_pylist():
+            name, events = found["values"], found["counts"]
+            if name is None:
+                self.untyped += events
+            elif name in self.types or len(self.types) < _KNOWN_TYPES:
+                self.types[name] += events
+
+    def _count_values(self, data: pa.RecordBatch) -> None:
+        self.names.update(dict.fromkeys(data.schema.names))
+        for name in columns_read(self.plan):
+            index = data.schema.get_field_index(name)
+            if index >= 0:
+                column = data.column(index)
+                self.values[name] += len(column) - column.null_count
+
+    # --- conclusions ---
+
+    def conclude(self) -> Diagnosis:
+        named = types(self.plan.query.formula)
+        seen = [SeenType(name, events, name in named) for name, events in self.types.most_common()]
+        shown = sorted(seen[:SHOWN_TYPES] + [s for s in seen[SHOWN_TYPES:] if s.named], key=lambda s: -s.events)
+        missing = [MissingType(name, _nearest(name, list(self.types))) for name in sorted(named - self.types.keys())]
+        windowless = [v for v in self.versions if v.query.window is None and v.query.strategy is None]
+        windowed = [v for v in self.versions if v.query.window is not None and v.own]
+        return Diagnosis(
+            events=self.events,
+            late=self.sequencer.late_rows,
+            types=tuple(shown),
+            untyped=self.untyped,
+            more_types=len(seen) - len(shown),
+            missing_types=tuple(missing),
+            guards=tuple(self.probes.findings()),
+            attributes=tuple(self._attribute(name) for name in columns_read(self.plan)),
+            reach=self._reach(_last_own(windowless).simulation),
+            reach_in_window=self._reach(windowed[0].simulation) if windowed else None,
+            rungs=tuple(version.rung() for version in self.versions),
+            keys=KeyFinding(len(self.keys), self.dropped, self.dropped_relevant) if self.keys is not None else None,
+            notes=tuple(
+                f"the matches of the query up to {v.clause} could not be counted: {v.counter.failure}"
+                for v in self.versions
+                if v.counter.failure
+            ),
+        )
+
+    def _attribute(self, name: str) -> AttributeFinding:
+        present = name in self.names
+        suggestion = None if present else _nearest(name, list(self.names))
+        return AttributeFinding(name, self.values[name], present, suggestion)
+
+    def _reach(self, simulation: Simulation) -> Reach:
+        cea = simulation.cea
+        known = steps(cea)
+        reached = [s for s in np.flatnonzero(simulation.entered).tolist() if s in known.done]
+        state = max(reached, key=known.share, default=START)
+        first = last = None
+        if state != START:
+            first, last = self._place(simulation.first[state]), self._place(simulation.last[state])
+        waiting = []
+        for mask, immediately in waits(cea, known, state):
+            hits, latest = self.probes.count(mask)
+            waiting.append(Wait(print_mask(cea, mask), hits, latest > (first.position if first else -1), immediately))
+        done = known.done[state]
+        return Reach(
+            done=done,
+            total=done + known.left[state] if state in known.left else 0,
+            path=path(cea, known, state),
+            times=int(simulation.entered[state]) if state != START else 0,
+            first=first,
+            last=last,
+            waits=tuple(waiting),
+        )
+
+    def _place(self, event: Array) -> Place:
+        if self.time is None:
+            return Place(int(event[0]))
+        kind = self.schema.field(self.time).type
+        value = decode(np.array([event[1]], np.int64), kind)[0]
+        return Place(int(event[0]), value.as_py() if not pa.types.is_timestamp(kind) else str(value))
+
+
+def _last_own(versions: list[Version]) -> Version:
+    return [v for v in versions if v.own][-1]
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    """The known name that was probably meant; one that differs in case alone first."""
+    folded = [k for k in known if k.strip().casefold() == name.strip().casefold()]
+    if folded:
+        return folded[0]
+    hint = did_you_mean(name, known)
+    return hint.split("'", 1)[1].rsplit("'", 1)[0] if hint else None

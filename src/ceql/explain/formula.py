@@ -1,0 +1,98 @@
+"""LP-normal form, guards and labels as text.
+
+A guard reads `T & price > 100`: the event's type and what it must satisfy. The normal form is written with the
+operators of the language, each atom as `(T & price > 100) AS x`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ceql.analysis.normal import Atom, Both, Choice, Normal, Pending, Repeat, Sequence
+from ceql.automata.cea import CEA, Label
+from ceql.syntax import tree as t
+from ceql.syntax.printer import print_condition, print_name
+
+CHOICE, BOTH, THEN, POSTFIX, LEAF = range(5)
+ANY_EVENT = "any event"
+
+
+def conjuncts(predicate: t.Condition) -> Iterator[t.Condition]:
+    """The parts that must all hold."""
+    if isinstance(predicate, t.Conj):
+        for item in predicate.items:
+            yield from conjuncts(item)
+    else:
+        yield predicate
+
+
+def print_predicate(predicate: t.Condition) -> str:
+    """A part of a guard: a disjunction stands in parentheses, as `&` binds tighter."""
+    text = print_condition(predicate)
+    return f"({text})" if isinstance(predicate, t.Disj) else text
+
+
+def print_guard(guard: Atom) -> str:
+    """
+    >>> print_guard(Atom("T", "S", frozenset(), (t.Comparison(">", t.Attribute("price"), t.Literal(100)),)))
+    'S>T & price > 100'
+    """
+    name = print_name(guard.type)
+    if guard.stream is not None:
+        name = f"{print_name(guard.stream)}>{name}"
+    return " & ".join([name, *(print_predicate(c) for p in guard.predicates for c in conjuncts(p))])
+
+
+def print_mask(cea: CEA, mask: int) -> str:
+    """The guards of a transition: an event that must satisfy several serves several parts of the formula (ALL)."""
+    return " and ".join(print_guard(g) for k, g in enumerate(cea.guards) if mask >> k & 1) or ANY_EVENT
+
+
+def print_label(label: Label) -> str:
+    return ", ".join(print_name(v) for v in sorted(label))
+
+
+def print_normal(normal: Normal) -> str:
+    """
+    >>> x = Atom("A", None, frozenset(["A", "x"]))
+    >>> print_normal(Repeat(Sequence((x, Choice((x, Atom("B", None, frozenset("B"))))), (False,)), True))
+    '(A AS x ; (A AS x OR B)):+'
+    """
+    return _normal(normal, CHOICE)
+
+
+def alternatives(normal: Normal) -> list[str]:
+    """The outermost alternatives, one text each; of a formula that nothing can match, none."""
+    items = normal.items if isinstance(normal, Choice) else (normal,)
+    return [_normal(item, BOTH) for item in items]
+
+
+def _normal(normal: Normal, place: int) -> str:
+    text, strength = _bare(normal)
+    return text if strength >= place else f"({text})"
+
+
+def _bare(normal: Normal) -> tuple[str, int]:
+    match normal:
+        case Atom(type, _, variables, predicates):
+            text = print_guard(normal)
+            others = print_label(variables - {type})
+            if not others:
+                return text, POSTFIX if not predicates else CHOICE
+            return f"({text}) AS {others}" if predicates else f"{text} AS {others}", POSTFIX
+        case Sequence(items, contiguous):
+            text = _normal(items[0], POSTFIX)
+            for item, tight in zip(items[1:], contiguous, strict=True):
+                text += (" : " if tight else " ; ") + _normal(item, POSTFIX)
+            return text, THEN
+        case Repeat(body, contiguous):
+            return _normal(body, LEAF) + (":+" if contiguous else "+"), POSTFIX
+        case Choice(()):
+            return "never", LEAF
+        case Choice(items):
+            return " OR ".join(_normal(i, BOTH) for i in items), CHOICE
+        case Both(items):
+            return " ALL ".join(_normal(i, THEN) for i in items), BOTH
+        case Pending(body, variable, predicate):
+            condition = f"{print_name(variable)}[{print_condition(predicate)}]"
+            return f"{_normal(body, POSTFIX)} provided {condition}", CHOICE

@@ -1,0 +1,68 @@
+"""Many random cases against the oracle: `make fuzz`, or `python tests/fuzz.py [cases] [processes] [seed]`.
+
+The suite runs a few hundred; this runs as many as wanted, on all execution paths, in several processes, and
+prints the first case that differs.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+CHUNK = 500
+
+
+def run_chunk(job: tuple[int, int, bool]) -> str | None:
+    """Run `CHUNK` cases of one seed; what went wrong, if anything did."""
+    import traceback
+
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+    from hypothesis import strategies as st
+
+    import generators
+    from test_engine import check_case
+
+    number, cases, named = job
+
+    @seed(number)
+    @settings(
+        max_examples=cases,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(generators.uncorrelated_cases(named=named), st.data())
+    def body(case: generators.Generated, data: st.DataObject) -> None:
+        check_case(case, data)
+
+    try:
+        body()
+    except BaseException:
+        return f"seed {number}, named={named}:\n{traceback.format_exc()}"
+    return None
+
+
+def main() -> int:
+    cases = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    processes = int(sys.argv[2]) if len(sys.argv) > 2 else os.cpu_count() or 1
+    first = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
+    jobs = [(first + k, CHUNK, k % 5 == 4) for k in range(-(-cases // CHUNK))]
+    begun, done, wrong = time.time(), 0, 0
+    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=20) as pool:
+        for problem in pool.imap_unordered(run_chunk, jobs):
+            done += CHUNK
+            if problem is not None:
+                wrong += 1
+                print(problem, flush=True)
+            print(f"{done:,} cases, {wrong} chunks with a difference, {time.time() - begun:.0f} s", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
