@@ -69,7 +69,7 @@ class Query:
         memory: int = 4 << 30,
         max_states: int = 1 << 16,
         max_buffered_rows: int = 50_000_000,
-        batch_rows: int = 1 << 16,
+        batch_rows: int = 1 << 17,
     ) -> Matches:
         """Find the matches in `events`, lazily: they are found as the result is read.
 

@@ -27,7 +27,6 @@ from ceql.io.partitions import PartitionKeys
 from ceql.io.runs import EventBatch
 from ceql.options import Options
 from ceql.plan import Plan
-from ceql.predicates import kernels
 from ceql.predicates.bind import Events, is_text, value_type
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.results.layout import Layout, to_batch
@@ -175,21 +174,19 @@ class Recognition:
         data, streams = batch
         if not data.schema.equals(self.schema) and self.open_schema:
             self._bind(data.schema)
-        symbols = self.symbolizer.symbols(data, streams)
+        rows: Array | None = None
+        if self.skips:
+            rows, symbols = self.symbolizer.relevant(data, streams)
+        else:
+            symbols = self.symbolizer.symbols(data, streams)
         caches = [self.machine.cache]
         if isinstance(self.machine, ReplayMachine):
             caches.append(self.machine.chooser.cache)
         for cache in caches:
             cache.room_for_symbols(2 * len(self.table.bits))
-        first, rows = self.position, None
+        first = self.position
         self.position += data.num_rows
-        if self.skips:
-            found: Array = np.empty(len(symbols), np.int64)
-            rows = found[: kernels.relevant_rows(symbols, found)]
-            symbols = symbols[: len(rows)]
-            positions = rows + first
-        else:
-            positions = np.arange(first, self.position, dtype=np.int64)
+        positions = rows + first if rows is not None else np.arange(first, self.position, dtype=np.int64)
         times: Array = np.zeros(0, np.int64)
         if self.time is not None:
             times = encode(data.column(data.schema.get_field_index(self.time)), self.time)

@@ -36,7 +36,7 @@ class TableCache:
         )
         self._used = 0
         for k, state in enumerate(states):
-            self.tables.accept[k] = self.automaton.accepts(state)
+            self.tables.accept[k] = self._accepts(state)
 
     def restore(self, states: list[State]) -> None:
         """Number these states, in this order; their transitions are found when they are met."""
@@ -62,16 +62,21 @@ class TableCache:
         else:
             edges = self.automaton.step(known, bits)
             following = state
-        entry: list[int] = [len(edges)]
-        for label, target in edges:
-            entry += [label, self._intern(target)]
+        pairs = [(label, self._intern(target)) for label, target in edges]
         self.tables.initial_next[state, symbol] = following
-        if not edges:
+        stays = bool(pairs) and pairs[-1] == (-1, state) and not self.tables.accept[state]
+        if not pairs:
             self.tables.next[state, symbol] = DEAD
-        elif entry == [1, -1, state] and not self.tables.accept[state]:
+        elif stays and len(pairs) == 1:
             self.tables.next[state, symbol] = NO_OP
         else:
+            entry = [len(pairs), int(stays), *(word for pair in pairs for word in pair)]
             self.tables.next[state, symbol] = self._append(entry)
+
+    def _accepts(self, state: State) -> int:
+        if not self.automaton.accepts(state):
+            return 0
+        return 2 if self.automaton.is_terminal(state) else 1
 
     @staticmethod
     def _is_initial(state: State) -> bool:
@@ -95,7 +100,7 @@ class TableCache:
             self.number[state] = number
             if number >= self.tables.next.shape[0]:
                 self._resize(2 * number, self.tables.next.shape[1])
-            self.tables.accept[number] = self.automaton.accepts(state)
+            self.tables.accept[number] = self._accepts(state)
         return number
 
     def _resize(self, rows: int, symbols: int) -> None:

@@ -40,6 +40,9 @@ class Determinization(Protocol):
 
     def accepts(self, state: State) -> bool: ...
 
+    def is_terminal(self, state: State) -> bool:
+        """Whether nothing leaves the state."""
+
 
 class _Labels:
     """Label numbers. DISTINCT knows one label only: bound."""
@@ -81,6 +84,9 @@ class Plain:
     def accepts(self, state: State) -> bool:
         return isinstance(state, frozenset) and not state.isdisjoint(self.cea.final)
 
+    def is_terminal(self, state: State) -> bool:
+        return isinstance(state, frozenset) and not any(self.cea.states[s] for s in state)
+
     def _edges(self, targets: dict[int, set[int]]) -> list[Edge]:
         # bound before unbound: Algorithm 1 runs marking transitions first
         return [Edge(label, frozenset(targets[label])) for label in sorted(targets, reverse=True)]
@@ -113,6 +119,10 @@ class Rivalled:
     def accepts(self, state: State) -> bool:
         own, rivals = self._parts(state)
         return not own.isdisjoint(self.cea.final) and rivals.better.isdisjoint(self.cea.final)
+
+    def is_terminal(self, state: State) -> bool:
+        own, _ = self._parts(state)
+        return bool(own) and not any(self.cea.states[s] for s in own)
 
     def _edges(self, targets: dict[int, set[int]], rivals: Rivals, moves: Moves) -> list[Edge]:
         edges = []

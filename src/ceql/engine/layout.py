@@ -46,8 +46,8 @@ class Tables(NamedTuple):
     """The determinised automaton, as far as it is known."""
 
     next: Array  # int32[states, symbols]: MISSING, NO_OP, DEAD or an offset into edges
-    edges: Array  # int32: count, then (label or -1, target) pairs; marking edges first
-    accept: Array  # uint8[states]
+    edges: Array  # int32: count, whether the last edge stays (unbound, to the state itself), (label or -1, target) pairs
+    accept: Array  # uint8[states]: 0 no, 1 yes, 2 yes and nothing leaves the state
     initial_next: Array  # int32[states, symbols]: the initial state after a symbol (NEXT, LAST, MAX)
 
 
@@ -86,7 +86,7 @@ class Active(NamedTuple):
     free: Array  # int32: free slots, as a stack; free[-1] is unused
     lists: Array  # int64[slots, longest]
     lengths: Array  # int64[slots]
-    place: Array  # int64[states]: where the state stands in new_state, plus stamp
+    place: Array  # int64[states]: where the state stands, if it does (the entry there tells)
     roots: Array  # int64
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.arena import MAX, NODES, Array, extend, insert, merge, new_bottom
+from ceql.engine.arena import NODES, Array
 from ceql.engine.counting import count_live
 from ceql.engine.enumerate import any_live, enumerate_position
 from ceql.engine.jit import inlined, kernel
@@ -55,6 +55,7 @@ from ceql.engine.layout import (
     Settings,
     Tables,
 )
+from ceql.engine.moves import move_all, move_few
 from ceql.engine.records import load, store
 
 NO_KEY = np.iinfo(np.int64).min  # of an event that can start no match: its window attribute is NULL
@@ -189,6 +190,7 @@ def _step(
     """One event of Algorithm 1: lines 5 to 11. Nothing is changed unless it can be done whole."""
     symbol = events.symbol[i]
     table = tables.next
+    edges = tables.edges
     initial = parts.initial[partition]
     starts = table[initial, symbol]
     if starts == MISSING:
@@ -199,25 +201,30 @@ def _step(
     count = regs[ACTIVE]
     changes = starts != DEAD or after != initial
     moves = count + 2
+    few = True  # whether every state that moves also stays, and moves to where nothing else happens
+    if starts >= 0:
+        moves += edges[starts]
+        few = _moves_apart(tables, starts, edges[starts], symbol)
+    for k in range(count):
+        does = table[active.state[k], symbol]
+        if does == NO_OP:
+            continue
+        if does == MISSING:
+            regs[HOLE_STATE] = active.state[k]
+            regs[HOLE_SYMBOL] = symbol
+            return HOLE
+        changes = True
+        if does == DEAD:
+            few = False
+        else:
+            moves += edges[does]
+            few = few and edges[does + 1] == 1 and _moves_apart(tables, does, edges[does] - 1, symbol)
+    regs[ROOTS] = 0
+    if not changes and settings.window == W_GIVEN and not settings.log:
+        return DONE
     held = np.int64(0)
     longest = np.int64(0)
     for k in range(count):
-        does = table[active.state[k], symbol]
-        if does != NO_OP:
-            if does == MISSING:
-                regs[HOLE_STATE] = active.state[k]
-                regs[HOLE_SYMBOL] = symbol
-                return HOLE
-            changes = True
-    if not changes and settings.window == W_GIVEN and not settings.log:
-        regs[ROOTS] = 0
-        return DONE
-    if starts >= 0:
-        moves += tables.edges[starts]
-    for k in range(count):
-        does = table[active.state[k], symbol]
-        if does >= 0:
-            moves += tables.edges[does]
         length = active.lengths[active.slot[k]]
         held += length
         longest = max(longest, length)
@@ -252,10 +259,9 @@ def _step(
             key = parts.counter[partition]
     elif bound > regs[HORIZON]:
         regs[HORIZON] = bound
-    position = events.position[i]
     if settings.log:
         entry = regs[LOG]
-        log[entry, 0] = position
+        log[entry, 0] = events.position[i]
         log[entry, 1] = symbol
         log[entry, 2] = key
         log[entry, 3] = exact
@@ -264,89 +270,25 @@ def _step(
         parts.log[partition] = entry
         regs[LOG] = entry + 1
     if not changes:
-        regs[ROOTS] = 0
         return DONE
     parts.initial[partition] = after
-
-    edges = tables.edges
-    free = active.free
-    slots = active.lists.shape[0]
-    lists, lengths, place = active.lists, active.lengths, active.place
-    fresh = 0
-    if starts >= 0 and exact != NO_KEY:
-        bottom = new_bottom(nodes, regs, key, position, exact)
-        if len(times) > 0:
-            times[bottom] = events.time[i]
-        for e in range(edges[starts]):
-            label = edges[starts + 1 + 2 * e]
-            target = edges[starts + 2 + 2 * e]
-            node = bottom if label < 0 else extend(nodes, regs, bottom, position, label)
-            at = place[target]
-            if at < fresh and active.new_state[at] == target:
-                insert(nodes, regs, lists, lengths, active.new_slot[at], node)
-            else:
-                free[slots] -= 1
-                slot = free[free[slots]]
-                lists[slot, 0] = node
-                lengths[slot] = 1
-                active.new_state[fresh] = target
-                active.new_slot[fresh] = slot
-                place[target] = fresh
-                fresh += 1
-    for k in range(count):
-        state = active.state[k]
-        slot = active.slot[k]
-        length = lengths[slot]
-        while length > 0 and nodes[lists[slot, length - 1], MAX] < dead:
-            length -= 1  # the list is sorted by max-start: what the window left stands at its end
-        lengths[slot] = length
-        does = table[state, symbol]
-        if length == 0 or does == DEAD:
-            free[free[slots]] = slot
-            free[slots] += 1
-            continue
-        kept = False
-        merged = -1
-        pairs = 1 if does == NO_OP else edges[does]
-        for e in range(pairs):
-            label = -1 if does == NO_OP else edges[does + 1 + 2 * e]
-            target = state if does == NO_OP else edges[does + 2 + 2 * e]
-            at = place[target]
-            known = at < fresh and active.new_state[at] == target
-            if label < 0 and not known:
-                active.new_state[fresh] = target
-                active.new_slot[fresh] = slot
-                place[target] = fresh
-                fresh += 1
-                kept = True
-                continue
-            if merged < 0:
-                merged = merge(nodes, regs, lists, lengths, slot)
-            node = merged if label < 0 else extend(nodes, regs, merged, position, label)
-            if known:
-                insert(nodes, regs, lists, lengths, active.new_slot[at], node)
-            else:
-                free[slots] -= 1
-                other = free[free[slots]]
-                lists[other, 0] = node
-                lengths[other] = 1
-                active.new_state[fresh] = target
-                active.new_slot[fresh] = other
-                place[target] = fresh
-                fresh += 1
-        if not kept:
-            free[free[slots]] = slot
-            free[slots] += 1
-    roots = 0
-    for k in range(fresh):
-        state = active.new_state[k]
-        slot = active.new_slot[k]
-        active.state[k] = state
-        active.slot[k] = slot
-        if tables.accept[state]:
-            for at in range(lengths[slot]):
-                active.roots[roots] = lists[slot, at]
-                roots += 1
-    regs[ACTIVE] = fresh
-    regs[ROOTS] = roots
+    if exact == NO_KEY:
+        starts = DEAD
+    time = events.time[i] if len(times) > 0 else 0
+    if few:
+        move_few(tables, nodes, times, regs, active, symbol, starts, key, exact, time, events.position[i], dead)
+    else:
+        move_all(tables, nodes, times, regs, active, symbol, starts, key, exact, time, events.position[i], dead)
     return DONE
+
+
+@inlined
+def _moves_apart(tables: Tables, entry: int, count: int, symbol: int) -> bool:
+    """Whether the first edges of an entry lead to states that this symbol does not move, or that end at once."""
+    for e in range(count):
+        target = tables.edges[entry + 3 + 2 * e]
+        if tables.accept[target] == 2:
+            continue
+        if tables.accept[target] == 1 or tables.next[target, symbol] != NO_OP:
+            return False
+    return True

@@ -44,6 +44,7 @@ def load(regs: Array, parts: Partitions, active: Active, partition: int) -> bool
         free[slots] = slot
         slot = free[slot]
         active.state[k] = pool[at]
+        active.place[pool[at]] = k
         active.slot[k] = slot
         active.lengths[slot] = length
         for i in range(length):

@@ -75,7 +75,10 @@ class AutomatonView:
     @staticmethod
     def _short(row: list[str]) -> list[str]:
         """The row with its long texts shortened, so that the table keeps its shape."""
-        return [cell if len(cell) <= room else cell[: room - 1] + "…" for cell, room in zip(row, (8, 48, 28, 8), strict=True)]
+        return [
+            cell if len(cell) <= room else cell[: room - 1] + "…"
+            for cell, room in zip(row, (8, 48, 28, 8), strict=True)
+        ]
 
     def _star(self, state: str) -> str:
         return f"{state}*" if state != START and int(state) in self.cea.final else state
@@ -94,8 +97,10 @@ class AutomatonView:
     def to_mermaid(self) -> str:
         """A mermaid flowchart."""
         lines = ["flowchart LR", "  start(( ))"]
-        for state in range(len(self.cea.states)):
-            lines.append(f"  s{state}((({state})))" if state in self.cea.final else f"  s{state}(({state}))")
+        lines += [
+            f"  s{state}((({state})))" if state in self.cea.final else f"  s{state}(({state}))"
+            for state in range(len(self.cea.states))
+        ]
         for a in self.arrows():
             line = "-.->" if a.waits else "-->"
             lines.append(f'  {_id(a.source)} {line}|"{mermaid_text(a.text)}"| {_id(a.target)}')
@@ -129,5 +134,3 @@ def mermaid_text(text: str) -> str:
     'T #amp; name = #quot;#lt;b#gt;#quot;'
     """
     return "".join(_MERMAID.get(c, c) for c in clean(text))
-
-

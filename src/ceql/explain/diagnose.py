@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from ceql.analysis.scopes import types
 from ceql.engine import layout as x
 from ceql.engine.layout import Array
 from ceql.engine.loop import NO_KEY
-from ceql.errors import did_you_mean
 from ceql.explain.findings import (
     AttributeFinding,
     Diagnosis,
@@ -32,7 +32,7 @@ from ceql.explain.findings import (
     Wait,
 )
 from ceql.explain.formula import print_mask
-from ceql.explain.furthest import Simulation
+from ceql.explain.furthest import Rows, Simulation
 from ceql.explain.ladder import Version, Where, ladder
 from ceql.explain.probes import Probes
 from ceql.explain.progress import START, path, steps, waits
@@ -46,6 +46,7 @@ from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.options import Options
 from ceql.plan import Plan
 from ceql.predicates.bind import Events
+from ceql.syntax import tree as t
 
 SHOWN_TYPES = 20
 _KNOWN_TYPES = 10_000
@@ -125,9 +126,8 @@ class Inquiry:
         keys, bounds = positions, np.full(len(positions), NO_KEY, np.int64)
         if version.query.window is not None and version.window.kind != x.W_COUNTED:
             keys, bounds = version.window.keys(data, None, positions, times)
-        # memory that Arrow lends is read-only, which would be another signature of the kernel
-        arrays = [np.require(a, requirements="CW") for a in (symbols, partitions, keys, bounds, times)]
-        version.simulation.feed(self.probes.bits, *arrays[:2], count, *arrays[2:], self.events)
+        rows = Rows(symbols, partitions, keys, bounds, times)
+        version.simulation.feed(self.probes.bits, rows, count, self.events)
 
     def _count_types(self, data: pa.RecordBatch, streams: int | Array) -> None:
         if self.type is None:
@@ -161,8 +161,9 @@ class Inquiry:
         seen = [SeenType(name, events, name in named) for name, events in self.types.most_common()]
         shown = sorted(seen[:SHOWN_TYPES] + [s for s in seen[SHOWN_TYPES:] if s.named], key=lambda s: -s.events)
         missing = [MissingType(name, _nearest(name, list(self.types))) for name in sorted(named - self.types.keys())]
-        windowless = [v for v in self.versions if v.query.window is None and v.query.strategy is None]
-        windowed = [v for v in self.versions if v.query.window is not None and v.own]
+        unchosen = [v for v in self.versions if v.query.strategy is None and v.query.consume is t.Consume.NONE]
+        windowless = [v for v in unchosen if v.query.window is None]
+        windowed = [v for v in unchosen if v.query.window is not None]
         return Diagnosis(
             events=self.events,
             late=self.sequencer.late_rows,
@@ -172,7 +173,7 @@ class Inquiry:
             missing_types=tuple(missing),
             guards=tuple(self.probes.findings()),
             attributes=tuple(self._attribute(name) for name in columns_read(self.plan)),
-            reach=self._reach(_last_own(windowless).simulation),
+            reach=self._reach(windowless[-1].simulation),
             reach_in_window=self._reach(windowed[0].simulation) if windowed else None,
             rungs=tuple(version.rung() for version in self.versions),
             keys=KeyFinding(len(self.keys), self.dropped, self.dropped_relevant) if self.keys is not None else None,
@@ -219,14 +220,12 @@ class Inquiry:
         return Place(int(event[0]), value.as_py() if not pa.types.is_timestamp(kind) else str(value))
 
 
-def _last_own(versions: list[Version]) -> Version:
-    return [v for v in versions if v.own][-1]
-
-
 def _nearest(name: str, known: list[str]) -> str | None:
-    """The known name that was probably meant; one that differs in case alone first."""
-    folded = [k for k in known if k.strip().casefold() == name.strip().casefold()]
-    if folded:
-        return folded[0]
-    hint = did_you_mean(name, known)
-    return hint.split("'", 1)[1].rsplit("'", 1)[0] if hint else None
+    """The known name that was probably meant, whatever its case.
+
+    >>> _nearest("Sel", ["BUY", "SELL"]), _nearest("A", ["B"])
+    ('SELL', None)
+    """
+    folded = {k.strip().casefold(): k for k in reversed(known)}
+    near = get_close_matches(name.strip().casefold(), list(folded), n=1)
+    return folded[near[0]] if near else None

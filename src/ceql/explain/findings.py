@@ -88,7 +88,7 @@ class Reach:
 
     @property
     def complete(self) -> bool:
-        return self.done == self.total
+        return 0 < self.total == self.done
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ windows that the engine itself could not do without.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,6 +100,16 @@ def simulate(
     return ends
 
 
+class Rows(NamedTuple):
+    """The events of a batch, as parallel arrays."""
+
+    symbols: Array
+    partitions: Array
+    keys: Array  # of the window: of a match that starts here
+    bounds: Array  # the least key that a match ending here may have
+    times: Array
+
+
 class Simulation:
     """The runs of one automaton. `width` >= 0 is that of a window over a substream's events."""
 
@@ -126,20 +137,15 @@ class Simulation:
         self.first: Array = np.full((states, 2), -1, np.int64)
         self.last: Array = np.full((states, 2), -1, np.int64)
 
-    def feed(
-        self,
-        bits: Sequence[int],
-        symbols: Array,
-        partitions: Array,
-        count: int,
-        keys: Array,
-        bounds: Array,
-        times: Array,
-        position: int,
-    ) -> None:
-        """Go on over a batch. `bits[symbol]` are the guards of a symbol; there are `count` substreams so far."""
+    def feed(self, bits: Sequence[int], rows: Rows, count: int, position: int) -> None:
+        """Go on over a batch that begins at `position`.
+
+        `bits[symbol]` are the guards of a symbol; there are `count` substreams so far.
+        """
         self._know(bits)
         self._room(count)
+        # memory that Arrow lends is read-only, which would be another signature of the kernel
+        symbols, partitions, keys, bounds, times = (np.require(a, requirements=["C", "W"]) for a in rows)
         self.positions += int(
             simulate(
                 symbols, partitions, keys, bounds, self.width, times, position,

@@ -42,7 +42,9 @@ class Class(Enum):
     CHAIN = Guarantee("chain-CEA", "O(1), O(log w) with a window of w events", "output-linear delay")
     PCEA = Guarantee("PCEA (hierarchical equality joins)", "O(log w)", "output-linear delay")
     CANDIDATES = Guarantee(
-        "checked on candidates", "O(log w) for the part that fits PCEA; the rest is checked on each candidate", "not bounded"
+        "checked on candidates",
+        "O(log w) for the part that fits PCEA; the rest is checked on each candidate",
+        "not bounded",
     )
 
 

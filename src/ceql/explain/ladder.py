@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from ceql.automata.cea import CEA
 from ceql.engine import layout as x
 from ceql.engine.arena import NODES
 from ceql.errors import CeqlError
@@ -27,8 +26,8 @@ from ceql.syntax.printer import print_query
 from ceql.window import BoundWindow, bind_window
 
 MOST_MATCHES = 10_000_000
-_SLICE = 4096
-_WORK = 1 << 26  # nodes of the arena times events that may be counted before looking at the total again
+_FIRST_SLICE, _MOST_SLICE = 64, 1 << 16
+_WORK = 1 << 28  # nodes of the arena times events that may be counted before looking at the total again
 _CONSUME = {t.Consume.NONE: NONE, t.Consume.PARTITION: OWN, t.Consume.ANY: EVERY}
 
 
@@ -58,25 +57,21 @@ def versions(plan: Plan) -> list[tuple[str, Plan]]:
 
 
 class Version:
-    """One rung at work. Versions whose positions cannot differ share a simulation."""
+    """One rung at work.
+
+    `decides` is what can take the last match of a position away; where it is equal, so are the positions.
+    """
 
     def __init__(self, clause: str, plan: Plan, below: Version | None, where: Where) -> None:
         self.clause = clause
         self.query = plan.query
         self.window: BoundWindow = bind_window(plan, where.schema, where.time, where.options, where.open_schema)
-        chooses_only = plan.query.strategy is not t.Strategy.STRICT and plan.query.consume is t.Consume.NONE
-        same_runs = below is not None and (below.query.partition, below.query.window) == (
-            self.query.partition,
-            self.query.window,
-        )
-        same_runs = same_runs or (below is not None and below.query.strategy is plan.query.strategy is t.Strategy.STRICT)
-        cea: CEA = plan.cea
-        self.own = below is None or not same_runs or not (chooses_only or cea == below.simulation.cea)
-        if plan.query.consume is not t.Consume.NONE:
-            self.own = True
-        if self.own or below is None:
+        strict = plan.query.strategy is t.Strategy.STRICT
+        self.decides = (plan.query.partition, plan.query.window, strict, plan.query.consume)
+        self.own = below is None or below.decides != self.decides
+        if below is None or self.own:
             width = self.window.width if self.window.kind == x.W_COUNTED else -1
-            self.simulation = Simulation(cea, width, _CONSUME[plan.query.consume])
+            self.simulation = Simulation(plan.cea, width, _CONSUME[plan.query.consume])
         else:
             self.simulation = below.simulation
         self.counter = Counter(plan, where)
@@ -100,10 +95,9 @@ class Counter:
     """The number of matches, up to a limit."""
 
     def __init__(self, plan: Plan, where: Where) -> None:
-        self.recognition = Recognition(
-            plan, where.schema, where.streams, where.options, where.open_schema, x.COUNT
-        )
+        self.recognition = Recognition(plan, where.schema, where.streams, where.options, where.open_schema, x.COUNT)
         self.total: int | None = 0
+        self.size = _FIRST_SLICE  # grows as long as there is little to count
         self.whole = True
         self.failure: str | None = None
 
@@ -111,16 +105,17 @@ class Counter:
         at = 0
         while self.whole and at < batch.data.num_rows:
             nodes = int(self.recognition.machine.regs[NODES])
-            size = max(64, min(_SLICE, _WORK // (nodes + 1)))
+            self.size = size = max(_FIRST_SLICE, min(2 * self.size, _MOST_SLICE, _WORK // (nodes + 1)))
             streams = batch.stream if isinstance(batch.stream, int) else batch.stream[at : at + size]
             try:
                 for _ in self.recognition.feed(EventBatch(batch.data.slice(at, size), streams)):
                     pass
-                self.total = self.recognition.counted
+                counted = self.recognition.counted
             except CeqlError as error:
                 self.total, self.whole, self.failure = None, False, str(error)
                 return
-            self.whole = self.total <= MOST_MATCHES
+            self.whole = counted <= MOST_MATCHES
+            self.total = min(counted, MOST_MATCHES)
             at += size
 
 

@@ -7,6 +7,7 @@ of steps from the start to it, what remains is the least number from it to a fin
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from typing import NamedTuple
 
 from ceql.automata.cea import CEA, Transition
@@ -65,11 +66,13 @@ def path(cea: CEA, known: Steps, state: int) -> str:
         states.append(known.before[states[-1]])
     states.reverse()
     text, waited = "", False
-    for one, two in zip(states, states[1:], strict=False):
+    for one, two in pairwise(states):
         if known.done[one] == known.done[two]:
             waited = True
             continue
-        asked = " or ".join(dict.fromkeys(print_mask(cea, t.guard) for t in row(cea, one) if t.target == two and t.guard))
+        asked = " or ".join(
+            dict.fromkeys(print_mask(cea, t.guard) for t in row(cea, one) if t.target == two and t.guard)
+        )
         waited = waited or _may_wait(cea, one, two)
         text += (" ; " if waited else " : ") * bool(text) + asked
         waited = False
@@ -82,7 +85,7 @@ def _may_wait(cea: CEA, state: int, target: int) -> bool:
 
 
 def waits(cea: CEA, known: Steps, state: int) -> list[tuple[int, bool]]:
-    """The events that would bring a run in `state` closer to a match: guards as a mask, and whether they must be next."""
+    """The events that would bring a run in `state` closer to a match: their guards, and whether they must be next."""
     found: dict[int, bool] = {}
     seen, queue = {state}, [state]
     while queue:

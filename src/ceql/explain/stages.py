@@ -36,7 +36,9 @@ _CONSUME = {
 }
 
 
-def explain(plan: Plan, schema: pa.Schema | None, type: str | None, time: str | None, time_unit: str | None) -> Explanation:
+def explain(
+    plan: Plan, schema: pa.Schema | None, type: str | None, time: str | None, time_unit: str | None
+) -> Explanation:
     """All sections that can be written of this query."""
     sections = [
         section("Query", [line for text in print_query(plan.query).split("\n") for line in wrapped(text, "", "    ")]),
@@ -174,7 +176,9 @@ def _reading(plan: Plan) -> list[tuple[str, str]]:
 
 def columns_read(plan: Plan) -> list[str]:
     """The attributes that guards, PARTITION BY and the window read, in order of appearance."""
-    names = [leaf.name for g in plan.cea.guards for p in g.predicates for leaf in leaves(p) if isinstance(leaf, t.Attribute)]
+    names = [
+        leaf.name for g in plan.cea.guards for p in g.predicates for leaf in leaves(p) if isinstance(leaf, t.Attribute)
+    ]
     names += [ref.attribute for part in plan.query.partition for ref in part.refs]
     if isinstance(plan.query.window, t.AttributeWindow):
         names.append(plan.query.window.attribute)
@@ -195,7 +199,9 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
             case MaskColumn():
                 rows.append(["(expression)", "", _kind(column), str(column.classes)])
     codes = int(np.prod([column.classes for column in bound.columns], dtype=object))
-    lines = table(["column", "type", "classified by", "classes"], rows, right=(3,)) if rows else ["no column is looked at"]
+    lines = (
+        table(["column", "type", "classified by", "classes"], rows, right=(3,)) if rows else ["no column is looked at"]
+    )
     window = bind_window(plan, schema, time, options, False)
     facts = [
         ("codes", f"{codes:,} combinations of classes at most"),

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ceql.engine.jit import kernel
 from ceql.io.schemas import conform, take_rows
 
 Int64s = npt.NDArray[np.int64]
@@ -17,6 +18,15 @@ PIECE_ROWS = 1 << 16
 NOTHING = -(1 << 63) - 1
 """A limit below every key."""
 _SMALL_RUN = 1 << 13
+
+
+@kernel
+def in_order(keys: Int64s) -> bool:
+    """Whether keys never decrease."""
+    falls = 0
+    for i in range(1, len(keys)):
+        falls += keys[i] < keys[i - 1]
+    return falls == 0
 
 
 class EventBatch(NamedTuple):

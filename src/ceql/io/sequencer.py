@@ -25,7 +25,7 @@ import pyarrow as pa
 from ceql.errors import DataError, ResourceError, SchemaError
 from ceql.io import keys as ordered
 from ceql.io.inputs import Source
-from ceql.io.runs import NOTHING, EventBatch, Run, merge_runs, release_limits, tidy
+from ceql.io.runs import NOTHING, EventBatch, Run, in_order, merge_runs, release_limits, tidy
 from ceql.io.schemas import changed, conform, take_rows, unify_types, wide_codes
 from ceql.io.times import time_keys
 
@@ -88,7 +88,8 @@ class Sequencer:
         before = self._greatest[stream]
         late = self._late_mask(keys, before, type)
         greatest = self._greatest.copy()
-        greatest[stream] = int(keys.max()) if before is None else max(before, int(keys.max()))
+        highest = int(keys[-1]) if late is None and not self.lateness else int(keys.max())
+        greatest[stream] = highest if before is None else max(before, highest)
 
         on_time, on_time_keys = batch, keys
         if late is not None:
@@ -185,7 +186,7 @@ class Sequencer:
 
     def _late_mask(self, keys: Int64s, before: int | None, type: pa.DataType) -> npt.NDArray[np.bool_] | None:
         """Which rows are late, None when none is."""
-        if (before is None or keys[0] >= before) and bool((keys[1:] >= keys[:-1]).all()):
+        if (before is None or keys[0] >= before) and in_order(keys):
             return None
         running = np.empty_like(keys)
         running[0] = keys[0] if before is None else before

@@ -51,10 +51,10 @@ class AttributeColumn(Column):
             return
         values = batch.column(index)
         if pa.types.is_dictionary(values.type):
-            table = np.zeros(len(values.dictionary), np.int64)
+            table = np.zeros(len(values.dictionary), np.int32)
             self._add(table, values.dictionary)
             indices = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-            kernels.add_table(codes, indices, table, self.classes)
+            kernels.add_table(codes, np.require(indices, requirements="W"), table, self.classes)
         else:
             self._add(codes, values)
 
@@ -71,6 +71,9 @@ class NumberColumn(AttributeColumn):
         self.tests = tests
         ends = cuts(tests, self.floating)
         self.cuts: Array = np.array(ends, np.float64 if self.floating else np.int64)
+        padding = (1 << len(ends).bit_length()) - 1 - len(ends)
+        greatest = np.inf if self.floating else 2**63 - 1
+        self._padded = np.concatenate([self.cuts, np.full(padding, greatest, self.cuts.dtype)])
         self._least: list[int | float] = [-np.inf if self.floating else -(2**63), *ends]
         self.classes = 2 + len(ends) + self.floating
 
@@ -88,11 +91,11 @@ class NumberColumn(AttributeColumn):
                 scaled = pa.scalar(end).cast(pa.decimal256(76, 0))
                 reached = pc.greater_equal(_unscaled(values), scaled).fill_null(False)
                 numbers += reached.to_numpy(zero_copy_only=False)
-            table = np.arange(1, self.classes, dtype=np.int64)
+            table = np.arange(1, self.classes, dtype=np.int32)
             nulls = values.is_null().to_numpy(zero_copy_only=False)
             kernels.add_table(codes, np.where(nulls, -1, numbers), table, self.classes)
             return
-        kernels.add_cuts(codes, numbers, self.cuts, self.classes)
+        kernels.add_cuts(codes, numbers, self._padded, len(self.cuts), self.classes)
         if len(bitmap):
             kernels.clear_nulls(codes, bitmap, shift, self.classes)
 
@@ -250,7 +253,7 @@ def _add_mask(codes: Array, mask: pa.Array) -> None:
     if isinstance(mask, pa.ChunkedArray):
         mask = mask.combine_chunks()
     values = mask.cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    kernels.add_table(codes, values, np.array([1, 2], np.int64), 3)
+    kernels.add_table(codes, values, np.array([1, 2], np.int32), 3)
 
 
 class NullColumn(AttributeColumn):
@@ -282,7 +285,7 @@ class StreamColumn(Column):
 
     def add(self, codes: Array, batch: pa.RecordBatch, streams: int | Array) -> None:
         codes *= self.classes
-        codes += streams + 1
+        codes += np.asarray(streams, np.int32) + np.int32(1)
 
 
 def validity(values: pa.Array) -> tuple[Array, int]:

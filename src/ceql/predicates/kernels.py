@@ -29,26 +29,33 @@ def clear_nulls(codes: Array, bitmap: Array, shift: int, classes: int) -> None:
 
 
 @kernel
-def add_cuts(codes: Array, values: Array, cuts: Array, classes: int) -> None:
-    """Class 1 + number of cuts at or below the value; for floats, NaN is the last class."""
-    few = len(cuts) <= 8
+def add_cuts(codes: Array, values: Array, cuts: Array, count: int, classes: int) -> None:
+    """Class 1 + number of cuts at or below the value; for floats, NaN is the last class.
+
+    `cuts` is padded at its end to a power of two less one; `count` of them are real. A few are compared one after the
+    other, many by a search without branches: which way a value goes is nothing that a processor could guess.
+    """
+    if len(cuts) <= 7:
+        for i in range(len(codes)):
+            v = values[i]
+            c = 1
+            for k in range(count):
+                c += v >= cuts[k]
+            if v != v:
+                c = classes - 1
+            codes[i] = codes[i] * classes + c
+        return
+    half = (len(cuts) + 1) >> 1
     for i in range(len(codes)):
         v = values[i]
-        c = 1
+        below = 0
+        step = half
+        while step > 0:
+            below += step * (v >= cuts[below + step - 1])
+            step >>= 1
+        c = 1 + min(below, count)
         if v != v:
             c = classes - 1
-        elif few:
-            for k in range(len(cuts)):
-                c += v >= cuts[k]
-        else:
-            low, high = 0, len(cuts)
-            while low < high:
-                middle = (low + high) >> 1
-                if v >= cuts[middle]:
-                    low = middle + 1
-                else:
-                    high = middle
-            c += low
         codes[i] = codes[i] * classes + c
 
 
@@ -101,9 +108,10 @@ def add_text(
         length = stop - start
         at = start >> np.uint64(3)
         skew = (start & np.uint64(7)) << np.uint64(3)
-        # shifts by 64 are undefined: they are done as one and 63
+        # a shift by 64 is undefined: where it may be one, it is done in two
         word = (words[at] >> skew) | ((words[at + one] << one) << (np.uint64(63) - skew))
-        word = (word << one) << (np.uint64(63) - (min(length, eight) << np.uint64(3)))
+        past = (eight - min(length, eight)) << np.uint64(2)
+        word = (word << past) << past
         slot = text_slot(word, length, seed, shift)
         literal = table[slot, 2] * np.uint64((table[slot, 0] == word) & (table[slot, 1] == length))
         if has_long and length > eight:
@@ -112,7 +120,7 @@ def add_text(
                 if same_tail(data, start, literal_data, begin, length):
                     break
                 literal = chain[literal]
-        codes[i] = codes[i] * classes + 1 + np.int64(literal)
+        codes[i] = codes[i] * classes + 1 + np.int32(literal)
         start = stop
 
 
@@ -128,12 +136,14 @@ def to_symbols(codes: Array, table: Array, symbols: Array) -> int:
 
 
 @kernel
-def relevant_rows(symbols: Array, rows: Array) -> int:
-    """Move the symbols that are not 0 to the front, and write their rows; how many there are."""
+def to_relevant(codes: Array, table: Array, symbols: Array, rows: Array) -> tuple[int, int]:
+    """The symbols that are not 0 and their rows; how many there are, and how many rows have an unknown code."""
     top = 0
-    for i in range(len(symbols)):
-        s = symbols[i]
+    missing = 0
+    for i in range(len(codes)):
+        s = table[codes[i]]
         symbols[top] = s
         rows[top] = i
         top += s != 0
-    return top
+        missing += s < 0
+    return top, missing

@@ -1,12 +1,15 @@
 """Guards as three-valued formulas over tests of single columns (SQL's logic; LANGUAGE.md section 3).
 
-A test's value is True, False or None (unknown). A guard holds where its formula is True.
+A test's value is True, False or None (unknown). A guard holds where its formula is true.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +42,37 @@ class Not:
 
 Logic = Test | Constant | AllOf | AnyOf | Not
 Truth = bool | None
+Truths = npt.NDArray[np.int8]
+"""Many truth values at once: 0 false, 1 unknown, 2 true."""
+
+FALSE, UNKNOWN, TRUE = 0, 1, 2
 
 
-def evaluate(logic: Logic, value: Callable[[Test], Truth]) -> Truth:
-    """Kleene's strong logic.
+def code(value: Truth) -> int:
+    """A truth value as a number of `Truths`."""
+    return UNKNOWN if value is None else TRUE if value else FALSE
 
-    >>> evaluate(AnyOf((Constant(None), Constant(True))), lambda test: None)
-    True
+
+def evaluate(logic: Logic, values: Callable[[Test], Truths], count: int) -> Truths:
+    """Kleene's strong logic on `count` events at once: AND is the least, OR the greatest, NOT mirrors.
+
+    >>> evaluate(AnyOf((Constant(None), Constant(True))), lambda test: None, 1)
+    array([2], dtype=int8)
     """
     match logic:
         case Test():
-            return value(logic)
+            return values(logic)
         case Constant(known):
-            return known
+            return np.full(count, code(known), np.int8)
         case Not(item):
-            inner = evaluate(item, value)
-            return None if inner is None else not inner
+            return TRUE - evaluate(item, values, count)
         case AllOf(items):
-            values = [evaluate(i, value) for i in items]
-            return False if False in values else None if None in values else True
+            result = np.full(count, TRUE, np.int8)
+            for item in items:
+                result = np.minimum(result, evaluate(item, values, count))
+            return result
         case AnyOf(items):
-            values = [evaluate(i, value) for i in items]
-            return True if True in values else None if None in values else False
+            result = np.full(count, FALSE, np.int8)
+            for item in items:
+                result = np.maximum(result, evaluate(item, values, count))
+            return result

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ceql.analysis.normal import Atom
 from ceql.predicates import kernels
 from ceql.predicates.bind import Bound, Events, bind
-from ceql.predicates.logic import Test, Truth, evaluate
+from ceql.predicates.logic import TRUE, Test, Truths, code, evaluate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -56,7 +56,7 @@ class Symbolizer:
         self.stages = _stages([c.classes for c in self.bound.columns])
         size = int(np.prod([c.classes for c in self.bound.columns])) if len(self.stages) <= 1 else 0
         self._dense: Array | None = None
-        self._sparse: dict[int, int] = {}
+        self._symbols: Array = np.zeros(0, np.int32)
         self._ids: list[dict[int, int]] = [{} for _ in self.stages]
         self._parts: list[list[int]] = [[] for _ in self.stages]
         if len(self.stages) <= 1 and size <= DENSE:
@@ -64,64 +64,88 @@ class Symbolizer:
 
     def symbols(self, batch: pa.RecordBatch, streams: int | Array) -> Array:
         """The symbol of every row, as int32."""
-        rows = batch.num_rows
-        if self._dense is not None:
-            codes = np.zeros(rows, np.int64)
-            for column in self.bound.columns:
-                column.add(codes, batch, streams)
-            result = np.empty(rows, np.int32)
-            while kernels.to_symbols(codes, self._dense, result):
-                for code in np.unique(codes[result < 0]).tolist():
-                    self._dense[code] = self._translate(self._classes(code, range(len(self.bound.columns))))
-            return result
-        return self._many_columns(batch, streams)
+        if self._dense is None:
+            return self._many_columns(batch, streams)
+        codes = self._codes(range(len(self.bound.columns)), batch, streams)
+        result: Array = np.empty(batch.num_rows, np.int32)
+        while kernels.to_symbols(codes, self._dense, result):
+            self._learn(codes[result < 0])
+        return result
+
+    def relevant(self, batch: pa.RecordBatch, streams: int | Array) -> tuple[Array, Array]:
+        """The rows whose symbol is not 0, and their symbols."""
+        if self._dense is None:
+            symbols = self._many_columns(batch, streams)
+            rows = np.flatnonzero(symbols)
+            return rows, symbols[rows]
+        codes = self._codes(range(len(self.bound.columns)), batch, streams)
+        symbols, rows = np.empty(batch.num_rows, np.int32), np.empty(batch.num_rows, np.int64)
+        while True:
+            count, missing = kernels.to_relevant(codes, self._dense, symbols, rows)
+            if not missing:
+                return rows[:count], symbols[:count]
+            self._learn(codes[rows[:count][symbols[:count] < 0]])
+
+    def _learn(self, codes: Array) -> None:
+        """Translate codes that the table does not know: some of them, since most repeat."""
+        assert self._dense is not None
+        missing = np.unique(codes[:4096])
+        self._dense[missing] = self._translate(self._digits(missing, range(len(self.bound.columns))))
+
+    def _codes(self, columns: Sequence[int], batch: pa.RecordBatch, streams: int | Array) -> Array:
+        codes: Array = np.zeros(batch.num_rows, np.int32)
+        for index in columns:
+            self.bound.columns[index].add(codes, batch, streams)
+        return codes
 
     def _many_columns(self, batch: pa.RecordBatch, streams: int | Array) -> Array:
         """Codes that do not fit one table: stage by stage, each distinct prefix numbered as it is met."""
-        rows = batch.num_rows
-        prefix = np.zeros(rows, np.int64)
+        prefix: Array = np.zeros(batch.num_rows, np.int64)
         for stage, columns in enumerate(self.stages):
-            codes = np.zeros(rows, np.int64)
-            for index in columns:
-                self.bound.columns[index].add(codes, batch, streams)
-            codes |= prefix << 32
+            codes = self._codes(columns, batch, streams) | prefix << 32
             distinct, inverse = np.unique(codes, return_inverse=True)
             known = self._ids[stage]
-            for code in distinct.tolist():
-                known.setdefault(code, len(known))
-            if len(self._parts[stage]) < len(known):
-                self._parts[stage].extend(list(known)[len(self._parts[stage]) :])
-            prefix = np.array([known[code] for code in distinct.tolist()], np.int64)[inverse]
-        distinct, inverse = np.unique(prefix, return_inverse=True)
-        for code in distinct.tolist():
-            if code not in self._sparse:
-                self._sparse[code] = self._translate(self._staged_classes(code))
-        return np.array([self._sparse[code] for code in distinct.tolist()], np.int32)[inverse]
+            numbers = [known.setdefault(code, len(known)) for code in distinct.tolist()]
+            self._parts[stage].extend(list(known)[len(self._parts[stage]) :])
+            prefix = np.array(numbers, np.int64)[inverse]
+        if len(self._symbols) < len(self._ids[-1]):
+            fresh = np.arange(len(self._symbols), len(self._ids[-1]))
+            self._symbols = np.concatenate([self._symbols, self._translate(self._staged_digits(fresh))])
+        return self._symbols[prefix]
 
-    def _staged_classes(self, number: int) -> list[int]:
-        classes: list[int] = []
+    def _staged_digits(self, numbers: Array) -> list[Array]:
+        digits: list[Array] = []
         for stage in range(len(self.stages) - 1, -1, -1):
-            combined = self._parts[stage][number]
-            classes = self._classes(combined & 0xFFFFFFFF, self.stages[stage]) + classes
-            number = combined >> 32
-        return classes
+            combined = np.array(self._parts[stage], np.int64)[numbers]
+            digits = self._digits(combined & 0xFFFFFFFF, self.stages[stage]) + digits
+            numbers = combined >> 32
+        return digits
 
-    def _classes(self, code: int, columns: Sequence[int]) -> list[int]:
+    def _digits(self, codes: Array, columns: Sequence[int]) -> list[Array]:
+        """The classes that codes are made of, an array for each column."""
         digits = []
         for index in reversed(columns):
-            code, digit = divmod(code, self.bound.columns[index].classes)
+            codes, digit = np.divmod(codes, self.bound.columns[index].classes)
             digits.append(digit)
         return digits[::-1]
 
-    def _translate(self, classes: list[int]) -> int:
-        def value(test: Test) -> Truth:
-            return self.bound.columns[test.slot].truth(test.index, classes[test.slot])
+    def _translate(self, digits: list[Array]) -> Array:
+        """The symbols of combinations of classes."""
+        count = len(digits[0]) if digits else 1
+        known: dict[Test, Truths] = {}
 
-        bits = 0
-        for k, guard in enumerate(self.bound.guards):
-            if evaluate(guard, value):
-                bits |= 1 << k
-        return self.table.number(bits)
+        def values(test: Test) -> Truths:
+            if test not in known:
+                column = self.bound.columns[test.slot]
+                by_class = np.array([code(column.truth(test.index, k)) for k in range(column.classes)], np.int8)
+                known[test] = by_class[digits[test.slot]]
+            return known[test]
+
+        holds = np.array([evaluate(guard, values, count) == TRUE for guard in self.bound.guards], np.bool_)
+        packed = np.packbits(holds.reshape(len(self.bound.guards), count), axis=0, bitorder="little").T
+        rows, inverse = np.unique(packed, axis=0, return_inverse=True)
+        numbers = [self.table.number(int.from_bytes(row.tobytes(), "little")) for row in rows]
+        return np.array(numbers, np.int32)[inverse.reshape(-1)]
 
 
 def _stages(classes: list[int], most: int = 1 << 31) -> list[list[int]]:

@@ -118,7 +118,11 @@ class Matches:
 
     def iter_events(self) -> Iterator[pa.RecordBatch]:
         """The events of the matches, in record batches of bounded size; see `events` for the columns."""
-        return self._explode(self._read(rows=True))
+        return self._explode(self.with_rows())
+
+    def with_rows(self) -> Iterator[tuple[pa.RecordBatch, pa.Table]]:
+        """The matches in record batches of bounded size, each with the rows of their column `events`, in its order."""
+        return self._with_rows(self._read(rows=True))
 
     def events(self) -> pa.Table:
         """The events of all matches, one row for each event of each match.
@@ -130,7 +134,7 @@ class Matches:
         batches = list(self.iter_events())
         if not batches:
             empty = pa.RecordBatch.from_pylist([], self.schema)
-            batches = [self._event_rows(empty, self._source.rows(np.zeros(0, np.int64)), 0)]
+            batches = [self.event_rows(empty, self._source.rows(np.zeros(0, np.int64)), 0)]
         # the columns of dicts may grow on the way
         return pa.concat_tables([pa.table(batch) for batch in batches], promote_options="permissive")
 
@@ -206,8 +210,9 @@ class Matches:
             self._ahead.append((batch, None))
             yield batch
 
-    def _explode(self, batches: Iterator[tuple[pa.RecordBatch, pa.Table | None]]) -> Iterator[pa.RecordBatch]:
-        first = 0
+    def _with_rows(
+        self, batches: Iterator[tuple[pa.RecordBatch, pa.Table | None]]
+    ) -> Iterator[tuple[pa.RecordBatch, pa.Table]]:
         for batch, known in batches:
             done = 0
             for piece in _pieces(batch):
@@ -217,11 +222,17 @@ class Matches:
                 else:
                     rows = known.slice(done, len(positions))
                 done += len(positions)
-                if len(positions):
-                    yield self._event_rows(piece, rows, first)
-                first += piece.num_rows
+                yield piece, rows
 
-    def _event_rows(self, batch: pa.RecordBatch, rows: pa.Table, first: int) -> pa.RecordBatch:
+    def _explode(self, batches: Iterator[tuple[pa.RecordBatch, pa.Table]]) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch, rows in batches:
+            if rows.num_rows:
+                yield self.event_rows(batch, rows, first)
+            first += batch.num_rows
+
+    def event_rows(self, batch: pa.RecordBatch, rows: pa.Table, first: int) -> pa.RecordBatch:
+        """What `events` has of a batch that `with_rows` gave; `first` is the number of its first match."""
         _, names = _names(self.schema)
         events = batch.column("events")
         after = self.schema.get_field_index("events") + 1

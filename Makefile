@@ -1,0 +1,90 @@
+# A machine with Python 3.11 to 3.13, pip and make is enough: `make demo`, `make test`.
+# Another interpreter: make test PYTHON=python3.13
+
+VENV ?= .venv
+JOBS ?= 2
+
+# the first interpreter on PATH that is new enough
+ifndef PYTHON
+PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 \
+	&& { echo "$$p"; break; }; done)
+endif
+VERSION := $(shell "$(PYTHON)" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+
+PY := $(VENV)/bin/python
+READY := $(VENV)/ready-$(VERSION)
+DEV := $(READY)-dev
+CLI := $(READY)-cli
+
+# Numba looks only at a kernel's own file to tell whether its cache is stale, and does not tell checked code
+# from unchecked: so every state of the sources, and every way to compile them, has a cache of its own.
+SOURCES := $(shell cat src/ceql/*/*.py | cksum | cut -d' ' -f1)
+CACHE := $(CURDIR)/$(VENV)/numba/$(SOURCES)
+CHECKED := $(CACHE)-boundscheck
+
+.PHONY: help demo test lint types tests warm checked nojit bench soak fuzz clean python
+
+help:  ## what there is
+	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+demo: $(CLI)  ## recognise frauds in 20,000 sample payments
+	@$(VENV)/bin/ceql demo
+
+test: lint types tests checked nojit  ## everything that must hold: lint, types, the suite in three ways
+
+lint: $(DEV)  ## ruff
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: $(DEV)  ## mypy --strict
+	$(PY) -m mypy
+
+warm: $(DEV)
+	@echo "compiling the kernels ..."
+	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo --no-wait >/dev/null
+
+tests: warm  ## the suite, documentation included
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS)
+
+checked: $(DEV)  ## the engine, every index checked
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CHECKED) $(PY) -m pytest tests/test_engine.py
+
+nojit: $(DEV)  ## the corpus on the kernels as plain Python
+	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k corpus
+
+bench: $(DEV)  ## all benchmarks
+	$(PY) -m bench.run
+
+bench-%: $(DEV)
+	$(PY) -m bench.run $*
+
+soak: $(DEV)  ## hours of events, bounded memory
+	$(PY) bench/soak.py
+
+fuzz: $(DEV)  ## random queries against the oracle, until stopped
+	$(PY) tests/fuzz.py
+
+clean:  ## remove all that was made here
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+python:
+	@case "$(VERSION)" in \
+	3.11|3.12|3.13) ;; \
+	"") echo "No Python 3.11 to 3.13 found. Install one, or name it: make ... PYTHON=/path/to/python3.12" >&2; exit 1 ;; \
+	*) echo "$(PYTHON) is Python $(VERSION); ceql needs 3.11, 3.12 or 3.13: make ... PYTHON=python3.12" >&2; exit 1 ;; \
+	esac
+
+# `--clear`: an environment of another version must not be reused
+$(READY): | python
+	"$(PYTHON)" -m venv --clear $(VENV)
+	@touch $@
+
+$(CLI): $(READY) pyproject.toml
+	$(PY) -m pip install --quiet -e '.[cli]'
+	@touch $@
+
+$(DEV): $(READY) pyproject.toml
+	$(PY) -m pip install --quiet -e '.[dev]'
+	@touch $@ $(CLI)

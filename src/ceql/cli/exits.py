@@ -1,0 +1,62 @@
+"""How the command ends: one number for each kind of end, and a message instead of a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+import typer
+
+from ceql.errors import CeqlError, QueryError, ResourceError, SchemaError
+
+
+class Exit(IntEnum):
+    """The exit codes of `ceql`."""
+
+    DONE = 0
+    NO_MATCH = 1
+    WRONG_QUERY = 2
+    BAD_DATA = 3
+    LIMIT = 4
+    INTERRUPTED = 130
+
+
+class UsageError(CeqlError):
+    """The command line does not make sense."""
+
+
+def code_of(error: CeqlError) -> Exit:
+    """The exit code for an error."""
+    if isinstance(error, ResourceError):
+        return Exit.LIMIT
+    wrong = isinstance(error, (QueryError, UsageError)) and not isinstance(error, SchemaError)
+    return Exit.WRONG_QUERY if wrong else Exit.BAD_DATA
+
+
+def say(message: str) -> None:
+    """A line for the person at the terminal, apart from the results."""
+    print(f"ceql: {message}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Run a command's body; errors that are meant for the user become a message and an exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+    except CeqlError as error:
+        say(str(error))
+        raise typer.Exit(code_of(error)) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(Exit.INTERRUPTED) from None
+    except BrokenPipeError:
+        _forget_stdout()
+        raise typer.Exit(Exit.DONE) from None
+
+
+def _forget_stdout() -> None:
+    """Nobody reads any more (`| head`): what is still buffered must not fail when Python exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

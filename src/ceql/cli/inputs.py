@@ -1,0 +1,100 @@
+"""What the command line names: the query, and the files of each stream as one source that reads them in a row."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from ceql.cli.exits import UsageError
+from ceql.io.inputs import Source, open_source
+from ceql.io.schemas import conform, unify_schemas
+from ceql.query import Query, compile
+
+STDIN = "-"
+_NAMED = re.compile(r"(\w+)=(.+)", re.DOTALL)
+_SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
+
+
+def read_query(argument: str) -> Query:
+    """The query in the file of that name, on standard input (`-`), or `argument` itself."""
+    if argument == STDIN:
+        return compile(sys.stdin.read())
+    path = Path(argument)
+    if _is_file(path):
+        try:
+            return compile(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read the query {path}: {error}") from error
+    if _SELECT.search(argument):
+        return compile(argument)
+    raise UsageError(f"{argument!r} is neither a file nor a query (a query has SELECT in it)")
+
+
+def read_events(query: Query, arguments: Iterable[str], named: Iterable[str]) -> dict[str | None, list[str]]:
+    """Files by stream; standard input is the one file `-`. Without FROM, the one stream has no name."""
+    streams: tuple[str | None, ...] = query.plan.query.streams or (None,)
+    files: dict[str | None, list[str]] = {}
+    for argument in arguments:
+        match = None if Path(argument).exists() else _NAMED.fullmatch(argument)
+        name, path = match.groups() if match else (streams[0], argument)
+        if match is None and len(streams) > 1:
+            listed = " ".join(f"{stream}=FILE" for stream in streams)
+            raise UsageError(f"the query reads FROM several streams: say which is which, with {listed}")
+        files.setdefault(name, []).append(path)
+    for argument in named:
+        match = _NAMED.fullmatch(argument)
+        if match is None:
+            raise UsageError(f"--stream takes NAME=FILE, not {argument!r}")
+        files.setdefault(match[1], []).append(match[2])
+    if not files and len(streams) == 1:
+        files[streams[0]] = [STDIN]
+    for name in files:
+        if name not in streams:
+            raise UsageError(f"the query's FROM lists no stream '{name}'")
+    for stream in streams:
+        if stream not in files:
+            raise UsageError(f"the query reads FROM '{stream}': pass {stream}=FILE")
+    if any(STDIN in paths for paths in files.values()) and sum(map(len, files.values())) > 1:
+        raise UsageError("standard input (-) must be the only source of events")
+    return files
+
+
+class Files(Source):
+    """Files of one stream, read one after the other; `on_rows` hears how many rows each batch has."""
+
+    in_memory = False
+
+    def __init__(self, name: str | None, paths: Iterable[str], on_rows: Callable[[int], None] | None = None):
+        super().__init__(name, 1 << 16)
+        self._parts = [open_source(path) for path in paths]
+        self._on_rows = on_rows
+        self.open_schema = any(part.open_schema for part in self._parts)
+
+    @property
+    def rows(self) -> int | None:
+        counts = [part.rows for part in self._parts]
+        return None if None in counts else sum(n for n in counts if n is not None)
+
+    def _schema(self) -> pa.Schema:
+        return unify_schemas(part.schema for part in self._parts)
+
+    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        for part in self._parts:
+            for batch in part.batches(None if self.open_schema else columns):
+                yield batch if self.open_schema else conform(batch, self._wanted(columns))
+                if self._on_rows is not None:
+                    self._on_rows(batch.num_rows)
+
+    def _wanted(self, columns: list[str] | None) -> pa.Schema:
+        return self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a query may be too long for a file name, or have a NUL in it
+        return False

@@ -1,0 +1,145 @@
+"""JSON lines from a pipe: whole lines as they arrive, as many at a time as are there already.
+
+A slow pipe gives one line at a time, so that a match is seen at once; a fast one gives blocks that are parsed as a
+whole. What is wrong with a line is said with its number, after all lines before it have been handed out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyarrow import json as arrow_json
+
+from ceql.errors import DataError
+from ceql.io.inputs import Source
+
+_READ = 1 << 18
+_BLOCK = 1 << 22
+
+
+class Block(Source):
+    """The events of some lines; attributes that are not among them are NULL."""
+
+    open_schema = True
+
+    def __init__(self, table: pa.Table):
+        super().__init__(None, 1 << 16)
+        self._table = table
+
+    def _schema(self) -> pa.Schema:
+        return self._table.schema
+
+    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        return iter(self._table.to_batches())
+
+
+class JsonLines:
+    """The events on a file descriptor. `skipped` counts the lines that were no events, where these are let pass."""
+
+    def __init__(self, descriptor: int, skip_bad_lines: bool = False):
+        self._descriptor = descriptor
+        self._skip = skip_bad_lines
+        self._line = 0
+        self.skipped = 0
+
+    def __iter__(self) -> Iterator[Block]:
+        rest = b""
+        while arrived := self._read():
+            whole, newline, rest = (rest + arrived).rpartition(b"\n")
+            if newline:
+                yield from self._parse(whole.split(b"\n"))
+        if rest:
+            yield from self._parse([rest])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The same as record batches, whose columns may grow on the way."""
+        for block in self:
+            yield from block.batches()
+
+    def _read(self) -> bytes:
+        """What is there; waits only when there is nothing. Empty at the end."""
+        arrived = os.read(self._descriptor, _READ)
+        size = len(arrived)
+        parts = [arrived]
+        while arrived and size < _BLOCK and select.select([self._descriptor], [], [], 0)[0]:
+            arrived = os.read(self._descriptor, _READ)
+            size += len(arrived)
+            parts.append(arrived)
+        return b"".join(parts)
+
+    def _parse(self, lines: list[bytes]) -> Iterator[Block]:
+        first = self._line + 1
+        self._line += len(lines)
+        numbered = [(first + k, line) for k, line in enumerate(lines) if line.strip()]
+        if not numbered:
+            return
+        table, problem = _table([line for _, line in numbered])
+        if table is not None:
+            yield Block(table)
+            return
+        good: list[tuple[int, bytes]] = []
+        complaint: str | None = None
+        for number, line in numbered:
+            wrong = what_is_wrong(line)
+            if wrong is None:
+                good.append((number, line))
+            elif self._skip:
+                self.skipped += 1
+            else:
+                complaint = f"line {number} is no event: {wrong}"
+                break
+        if good:
+            table, problem = _table([line for _, line in good])
+            if table is None:
+                raise DataError(_with_number(problem, [number for number, _ in good]))
+            yield Block(table)
+        if complaint is not None:
+            raise DataError(complaint)
+
+
+def what_is_wrong(line: bytes) -> str | None:
+    """Why a line is not an event, or None.
+
+    >>> what_is_wrong(b'{"a": 1}'), what_is_wrong(b"[1]")
+    (None, 'a JSON object is expected, not a list')
+    """
+    try:
+        value = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+    except UnicodeDecodeError:
+        return "it is not UTF-8"
+    except RecursionError:
+        return "it is nested too deeply"
+    except ValueError as error:
+        return str(error)
+    if isinstance(value, dict):
+        return None
+    return f"a JSON object is expected, not a {type(value).__name__}"
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _table(lines: list[bytes]) -> tuple[pa.Table | None, str]:
+    """The lines as a table, or what Arrow says is wrong. Arrow does not look whether text is UTF-8."""
+    text = b"\n".join(lines) + b"\n"
+    try:
+        text.decode("utf-8")
+        options = arrow_json.ReadOptions(block_size=max(1 << 20, len(text) + 1))
+        table = arrow_json.read_json(pa.BufferReader(text), read_options=options)
+    except (UnicodeDecodeError, pa.ArrowException) as error:
+        return None, str(error)
+    # an object may stand on several lines, or several on one: the numbers of lines would be wrong
+    return (table, "") if table.num_rows == len(lines) else (None, "one JSON object per line is expected")
+
+
+def _with_number(problem: str, numbers: list[int]) -> str:
+    row = re.search(r"in row (\d+)", problem)
+    if row and int(row[1]) < len(numbers):
+        return f"line {numbers[int(row[1])]}: {problem}"
+    return f"lines {numbers[0]} to {numbers[-1]}: {problem}"

@@ -1,0 +1,259 @@
+"""`Query.diagnose`: what it says of queries that match nothing, and that its numbers are those of the engine."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import ceql
+import corpus
+import generators
+import paths
+from ceql.explain import ladder
+from ceql.explain.findings import Diagnosis, MissingType, PredicateFinding, Rung
+from ceql.syntax.printer import print_query
+
+TRADES: list[dict[str, Any]] = [
+    {"type": "SELL", "price": 50, "k": 1, "time": 0},
+    {"type": "BUY", "price": 5, "k": 2, "time": 1},
+    {"type": "NOISE", "price": None, "k": 2, "time": 2},
+    {"type": "BUY", "price": None, "k": 1, "time": 3},
+    {"type": "HOLD", "price": 7, "k": 1, "time": 50},
+]
+
+
+def diagnose(query: str, events: Any = TRADES, **options: Any) -> Diagnosis:
+    return ceql.compile(query).diagnose(events, **{"time_unit": "ms", **options})
+
+
+def agrees_with_the_engine(query: ceql.Query, events: list[dict[str, Any]], options: dict[str, Any]) -> None:
+    """The last rung is the query: as many matches, ending at as many positions."""
+    whole = paths.run_whole(query, events, **options)
+    found = query.diagnose(paths.inputs(query, events), **options)
+    assert found.matches == len(whole)
+    assert found.positions == len({m.end for m in whole})
+    assert found.events == len(events)
+    assert str(found)
+
+
+@pytest.mark.parametrize("case", [c for c in corpus.load() if not c.correlated and c.error is None], ids=str)
+def test_the_corpus(case: corpus.Case) -> None:
+    agrees_with_the_engine(ceql.compile(case.query), case.events, case.keywords)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(generators.uncorrelated_cases())
+def test_random_cases(case: generators.Generated) -> None:
+    query = ceql.compile(print_query(case.query))
+    agrees_with_the_engine(query, case.events, {"time_unit": "ms"})
+    # every rung, too, is a query
+    found = query.diagnose(paths.inputs(query, case.events), time_unit="ms")
+    for rung, (clause, plan) in zip(found.rungs, ladder.versions(query.plan), strict=True):
+        matches = paths.run_whole(ceql.Query(plan), case.events, time_unit="ms")
+        assert rung == Rung(clause, len({m.end for m in matches}), len(matches))
+
+
+def test_a_misspelt_type() -> None:
+    found = diagnose("SELECT * WHERE Sell ; BUY")
+    assert found.missing_types == (MissingType("Sell", "SELL"),)
+    assert found.reasons == ("No event has the type 'Sell'. Did you mean 'SELL'?",)
+    assert found.reach.done == 0
+    assert [(s.name, s.events, s.named) for s in found.types] == [
+        ("BUY", 2, True), ("SELL", 1, False), ("NOISE", 1, False), ("HOLD", 1, False),
+    ]  # fmt: skip
+    text = str(found)
+    assert "never came: 'Sell' (did you mean 'SELL'?)" in text
+    assert "0 of 2 steps: no event could be the first of a match" in text
+
+
+def test_a_type_unlike_any_other_has_no_suggestion() -> None:
+    assert diagnose("SELECT * WHERE Quote").missing_types == (MissingType("Quote", None),)
+
+
+def test_a_predicate_that_is_never_true() -> None:
+    found = diagnose("SELECT * WHERE SELL AS x ; BUY AS y FILTER x[price > 10] AND y[price > 100 AND k > 0]")
+    sell, buy = found.guards
+    assert (sell.events, sell.hits) == (1, 1)
+    assert (buy.events, buy.hits, buy.last) == (2, 0, None)
+    assert buy.predicates == (
+        PredicateFinding("price > 100", 0, 0, 1, 1),
+        PredicateFinding("k > 0", 0, 2, 0, 0),
+    )
+    assert found.reasons == (
+        "'price > 100' is false or unknown (NULL) for all 2 events of this type, in 'BUY & price > 100 & k > 0'.",
+    )
+    assert (found.reach.done, found.reach.total, found.reach.path) == (1, 2, "SELL & price > 10")
+    assert "waiting for BUY & price > 100 & k > 0: no event of this kind came" in str(found)
+
+
+def test_the_alternatives_of_a_condition_are_counted_each() -> None:
+    (guard,) = diagnose("SELECT * WHERE BUY FILTER BUY[price > 100 OR price < 10]").guards
+    assert [(p.text, p.depth, p.true, p.false, p.unknown) for p in guard.predicates] == [
+        ("price > 100 OR price < 10", 0, 1, 0, 1),
+        ("price > 100", 1, 0, 1, 1),
+        ("price < 10", 1, 1, 0, 1),
+    ]
+
+
+def test_conditions_that_never_hold_together() -> None:
+    found = diagnose("SELECT * WHERE BUY FILTER BUY[price = 5 AND k = 1]")
+    assert found.reasons == (
+        "No event satisfies all of 'BUY & price = 5 & k = 1' at once, though each condition holds for some.",
+    )
+
+
+def test_a_window_too_small() -> None:
+    found = diagnose("SELECT NEXT * WHERE SELL ; BUY ; HOLD WITHIN 10 MILLISECONDS CONSUME BY ANY")
+    assert found.rungs == (
+        Rung("WHERE", 1, 2),
+        Rung("WITHIN 10 MILLISECONDS", 0, 0),
+        Rung("NEXT", 0, 0),
+        Rung("CONSUME BY ANY", 0, 0),
+    )
+    assert found.reach.complete
+    assert found.reach_in_window is not None
+    assert (found.reach_in_window.done, found.reach_in_window.total) == (2, 3)
+    assert found.reach_in_window.path == "SELL ; BUY"
+    assert found.reasons == (
+        "Without WITHIN 10 MILLISECONDS, matches would end at 1 position: the window is too small for all of them.",
+    )
+    assert "waiting for HOLD: 1 event of this kind came, but not in time" in str(found)
+
+
+def test_a_partition_splits_the_match() -> None:
+    found = diagnose("SELECT * WHERE BUY ; BUY PARTITION BY k")
+    assert [(r.clause, r.positions) for r in found.rungs] == [("WHERE", 1), ("PARTITION BY [k]", 0)]
+    assert found.keys is not None
+    assert (found.keys.substreams, found.keys.dropped) == (2, 0)
+    assert found.reasons == (
+        "Without PARTITION BY [k], matches would end at 1 position: no substream has a whole match of its own.",
+    )
+    assert "waiting for BUY: 2 events of this kind came, but not in the same substream" in str(found)
+
+
+def test_a_key_that_is_always_null() -> None:
+    events = [{"type": "A", "k": None}, {"type": "B", "k": None}, {"type": "C", "k": None}]
+    found = diagnose("SELECT * WHERE A ; B PARTITION BY k", events)
+    assert found.keys is not None
+    assert (found.keys.substreams, found.keys.dropped, found.keys.dropped_relevant) == (0, 3, 2)
+    assert found.reasons[0] == "The attribute 'k' is NULL in every event."
+    assert found.reasons[1] == "PARTITION BY: 3 events, all of them, have no key (NULL) and take no part."
+    assert "3 events in none, for want of a key (NULL), 2 of them of use to the formula" in str(found)
+
+
+def test_an_attribute_that_no_event_has() -> None:
+    found = diagnose("SELECT * WHERE BUY FILTER BUY[Prices > 1]")
+    (attribute,) = found.attributes
+    assert (attribute.name, attribute.present, attribute.suggestion) == ("Prices", False, "price")
+    assert found.reasons[0] == "No event has the attribute 'Prices'. Did you mean 'price'?"
+    with pytest.raises(ceql.SchemaError, match="no column 'Prices'"):
+        diagnose("SELECT * WHERE BUY FILTER BUY[Prices > 1]", paths.table(TRADES))
+
+
+def test_strict_and_contiguity() -> None:
+    found = diagnose("SELECT STRICT * WHERE SELL ; HOLD")
+    assert found.rungs == (Rung("WHERE", 1, 1), Rung("STRICT", 0, 0))
+    assert found.reasons == ("Without STRICT, matches would end at 1 position: other events always come in between.",)
+    found = diagnose("SELECT * WHERE SELL : HOLD")
+    assert found.reasons == ("After 'SELL' a 'HOLD' never came as the very next event, as ':' asks for.",)
+
+
+def test_what_came_too_early() -> None:
+    found = diagnose("SELECT * WHERE BUY ; BUY ; HOLD ; SELL")
+    assert (found.reach.done, found.reach.total, found.reach.path) == (3, 4, "BUY ; BUY ; HOLD")
+    assert found.reach.times == 1
+    assert found.reach.first is not None
+    assert (found.reach.first.position, found.reach.first.time) == (4, 50)
+    assert found.reasons == ("After 'BUY ; BUY ; HOLD' (first at position 4, time 50) no 'SELL' came any more.",)
+
+
+def test_the_path_tells_waiting_from_contiguity() -> None:
+    assert (
+        diagnose("SELECT * WHERE SELL : BUY ; (BUY OR NOISE) : HOLD : Z").reach.path
+        == "SELL : BUY ; BUY or NOISE : HOLD"
+    )
+
+
+def test_late_events() -> None:
+    events = [{"type": "B", "time": 10}, {"type": "A", "time": 9}]
+    found = diagnose("SELECT * WHERE A ; B", events)
+    assert (found.events, found.late) == (1, 1)
+    assert "1 event came too late and took no part; raise lateness=." in found.reasons
+    assert diagnose("SELECT * WHERE A ; B", events, lateness=5).matches == 1
+
+
+def test_no_events() -> None:
+    found = (
+        diagnose("SELECT * WHERE A", [{"type": "A"}][:0], type=None)
+        if False
+        else diagnose("SELECT * WHERE A", pa.table({"type": pa.array([], pa.string())}))
+    )
+    assert found.reasons == ("There are no events.",)
+    assert str(found).startswith("Diagnosis\n  No match in 0 events.\n")
+
+
+def test_a_query_that_matches_has_no_reasons() -> None:
+    found = diagnose("SELECT * WHERE SELL ; BUY")
+    assert found.reasons == ()
+    assert str(found).startswith("Diagnosis\n  2 matches, ending at 2 positions of 5.\n")
+
+
+def test_streams_without_a_type_column() -> None:
+    found = diagnose("SELECT * FROM A, B WHERE A ; C", {"A": pa.table({"time": [1, 3]}), "B": pa.table({"time": [2]})})
+    assert [(s.name, s.events) for s in found.types] == [("A", 2), ("B", 1)]
+    assert [m.name for m in found.missing_types] == ["C"]
+
+
+def test_an_input_that_can_be_read_only_once() -> None:
+    found = diagnose("SELECT * WHERE SELL ; BUY WITHIN 1 EVENTS", iter(TRADES))
+    assert found.rungs == (Rung("WHERE", 2, 2), Rung("WITHIN 1 EVENT", 1, 1))
+
+
+def test_columns_that_come_later() -> None:
+    def events() -> Any:
+        yield from ({"type": "A"} for _ in range(1 << 16))
+        yield {"type": "B", "v": 1}
+        yield {"type": "B", "v": None}
+
+    found = diagnose("SELECT * WHERE B FILTER B[v > 0]", events())
+    assert found.matches == 1
+    assert found.guards[0].predicates == (PredicateFinding("v > 0", 0, 1, 0, 1),)
+
+
+def test_many_types_are_shortened() -> None:
+    events = [{"type": f"T{k}"} for k in range(30)]
+    found = diagnose("SELECT * WHERE T29", events)
+    assert (len(found.types), found.more_types) == (21, 9)
+    assert "… and 9 types that the query does not name" in str(found)
+
+
+def test_counting_stops_at_a_limit_and_positions_do_not() -> None:
+    events = pa.table({"type": np.array(["A", "B"])[np.arange(100_000) % 2]})
+    (rung,) = diagnose("SELECT * WHERE A+ ; B", events).rungs
+    assert rung == Rung("WHERE", 50_000, ladder.MOST_MATCHES, counted_all=False)
+    assert "> 10,000,000" in str(diagnose("SELECT * WHERE A+ ; B", events))
+
+
+def test_what_cannot_be_counted_is_noted() -> None:
+    events = [{"type": t, "w": w} for t, w in [("A", 0), ("A", 100), ("B", 100), ("B", 3), ("B", 101)]]
+    found = diagnose("SELECT * WHERE A ; B WITHIN 5 [w]", events)
+    if found.rungs[-1].matches is None:
+        assert re.search("could not be counted: .*WITHIN", str(found).replace("\n    ", " "))
+    assert found.positions == 3
+
+
+def test_correlated_queries_are_refused() -> None:
+    with pytest.raises(ceql.QueryError, match="compares events with each other"):
+        diagnose("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k")
+
+
+def test_a_notebook_shows_it_as_text() -> None:
+    found = diagnose("SELECT * WHERE BUY FILTER BUY[price < 1]")
+    assert found._repr_html_().startswith('<pre class="ceql-explain">Diagnosis\n')
+    assert "price &lt; 1" in found._repr_html_()
+    assert max(len(line) for line in str(found).split("\n")) <= 100
