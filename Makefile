@@ -29,7 +29,7 @@ help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 demo: $(CLI)  ## recognise frauds in 20,000 sample payments
-	@$(VENV)/bin/ceql demo
+	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo
 
 test: lint types tests checked nojit  ## everything that must hold: lint, types, the suite in three ways
 
@@ -42,7 +42,7 @@ types: $(DEV)  ## mypy --strict
 
 warm: $(DEV)
 	@echo "compiling the kernels ..."
-	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo --no-wait >/dev/null
+	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo >/dev/null
 
 tests: warm  ## the suite, documentation included
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS)

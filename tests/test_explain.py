@@ -28,8 +28,7 @@ def compilable() -> list[corpus.Case]:
 
 def sections(text: str) -> dict[str, str]:
     """Headings and what stands below them."""
-    parts = [part.split("\n", 1) for part in text.strip().split("\n\n")]
-    return {heading: body for heading, body in parts}
+    return dict(part.split("\n", 1) for part in text.strip().split("\n\n"))
 
 
 def class_of(query: str) -> Class:

@@ -69,7 +69,7 @@ class Options:
             nanoseconds = (value // timedelta(microseconds=1)) * 1000
         else:
             if pa.types.is_temporal(type):
-                raise ValueError(f"times are {type}: give the lateness as text ('10 seconds') or as a timedelta")
+                raise SchemaError(f"times are {type}: give the lateness as text ('10 seconds') or as a timedelta")
             return Fraction(value)
         converted = ticks(nanoseconds, type, self.time_unit)
         if converted is None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ceql.engine import layout as x
 from ceql.engine.loop import NO_KEY
-from ceql.errors import SchemaError, did_you_mean
+from ceql.errors import DataError, SchemaError, did_you_mean
 from ceql.io.keys import bounds, encode, is_ordered, ticks
 from ceql.options import Options
 from ceql.plan import Plan
@@ -62,6 +62,13 @@ class BoundWindow:
         values = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows, self.type)
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
+        if values.type != self.type and not pa.types.is_null(values.type):
+            try:
+                values = values.cast(self.type)
+            except pa.ArrowInvalid as error:
+                raise DataError(
+                    f"the window attribute '{self.column}' was {self.type} and now is {values.type}: {error}"
+                ) from error
         if rows is not None:
             values = values.take(pa.array(rows))
         if pa.types.is_floating(values.type):
@@ -110,5 +117,7 @@ def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Option
                 type = type.value_type
             if not is_ordered(type) and not pa.types.is_null(type):
                 raise SchemaError(f"column '{attribute}' ({type}) cannot measure a window", plan.source, span)
+            if pa.types.is_null(type):  # not seen yet: as floats, which hold what may come
+                type = pa.float64()
             return BoundWindow(x.W_ENVELOPE, column=attribute, type=type, size=Fraction(size))
     raise AssertionError(plan.query.window)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from ceql.cli.exits import UsageError
+from ceql.cli.times import TextTimes
 from ceql.io.inputs import Source, open_source
-from ceql.io.schemas import conform, unify_schemas
+from ceql.io.schemas import conform, is_text, unify_schemas
 from ceql.query import Query, compile
 
 STDIN = "-"
@@ -64,13 +65,23 @@ def read_events(query: Query, arguments: Iterable[str], named: Iterable[str]) ->
 
 
 class Files(Source):
-    """Files of one stream, read one after the other; `on_rows` hears how many rows each batch has."""
+    """Files of one stream, read one after the other; `on_rows` hears how many rows each batch has.
+
+    A column `time` that is text (JSON has nothing better) is read as ISO 8601.
+    """
 
     in_memory = False
 
-    def __init__(self, name: str | None, paths: Iterable[str], on_rows: Callable[[int], None] | None = None):
+    def __init__(
+        self,
+        name: str | None,
+        paths: Iterable[str],
+        time: str | None = None,
+        on_rows: Callable[[int], None] | None = None,
+    ):
         super().__init__(name, 1 << 16)
         self._parts = [open_source(path) for path in paths]
+        self._times = TextTimes(time)
         self._on_rows = on_rows
         self.open_schema = any(part.open_schema for part in self._parts)
 
@@ -80,11 +91,23 @@ class Files(Source):
         return None if None in counts else sum(n for n in counts if n is not None)
 
     def _schema(self) -> pa.Schema:
-        return unify_schemas(part.schema for part in self._parts)
+        return unify_schemas(self._part_schema(part) for part in self._parts)
+
+    def _part_schema(self, part: Source) -> pa.Schema:
+        index = part.schema.get_field_index(self._times.name) if self._times.name is not None else -1
+        if index < 0 or not is_text(part.schema.field(index).type):
+            return part.schema
+        first = next(part.batches([part.schema.names[index]]), None)
+        if first is None:
+            return part.schema
+        return part.schema.set(index, self._times.convert(pa.table(first)).schema.field(part.schema.names[index]))
 
     def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
         for part in self._parts:
+            text = self._part_schema(part) != part.schema
             for batch in part.batches(None if self.open_schema else columns):
+                if text:
+                    batch = self._times.convert(pa.table(batch)).combine_chunks().to_batches()[0]
                 yield batch if self.open_schema else conform(batch, self._wanted(columns))
                 if self._on_rows is not None:
                     self._on_rows(batch.num_rows)

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
+from ceql.cli.times import TextTimes
 from ceql.errors import DataError
-from ceql.io.inputs import Source
+from ceql.io.inputs import OnceSource, Source
 
 _READ = 1 << 18
 _BLOCK = 1 << 22
@@ -41,8 +42,10 @@ class Block(Source):
 class JsonLines:
     """The events on a file descriptor. `skipped` counts the lines that were no events, where these are let pass."""
 
-    def __init__(self, descriptor: int, skip_bad_lines: bool = False):
+    def __init__(self, descriptor: int, time: str | None = None, skip_bad_lines: bool = False):
         self._descriptor = descriptor
+        self._times = TextTimes(time)
+        self._columns: pa.Schema | None = None
         self._skip = skip_bad_lines
         self._line = 0
         self.skipped = 0
@@ -56,10 +59,9 @@ class JsonLines:
         if rest:
             yield from self._parse([rest])
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The same as record batches, whose columns may grow on the way."""
-        for block in self:
-            yield from block.batches()
+    def source(self) -> Source:
+        """All lines as one source, which can be read once."""
+        return OnceSource(None, 1 << 16, lambda: ((batch for block in self for batch in block.batches()), True))
 
     def _read(self) -> bytes:
         """What is there; waits only when there is nothing. Empty at the end."""
@@ -78,9 +80,11 @@ class JsonLines:
         numbered = [(first + k, line) for k, line in enumerate(lines) if line.strip()]
         if not numbered:
             return
-        table, problem = _table([line for _, line in numbered])
+        if self._columns is None:
+            self._columns = _text_time(numbered[0][1], self._times.name)
+        table, problem = _table([line for _, line in numbered], self._columns)
         if table is not None:
-            yield Block(table)
+            yield Block(self._times.convert(table))
             return
         good: list[tuple[int, bytes]] = []
         complaint: str | None = None
@@ -94,10 +98,10 @@ class JsonLines:
                 complaint = f"line {number} is no event: {wrong}"
                 break
         if good:
-            table, problem = _table([line for _, line in good])
+            table, problem = _table([line for _, line in good], self._columns)
             if table is None:
                 raise DataError(_with_number(problem, [number for number, _ in good]))
-            yield Block(table)
+            yield Block(self._times.convert(table))
         if complaint is not None:
             raise DataError(complaint)
 
@@ -109,7 +113,7 @@ def what_is_wrong(line: bytes) -> str | None:
     (None, 'a JSON object is expected, not a list')
     """
     try:
-        value = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+        value = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         return "it is not UTF-8"
     except RecursionError:
@@ -121,17 +125,23 @@ def what_is_wrong(line: bytes) -> str | None:
     return f"a JSON object is expected, not a {type(value).__name__}"
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+def _text_time(line: bytes, time: str | None) -> pa.Schema:
+    """A schema that keeps the time as text, if it is text. Arrow makes times of some texts but not of others."""
+    try:
+        is_text = isinstance(json.loads(line)[time], str)
+    except (ValueError, RecursionError, TypeError, LookupError):
+        is_text = False
+    return pa.schema([(time, pa.string())] if is_text else [])
 
 
-def _table(lines: list[bytes]) -> tuple[pa.Table | None, str]:
+def _table(lines: list[bytes], columns: pa.Schema) -> tuple[pa.Table | None, str]:
     """The lines as a table, or what Arrow says is wrong. Arrow does not look whether text is UTF-8."""
     text = b"\n".join(lines) + b"\n"
     try:
         text.decode("utf-8")
         options = arrow_json.ReadOptions(block_size=max(1 << 20, len(text) + 1))
-        table = arrow_json.read_json(pa.BufferReader(text), read_options=options)
+        parsing = arrow_json.ParseOptions(explicit_schema=columns)
+        table = arrow_json.read_json(pa.BufferReader(text), options, parsing)
     except (UnicodeDecodeError, pa.ArrowException) as error:
         return None, str(error)
     # an object may stand on several lines, or several on one: the numbers of lines would be wrong

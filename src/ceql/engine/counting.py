@@ -11,9 +11,8 @@ import numpy as np
 
 from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
 from ceql.engine.jit import allocating, inlined, kernel
-from ceql.engine.layout import ROOTS
-
-TOO_MANY = np.int64(1) << 61
+from ceql.engine.layout import ROOTS, TOO_MANY
+from ceql.engine.placing import list_live
 
 
 @allocating
@@ -58,58 +57,31 @@ def gather_live(nodes: Array, roots: Array, count: int, marks: Array, bound: int
 
 @inlined
 def count_live(nodes: Array, regs: Array, roots: Array, scratch: Array, exact: bool, bound: int) -> int:
-    """Matches of the current position inside the window; -1 when they may not fit an int64.
-
-    `scratch` is int64[3, capacity]: sums (one more than the number of paths; 0 before and after), a stack, and the nodes
-    that have a sum.
-    """
+    """Matches of the current position inside the window; -1 when they may not fit an int64."""
+    seen = list_live(nodes, regs, roots, scratch, bound)
     total = np.int64(0)
-    seen = 0
-    for k in range(regs[ROOTS]):
-        if nodes[roots[k], MAX] < bound:
-            continue
-        height = 1
-        scratch[1, 0] = roots[k]
-        while height > 0:
-            n = scratch[1, height - 1]
-            kind = nodes[n, KIND]
-            paths = np.int64(1)
-            if scratch[0, n] > 0:
-                height -= 1
-                continue
-            if kind == BOTTOM:
-                if exact and nodes[n, B] < bound:
-                    paths = np.int64(0)
-            else:
-                child = nodes[n, B]
-                if kind >= 0 or nodes[child, MAX] >= bound:
-                    if scratch[0, child] == 0:
-                        scratch[1, height] = child
-                        height += 1
-                        continue
-                    paths = scratch[0, child] - 1
-                else:
-                    paths = np.int64(0)
-                if kind < 0:
-                    left = nodes[n, A]
-                    if scratch[0, left] == 0:
-                        scratch[1, height] = left
-                        height += 1
-                        continue
-                    paths += scratch[0, left] - 1
-                if paths > TOO_MANY:
-                    total = -1
-                    break
-            scratch[0, n] = paths + 1
-            scratch[2, seen] = n
-            seen += 1
-            height -= 1
-        if total >= 0:
-            total += scratch[0, roots[k]] - 1
-        if total < 0 or total > TOO_MANY:
-            total = -1
+    for k in range(1, seen + 1):
+        n = scratch[2, k]
+        kind = nodes[n, KIND]
+        paths = np.int64(1)
+        if kind == BOTTOM:
+            if exact and nodes[n, B] < bound:
+                paths = np.int64(0)
+        else:
+            child = nodes[n, B]
+            paths = scratch[0, child] if nodes[child, MAX] >= bound else np.int64(0)
+            if kind < 0:
+                paths += scratch[0, nodes[n, A]]
+        if paths > TOO_MANY:
+            total = np.int64(-1)
             break
-    for k in range(seen):
+        scratch[0, n] = paths
+    for k in range(regs[ROOTS]):
+        if total >= 0 and nodes[roots[k], MAX] >= bound:
+            total += scratch[0, roots[k]]
+            if total > TOO_MANY:
+                total = np.int64(-1)
+    for k in range(1, seen + 1):
         scratch[0, scratch[2, k]] = 0
     return total
 

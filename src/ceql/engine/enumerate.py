@@ -1,16 +1,31 @@
 """The matches of one end position, from the graph into the output buffers (core-vldb2022, Theorem 2).
 
-A depth-first search from the accepting states' nodes, left before right, that never enters what the window
-has left: the time from one match to the next is linear in the match. The contract wants later starts
-first; the search gives them nearly so, and a counting sort of the position's matches does the rest.
+A depth-first search from the accepting nodes, left before right, that never enters what the window has left: the time
+from one match to the next is linear in the match. The contract wants later starts first, which the search alone
+does not give. A position with few matches is written as the search goes and sorted; for one with many, `placing.py`
+first finds out on the graph where the matches of each start belong, and the search writes them there.
 A position with more matches than the buffers hold is left to `blocks.py`.
 """
 
 from __future__ import annotations
 
 from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
-from ceql.engine.jit import inlined, kernel
-from ceql.engine.layout import BLOCKS, DONE, ENTRIES, FULL, GROW_PATH, MATCHES, ROOTS, SEEN, Output, Settings
+from ceql.engine.jit import inlined
+from ceql.engine.layout import (
+    BLOCKS,
+    DONE,
+    ENTRIES,
+    FULL,
+    GROW_PATH,
+    MATCHES,
+    ROOTS,
+    SEEN,
+    Output,
+    Settings,
+)
+from ceql.engine.placing import place_starts
+
+FEW = 64
 
 
 @inlined
@@ -20,6 +35,7 @@ def enumerate_position(
     regs: Array,
     roots: Array,
     out: Output,
+    scratch: Array,
     settings: Settings,
     bound: int,
     position: int,
@@ -28,74 +44,80 @@ def enumerate_position(
 ) -> int:
     """Write the matches that end at `position`; nothing is written unless all of them fit."""
     first = regs[MATCHES]
-    m = first
-    e = regs[ENTRIES]
+    base = regs[ENTRIES]
     limit_one = settings.limit == 1 and not settings.exact
-    height = 0
     if len(out.stack_node) < regs[ROOTS] + 8:
         return GROW_PATH
-    if limit_one:
-        best = -1
-        for k in range(regs[ROOTS]):
-            if best < 0 or nodes[roots[k], MAX] > nodes[best, MAX]:
-                best = roots[k]
-        if nodes[best, MAX] >= bound:
-            out.stack_node[0] = best
-            out.stack_depth[0] = 0
-            height = 1
-    else:
-        for k in range(regs[ROOTS] - 1, -1, -1):
-            if nodes[roots[k], MAX] >= bound:
-                out.stack_node[height] = roots[k]
-                out.stack_depth[height] = 0
-                height += 1
-    most = min(len(out.start), first + settings.quota)
+    placed = False
+    m, e = first, base
     sorted_so_far = True
-    path_position, path_label = out.path_position, out.path_label
-    while height > 0:
-        height -= 1
-        n = out.stack_node[height]
-        depth = out.stack_depth[height]
-        kind = nodes[n, KIND]
-        while kind != BOTTOM:
-            if kind >= 0:
-                if depth == len(path_position):
-                    return GROW_PATH
-                path_position[depth] = nodes[n, A]
-                path_label[depth] = kind
-                depth += 1
-                n = nodes[n, B]
-            else:
-                right = nodes[n, B]
-                if nodes[right, MAX] >= bound:
-                    if height == len(out.stack_node):
-                        return GROW_PATH
-                    out.stack_node[height] = right
-                    out.stack_depth[height] = depth
-                    height += 1
-                n = nodes[n, A]
+    while True:  # once, or twice when there turn out to be many
+        height = _push_roots(nodes, regs, roots, out, bound, limit_one)
+        again = False
+        while height > 0:
+            height -= 1
+            n = out.stack_node[height]
+            depth = out.stack_depth[height]
             kind = nodes[n, KIND]
-        if settings.exact and nodes[n, B] < bound:
-            continue
-        if m == most or e + depth > len(out.position):
-            return FULL if first > 0 and m < first + settings.quota else BLOCKS
-        start = nodes[n, A]
-        if m > first and start > out.start[m - 1]:
-            sorted_so_far = False
-        out.start[m] = start
-        if len(times) > 0:
-            out.start_time[m] = times[n]
-        out.offsets[m] = e
-        for k in range(depth):
-            out.position[e + k] = path_position[depth - 1 - k]
-            out.label[e + k] = path_label[depth - 1 - k]
-        e += depth
-        m += 1
-        if limit_one:
+            while kind != BOTTOM:
+                if kind >= 0:
+                    if depth == len(out.path_position):
+                        return GROW_PATH
+                    out.path_position[depth] = nodes[n, A]
+                    out.path_label[depth] = kind
+                    depth += 1
+                    n = nodes[n, B]
+                else:
+                    right = nodes[n, B]
+                    if nodes[right, MAX] >= bound:
+                        if height == len(out.stack_node):
+                            return GROW_PATH
+                        out.stack_node[height] = right
+                        out.stack_depth[height] = depth
+                        height += 1
+                    n = nodes[n, A]
+                kind = nodes[n, KIND]
+            if settings.exact and nodes[n, B] < bound:
+                continue
+            if placed:
+                row, at = scratch[0, n], scratch[3, n]
+                scratch[0, n] = row + 1
+                scratch[3, n] = at + depth
+            else:
+                if m - first == FEW:
+                    again = True
+                    break
+                if m == len(out.start) or e + depth > len(out.position):
+                    return FULL if first > 0 else BLOCKS
+                row, at = m, e
+                if m > first and nodes[n, A] > out.start[m - 1]:
+                    sorted_so_far = False
+                m += 1
+                e += depth
+            out.start[row] = nodes[n, A]
+            if len(times) > 0:
+                out.start_time[row] = times[n]
+            out.offsets[row] = at
+            for k in range(depth):
+                out.position[at + k] = out.path_position[depth - 1 - k]
+                out.label[at + k] = out.path_label[depth - 1 - k]
+            if limit_one:
+                break
+        if not again:
             break
+        found, entries = place_starts(nodes, regs, roots, scratch, settings, bound, first, base)
+        if found < 0:
+            return BLOCKS
+        if found > settings.quota or first + found > len(out.start) or base + entries > len(out.position):
+            _clear(scratch)
+            return FULL if first > 0 and found <= settings.quota else BLOCKS
+        m, e = first + found, base + entries
+        placed = True
     out.offsets[m] = e
-    if not sorted_so_far:
-        sort_by_start(out, first, m, len(times) > 0)
+    if placed:
+        _clear(scratch)
+    elif not sorted_so_far:
+        _sort_few(out, first, m, len(times) > 0)
     if settings.limit > 0 and m - first > settings.limit:
         m = first + settings.limit
         e = out.offsets[m]
@@ -111,88 +133,72 @@ def enumerate_position(
     return DONE
 
 
-@kernel
-def sort_by_start(out: Output, first: int, last: int, timed: bool) -> None:
-    """Order the matches first..last of the buffers by descending start, stably."""
+@inlined
+def _push_roots(nodes: Array, regs: Array, roots: Array, out: Output, bound: int, latest_only: bool) -> int:
+    """Put the live roots on the stack, or the one of latest start alone; the height of the stack."""
+    height = 0
+    if latest_only:
+        best = roots[0]
+        for k in range(1, regs[ROOTS]):
+            if nodes[roots[k], MAX] > nodes[best, MAX]:
+                best = roots[k]
+        if nodes[best, MAX] >= bound:
+            out.stack_node[0] = best
+            out.stack_depth[0] = 0
+            height = 1
+        return height
+    for k in range(regs[ROOTS] - 1, -1, -1):
+        if nodes[roots[k], MAX] >= bound:
+            out.stack_node[height] = roots[k]
+            out.stack_depth[height] = 0
+            height += 1
+    return height
+
+
+@inlined
+def _clear(scratch: Array) -> None:
+    """Undo `place_starts`: the sums are zero between positions."""
+    for k in range(scratch[2, 0]):
+        scratch[0, scratch[2, 1 + k]] = 0
+
+
+@inlined
+def _sort_few(out: Output, first: int, last: int, timed: bool) -> None:
+    """Order a few matches by descending start, stably, by insertion; then move their events."""
     count = last - first
-    low = out.start[first]
-    high = low
-    for k in range(first, last):
-        low = min(low, out.start[k])
-        high = max(high, out.start[k])
     order = out.order
-    if high - low + 2 <= min(len(order) - count, 8 * count + 64):
-        _counting_order(out, first, count, low, high)
-    else:
-        _merge_order(out, first, count)
+    for k in range(count):
+        at = k
+        while at > 0 and out.start[first + order[at - 1]] < out.start[first + k]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = k
     base = out.offsets[first]
     e = base
     for k in range(count):
-        source = order[k]
+        source = first + order[k]
         for j in range(out.offsets[source], out.offsets[source + 1]):
-            out.spare_position[e] = out.position[j]
-            out.spare_label[e] = out.label[j]
+            out.spare_position[e - base] = out.position[j]
+            out.spare_label[e - base] = out.label[j]
             e += 1
-    for j in range(base, e):
-        out.position[j] = out.spare_position[j]
-        out.label[j] = out.spare_label[j]
+    for j in range(e - base):
+        out.position[base + j] = out.spare_position[j]
+        out.label[base + j] = out.spare_label[j]
     # lengths, starts and times in the new order, by way of the spare positions
     for k in range(count):
-        out.spare_position[k] = out.offsets[order[k] + 1] - out.offsets[order[k]]
+        source = first + order[k]
+        out.spare_position[k] = out.offsets[source + 1] - out.offsets[source]
     for k in range(count):
         out.offsets[first + k + 1] = out.offsets[first + k] + out.spare_position[k]
     for k in range(count):
-        out.spare_position[k] = out.start[order[k]]
+        out.spare_position[k] = out.start[first + order[k]]
     for k in range(count):
         out.start[first + k] = out.spare_position[k]
     if timed:
         for k in range(count):
-            out.spare_position[k] = out.start_time[order[k]]
+            out.spare_position[k] = out.start_time[first + order[k]]
         for k in range(count):
             out.start_time[first + k] = out.spare_position[k]
-
-
-@inlined
-def _counting_order(out: Output, first: int, count: int, low: int, high: int) -> None:
-    """Put the matches in order of their start into `order`, by counting how many there are of each start."""
-    order = out.order
-    span = high - low + 1
-    for k in range(count, count + span + 1):
-        order[k] = 0
-    for k in range(first, first + count):
-        order[count + high - out.start[k] + 1] += 1
-    for k in range(count, count + span):
-        order[k + 1] += order[k]
-    for k in range(first, first + count):
-        rank = count + high - out.start[k]
-        order[order[rank]] = k
-        order[rank] += 1
-
-
-@inlined
-def _merge_order(out: Output, first: int, count: int) -> None:
-    """The same by merging runs, where starts lie too far apart to count."""
-    order, start = out.order, out.start
-    for k in range(count):
-        order[k] = first + k
-    width = 1
-    source, target = 0, count
-    while width < count:
-        for begin in range(0, count, 2 * width):
-            i, middle = begin, min(begin + width, count)
-            j, end = middle, min(begin + 2 * width, count)
-            for k in range(begin, end):
-                if i < middle and (j == end or start[order[source + i]] >= start[order[source + j]]):
-                    order[target + k] = order[source + i]
-                    i += 1
-                else:
-                    order[target + k] = order[source + j]
-                    j += 1
-        source, target = target, source
-        width *= 2
-    if source > 0:
-        for k in range(count):
-            order[k] = order[source + k]
 
 
 @inlined

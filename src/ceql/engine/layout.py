@@ -26,6 +26,8 @@ SEEN = 14  # output positions met since the start (those with at least one match
 HORIZON = 15  # the greatest bound met, for windows that all partitions share
 REGISTERS = 16
 
+TOO_MANY = 1 << 61  # sums are given up above this, well before they overflow
+
 # What the loop returns: why it came back.
 DONE, HOLE, FULL, BLOCKS, COLLECT, GROW, GROW_PATH, REPLAY, WENT_BACK, OVERFLOW = range(10)
 

@@ -153,7 +153,7 @@ def _output(
     if settings.mode == ENUMERATE:
         time = events.time[i] if len(times) > 0 else 0
         return enumerate_position(
-            nodes, times, regs, active.roots, out, settings, bound, events.position[i], time, partition
+            nodes, times, regs, active.roots, out, scratch, settings, bound, events.position[i], time, partition
         )
     if settings.mode == COUNT:
         found = count_live(nodes, regs, active.roots, scratch, settings.exact, bound)
@@ -263,7 +263,7 @@ def _step(
         entry = regs[LOG]
         log[entry, 0] = events.position[i]
         log[entry, 1] = symbol
-        log[entry, 2] = key
+        log[entry, 2] = parts.counter[partition] if settings.window == W_ENVELOPE else key
         log[entry, 3] = exact
         log[entry, 4] = events.time[i] if len(events.time) > 0 else 0
         log[entry, 5] = parts.log[partition]

@@ -17,13 +17,13 @@ from ceql.engine.blocks import enumerate_block, mark_block, paths_per_start
 from ceql.engine.chunk import Chunk
 from ceql.engine.collect import collect, compact_pool
 from ceql.engine.counting import gather_live
-from ceql.engine.enumerate import sort_by_start
+from ceql.engine.enumerate import FEW
 from ceql.engine.exact import exact_count
 from ceql.engine.loop import NO_KEY, advance
 from ceql.engine.records import store
 from ceql.errors import DataError, ResourceError
 
-NODE_BYTES = 40  # four words and a time
+NODE_BYTES = 72  # four words, a time, and four words of scratch
 
 
 class Tabled(Protocol):
@@ -53,7 +53,7 @@ class Machine:
         settings: x.Settings,
         timed: bool,
         memory: int,
-        matches: int = 1 << 15,
+        matches: int = 1 << 16,
         entries: int = 1 << 18,
         nodes: int = 1 << 14,
     ) -> None:
@@ -76,7 +76,7 @@ class Machine:
         )
         self.active = _active(16, 16, cache.tables.next.shape[0])
         self.out = _output(matches, entries, timed)
-        self.scratch = np.zeros((3, nodes if settings.mode == x.COUNT else 0), np.int64)
+        self.scratch = np.zeros((4, nodes + 1), np.int64)
         self.emptied: list[int] = []  # partitions found empty by the last collection
         self.oldest = 0  # no partial match holds an event before this position
 
@@ -272,8 +272,7 @@ class Machine:
         self.nodes = nodes
         if self.timed:
             self.times = np.concatenate([self.times[:used], np.zeros(capacity - used, np.int64)])
-        if self.settings.mode == x.COUNT:
-            self.scratch = np.zeros((3, capacity), np.int64)
+        self.scratch = np.zeros((4, capacity + 1), np.int64)
 
     def _grow_path(self) -> None:
         bigger = 2 * len(self.out.path_position)
@@ -335,10 +334,24 @@ class Machine:
                     break
                 regs[x.MATCHES] = regs[x.ENTRIES] = 0
                 upto = at + max(1, (upto - at) // 2)
-            if upto > at + 1 and regs[x.MATCHES] > 1:
-                sort_by_start(self.out, 0, int(regs[x.MATCHES]), self.timed)
+            if upto > at + 1:
+                self._sort_block()
             left = yield from self._hand_out(left)
             at = upto
+
+    def _sort_block(self) -> None:
+        """Later starts first, among the matches in the buffers."""
+        m, e = int(self.regs[x.MATCHES]), int(self.regs[x.ENTRIES])
+        out = self.out
+        order = np.argsort(-out.start[:m], kind="stable")
+        lengths = np.diff(out.offsets[: m + 1])[order]
+        ends = np.cumsum(lengths)
+        entries = np.arange(e) + np.repeat(out.offsets[:m][order] - (ends - lengths), lengths)
+        out.position[:e], out.label[:e] = out.position[entries], out.label[entries]
+        out.start[:m] = out.start[order]
+        out.offsets[1 : m + 1] = ends
+        if self.timed:
+            out.start_time[:m] = out.start_time[order]
 
     def _hand_out(self, left: float) -> Generator[Chunk, None, float]:
         """Flush, but no more than `left` matches; how many may still come."""
@@ -381,8 +394,7 @@ class Machine:
         self.nodes[:used] = arrays["nodes"]
         self.times = np.zeros(capacity if self.timed else 0, np.int64)
         self.times[: len(arrays["times"])] = arrays["times"]
-        if self.settings.mode == x.COUNT:
-            self.scratch = np.zeros((3, capacity), np.int64)
+        self.scratch = np.zeros((4, capacity + 1), np.int64)
         if self.settings.log:
             self.log = np.zeros((max(1024, 2 * len(arrays["log"])), 6), np.int64)
             self.log[: len(arrays["log"])] = arrays["log"]
@@ -420,7 +432,7 @@ def _output(matches: int, entries: int, timed: bool) -> x.Output:
         stack_depth=np.zeros(256, np.int64),
         path_position=np.zeros(256, np.int64),
         path_label=np.zeros(256, np.int32),
-        order=np.zeros(4 * matches + 4096, np.int64),
-        spare_position=np.zeros(max(entries, matches), np.int64),
+        order=np.zeros(FEW, np.int64),
+        spare_position=np.zeros(entries, np.int64),
         spare_label=np.zeros(entries, np.int32),
     )

@@ -141,7 +141,7 @@ class _LazyFrameSource(Source):
         return iter(pa.table(frame.collect()).to_batches())
 
 
-class _OnceSource(Source):
+class OnceSource(Source):
     """A reader or an iterator: its first batch is read for the schema and kept until it is asked for."""
 
     replayable = False
@@ -189,7 +189,7 @@ def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_RO
     if isinstance(events, pa.RecordBatch):
         return table(lambda: pa.Table.from_batches([events]))
     if isinstance(events, pa.RecordBatchReader):
-        return _OnceSource(name, batch_rows, lambda: (events, False))
+        return OnceSource(name, batch_rows, lambda: (events, False))
     if isinstance(events, (str, PathLike)):
         return _FileSource(name, batch_rows, open_file(events))
     if is_pandas(events):
@@ -203,14 +203,14 @@ def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_RO
         if hasattr(events, "__len__") or hasattr(events, "num_rows"):
             return table(lambda: _imported(pa.table, events))
         stream = pa.RecordBatchReader.from_stream
-        return _OnceSource(name, batch_rows, lambda: (_imported(stream, events), False))
+        return OnceSource(name, batch_rows, lambda: (_imported(stream, events), False))
     if isinstance(events, Mapping):
         raise DataError("a dict of streams needs a query with FROM; pass a single event as a list of one dict")
     if isinstance(events, Sequence) and not isinstance(events, (bytes, bytearray)):
         is_arrow = bool(events) and _is_batch(events[0])
         return table(lambda: _from_sequence(events), open_schema=not is_arrow)
     if isinstance(events, Iterable) and not isinstance(events, (bytes, bytearray)):
-        return _OnceSource(name, batch_rows, lambda: _from_iterator(iter(events), batch_rows))
+        return OnceSource(name, batch_rows, lambda: _from_iterator(iter(events), batch_rows))
     raise DataError(f"cannot read events from a {type(events).__name__}; pass Arrow data, a frame, dicts or a path")
 
 

@@ -1,0 +1,194 @@
+"""The command's arguments. What they do is in `run`, in `ceql.explain` and in `ceql.demo`."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import ceql
+from ceql.cli.exits import UsageError, guarded
+from ceql.cli.inputs import STDIN, Files, read_events, read_query
+from ceql.cli.run import Job, count, run
+from ceql.cli.sinks import Format
+from ceql.options import duration
+from ceql.query import Query
+
+CODES = """
+Exit codes: 0 done, matches were found; 1 no match was found; 2 wrong query or usage; 3 bad data or columns;
+4 a limit was reached; 130 Ctrl-C.
+"""
+
+app = typer.Typer(
+    help="Complex event recognition: find the matches of a CEQL query in a stream of events.",
+    epilog=CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class TimeUnit(StrEnum):
+    """The unit of times that are plain numbers."""
+
+    s = "s"
+    ms = "ms"
+    us = "us"
+    ns = "ns"
+
+
+QueryArgument = Annotated[str, typer.Argument(metavar="QUERY", help="A file with the query, or the query itself.")]
+EventsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[EVENTS]...",
+        help="Parquet, CSV, JSON-lines or Arrow files, read one after the other; NAME=FILE where FROM lists several "
+        "streams. Nothing, or -, is standard input: JSON lines, recognised as they arrive.",
+        show_default=False,
+    ),
+]
+StreamOption = Annotated[
+    list[str] | None, typer.Option("--stream", metavar="NAME=FILE", help="The events of one stream of FROM.")
+]
+TypeOption = Annotated[str, typer.Option("--type", help="The column of event types.")]
+TimeOption = Annotated[str, typer.Option("--time", help="The column of event times.")]
+UnitOption = Annotated[
+    TimeUnit | None, typer.Option("--time-unit", help="The unit of times that are plain numbers.", show_default=False)
+]
+LatenessOption = Annotated[
+    str,
+    typer.Option("--lateness", help="How late an event may come and still be put in order, as '10 seconds'."),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ceql {ceql.__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Complex event recognition: find the matches of a CEQL query in a stream of events."""
+
+
+@app.command("run", epilog=CODES)
+def run_command(
+    query: QueryArgument,
+    events: EventsArgument = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write to this file; its suffix tells the format.")
+    ] = None,
+    format: Annotated[
+        Format | None,
+        typer.Option("--format", help="How to write matches: table, unless -o tells.", show_default=False),
+    ] = None,
+    type: TypeOption = "type",
+    time: TimeOption = "time",
+    time_unit: UnitOption = None,
+    lateness: LatenessOption = "0",
+    stream: StreamOption = None,
+    limit_output: Annotated[
+        int | None,
+        typer.Option("--limit-output", min=1, help="Stop after so many matches (a table on the terminal: 100)."),
+    ] = None,
+    with_events: Annotated[bool, typer.Option("--events", help="The events themselves, not just positions.")] = False,
+    only_count: Annotated[bool, typer.Option("--count", help="Only print how many matches there are.")] = False,
+    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show how far long files are.")] = True,
+    skip_bad_lines: Annotated[
+        bool, typer.Option("--skip-bad-lines", help="Go on after a line of standard input that is no event.")
+    ] = False,
+    memory: Annotated[
+        int, typer.Option("--memory", min=1, help="The most that partial matches may take, in MiB.")
+    ] = 4096,
+) -> None:
+    """Find the matches of QUERY in EVENTS."""
+    with guarded():
+        if only_count and (limit_output or with_events or out or format):
+            raise UsageError("--count prints one number: it goes without -o, --format, --events and --limit-output")
+        compiled, files = _inputs(query, events, stream)
+        columns = {**_columns(type, time, time_unit, lateness), "memory": memory << 20}
+        job = Job(compiled, files, columns, out, format, limit_output, with_events, progress, skip_bad_lines)
+        code = count(job) if only_count else run(job)
+    raise typer.Exit(code)
+
+
+@app.command("explain")
+def explain_command(
+    query: QueryArgument,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw the automaton as a Mermaid diagram.")] = False,
+    dot: Annotated[bool, typer.Option("--dot", help="Draw the automaton for Graphviz.")] = False,
+    schema: Annotated[Path | None, typer.Option("--schema", help="A file of events: how its columns are used.")] = None,
+    type: TypeOption = "type",
+    time: TimeOption = "time",
+    time_unit: UnitOption = None,
+) -> None:
+    """Show what QUERY means, how it is evaluated, and what that costs."""
+    with guarded():
+        if mermaid and dot:
+            raise UsageError("--mermaid or --dot, not both")
+        compiled = read_query(query)
+        if mermaid:
+            print(compiled.automaton().to_mermaid())
+        elif dot:
+            print(compiled.automaton().to_dot())
+        else:
+            columns = None if schema is None else Files(None, [str(schema)], time).schema
+            print(compiled.explain(columns, type=type, time=time, time_unit=time_unit))
+
+
+@app.command("diagnose")
+def diagnose_command(
+    query: QueryArgument,
+    events: EventsArgument = None,
+    type: TypeOption = "type",
+    time: TimeOption = "time",
+    time_unit: UnitOption = None,
+    lateness: LatenessOption = "0",
+    stream: StreamOption = None,
+) -> None:
+    """Say why QUERY finds nothing, or so little, in EVENTS."""
+    with guarded():
+        compiled, files = _inputs(query, events, stream)
+        if [STDIN] in files.values():
+            raise UsageError("diagnose reads files; write the events to one first")
+        sources = {name: Files(name, paths, time) for name, paths in files.items()}
+        named = {name: source for name, source in sources.items() if name is not None}
+        print(compiled.diagnose(named or sources[None], **_columns(type, time, time_unit, lateness)))
+
+
+@app.command("demo")
+def demo_command() -> None:
+    """Recognise frauds in 20,000 sample card payments."""
+    from ceql.demo import demo
+
+    with guarded():
+        demo()
+
+
+def _inputs(
+    query: str, events: list[str] | None, streams: list[str] | None
+) -> tuple[Query, dict[str | None, list[str]]]:
+    if query == STDIN and (STDIN in (events or []) or not (events or streams)):
+        raise UsageError("the query and the events cannot both come from standard input")
+    compiled = read_query(query)
+    return compiled, read_events(compiled, events or [], streams or [])
+
+
+def _columns(type: str, time: str, time_unit: TimeUnit | None, lateness: str) -> dict[str, Any]:
+    late: str | float = lateness
+    if re.fullmatch(r"\s*\d+(\.\d+)?\s*", lateness):
+        late = float(lateness) if "." in lateness else int(lateness)
+    else:
+        try:
+            duration(lateness)
+        except ValueError as error:
+            raise UsageError(f"--lateness: {error}") from error
+    unit = None if time_unit is None else time_unit.value
+    return {"type": type, "time": time, "time_unit": unit, "lateness": late}

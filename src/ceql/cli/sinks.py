@@ -1,0 +1,177 @@
+"""Where matches go: JSON lines, CSV, Parquet, Arrow. A sink takes batches as they are found, and is closed in any case,
+so that what was written before an interruption is a whole file. The table for people is in `table`.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from ceql.cli.exits import UsageError
+from ceql.cli.values import to_json, to_python, to_rows
+from ceql.errors import DataError
+from ceql.results.matches import Matches
+
+Projections = dict[str, tuple[str, ...]]
+
+
+class Format(StrEnum):
+    """What `--format` takes."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    parquet = "parquet"
+    arrow = "arrow"
+
+
+SUFFIXES = {
+    ".txt": Format.table, ".json": Format.json, ".jsonl": Format.json, ".ndjson": Format.json, ".csv": Format.csv,
+    ".parquet": Format.parquet, ".arrow": Format.arrow, ".feather": Format.arrow, ".ipc": Format.arrow,
+}  # fmt: skip
+
+
+class Sink(Protocol):
+    """Takes matches: a batch, and the rows of its events where these are wanted; then `flush`, in the end `close`."""
+
+    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def choose_format(format: Format | None, out: Path | None) -> Format:
+    """The format that was asked for, else that of the file's suffix, else the table."""
+    if format is None and out is not None:
+        if out.suffix.lower() not in SUFFIXES:
+            raise UsageError(f"cannot tell the format of {out.name} from its suffix; add --format")
+        format = SUFFIXES[out.suffix.lower()]
+    format = format or Format.table
+    if out is None and format is Format.parquet:
+        raise UsageError("Parquet needs a file to go to: add -o FILE.parquet")
+    if out is None and format is Format.arrow and sys.stdout.isatty():
+        raise UsageError("Arrow data is not for a terminal: add -o FILE.arrow, or pipe it on")
+    return format
+
+
+class JsonSink:
+    """One match per line: positions, or with rows the events themselves under each variable."""
+
+    def __init__(self, file: IO[str], projections: Projections):
+        self._file = file
+        self._projections = projections
+
+    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
+        for match in match_dicts(batch, rows, self._projections):
+            self._file.write(to_json(match) + "\n")
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.flush()
+        if self._file is not sys.stdout:
+            self._file.close()
+
+
+def match_dicts(batch: pa.RecordBatch, rows: pa.Table | None, projections: Projections) -> list[dict[str, Any]]:
+    """The matches as JSON has them. Where there are variables the rows stand under these, else under `events`."""
+    found = to_rows(batch)
+    if rows is None:
+        return found
+    after = batch.schema.get_field_index("events") + 1
+    shown = batch.schema.names[after:] or ["events"]
+    events = iter(_positioned(rows, batch))
+    for match in found:
+        mine = {position: next(events) for position in match["events"]}
+        for name in shown:
+            match[name] = [_project(mine[position], projections.get(name)) for position in match[name]]
+    return found
+
+
+class TableSink:
+    """CSV, Parquet or Arrow: the result's columns, or with rows those of `Matches.events`."""
+
+    def __init__(self, format: Format, out: Path | None):
+        self._format = format
+        self._out = out
+        self._stream: Any = None
+        self._writer: Any = None
+        self._schema: pa.Schema | None = None
+        self._matches = 0
+        if out is not None:
+            self._stream = pa.OSFile(str(out), "wb")
+
+    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
+        n = batch.num_rows
+        if rows is not None:
+            batch = matches.event_rows(batch, rows, self._matches)
+        self._matches += n
+        if self._format is Format.csv:
+            batch = _flat(batch)
+        if self._writer is None:
+            self._schema = batch.schema
+            self._writer = self._open(batch.schema)
+        if not batch.schema.equals(self._schema):
+            raise DataError("the events' columns changed on the way, which a table cannot follow; use --format json")
+        self._writer.write(batch)
+
+    def begin(self, schema: pa.Schema) -> None:
+        """Open the file though there are no matches, so that it has its columns."""
+        if self._writer is None:
+            self._writer = self._open(
+                _flat(pa.RecordBatch.from_pylist([], schema)).schema if self._format is Format.csv else schema
+            )
+
+    def _open(self, schema: pa.Schema) -> Any:
+        if self._stream is None:
+            self._stream = pa.PythonFile(sys.stdout.buffer, "w")
+        match self._format:
+            case Format.csv:
+                return csv.CSVWriter(self._stream, schema)
+            case Format.parquet:
+                return parquet.ParquetWriter(self._stream, schema, compression="zstd")
+            case _ if self._out is None:
+                return pa.ipc.new_stream(self._stream, schema)
+            case _:
+                return pa.ipc.new_file(self._stream, schema)
+
+    def flush(self) -> None:
+        if self._stream is not None:
+            self._stream.flush()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if self._out is not None:
+            self._stream.close()
+
+
+def _positioned(rows: pa.Table, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows with their positions first; an attribute of that name gets an underscore, as in `Matches.events`."""
+    positions = batch.column("events").flatten().to_pylist()
+    return [
+        {"position": position, **{("position_" if name == "position" else name): v for name, v in row.items()}}
+        for position, row in zip(positions, to_rows(rows) if rows.num_columns else [{}] * len(positions), strict=True)
+    ]
+
+
+def _project(row: dict[str, Any], names: tuple[str, ...] | None) -> dict[str, Any]:
+    return row if names is None else {name: v for name, v in row.items() if name in names or name == "position"}
+
+
+def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Columns that CSV can hold: lists and the like as JSON text, binary as hex."""
+    columns = [
+        pa.array([None if v is None else to_json(v) for v in to_python(column)], pa.string())
+        if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+        else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

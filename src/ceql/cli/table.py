@@ -1,0 +1,111 @@
+"""Matches for people: a table when all are known, a line each while they stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ceql.cli.values import attributes, to_python, to_rows
+from ceql.results.matches import Matches
+from ceql.results.views import cell, clean
+
+_SHOWN = 8
+
+
+class PeopleSink:
+    """The columns: from where to where, the times, the partition keys, then each variable's events."""
+
+    def __init__(self, file: IO[str], projections: dict[str, tuple[str, ...]], hidden: set[str], streaming: bool):
+        self._file = file
+        self._projections = projections
+        self._hidden = hidden
+        self._streaming = streaming
+        self._heads: list[str] = []
+        self._lines: list[list[str]] = []
+
+    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
+        self._heads, lines = people_rows(batch, rows, self._projections, self._hidden)
+        if not self._streaming:
+            self._lines += lines
+            return
+        for first, *others in lines:
+            named = [f"{head}: {text}".replace("\n", " | ") for head, text in zip(self._heads[1:], others, strict=True)]
+            self._file.write("  ".join([first, *named]) + "\n")
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._lines:
+            print_table(self._heads, self._lines, self._file)
+            self._lines = []
+        self._file.flush()
+
+
+def print_table(heads: Sequence[str], lines: Sequence[Sequence[str]], file: IO[str] | None = None) -> None:
+    """A table as wide as the terminal; in a file or pipe, as wide as it needs to be."""
+    console = Console(file=file, highlight=False)
+    if not console.is_terminal:
+        widest = [
+            max(len(part) for cells in column for part in cells.split("\n"))
+            for column in zip(heads, *lines, strict=True)
+        ]
+        console.width = max(80, sum(widest) + 3 * len(widest) + 2)
+    table = Table(box=SIMPLE, header_style="bold", pad_edge=False)
+    for head in heads:
+        table.add_column(Text(clean(head)), overflow="fold")
+    for line in lines:
+        table.add_row(*(Text(text) for text in line))
+    console.print(table)
+
+
+def people_rows(
+    batch: pa.RecordBatch, rows: pa.Table | None, projections: dict[str, tuple[str, ...]], hidden: set[str]
+) -> tuple[list[str], list[list[str]]]:
+    """The heads, and the cells of each match. Events with rows are shown by their attributes but the `hidden` ones."""
+    names = batch.schema.names
+    middle = names.index("events")
+    timed = "end_time" in names
+    keys = names[4 if timed else 2 : middle]
+    variables = names[middle + 1 :] or ["events"]
+    columns = {name: to_python(batch.column(name), " ") for name in names}
+    events = None if rows is None else iter(to_rows(rows, " ") if rows.num_columns else [{}] * rows.num_rows)
+    lines = []
+    for k in range(batch.num_rows):
+        line = [f"{columns['start'][k]}..{columns['end'][k]}"]
+        if timed:
+            line.append(_between(columns["start_time"][k], columns["end_time"][k]))
+        line += [cell(columns[key][k]) for key in keys]
+        mine = None if events is None else {position: next(events) for position in columns["events"][k]}
+        line += [_events(columns[name][k], mine, projections.get(name), hidden | set(keys)) for name in variables]
+        lines.append(line)
+    return ["match", *(["time"] if timed else []), *keys, *variables], lines
+
+
+def _between(start: Any, end: Any) -> str:
+    """Two times, the second without what it shares with the first."""
+    first, last = cell(start), cell(end)
+    day = first.partition(" ")[0] + " "
+    return f"{first} .. {last.removeprefix(day) if ' ' in first else last}"
+
+
+def _events(
+    positions: list[int], rows: dict[int, dict[str, Any]] | None, names: tuple[str, ...] | None, hidden: set[str]
+) -> str:
+    more = [f"… {len(positions) - _SHOWN} more"] if len(positions) > _SHOWN else []
+    if rows is None:
+        return ", ".join([str(position) for position in positions[:_SHOWN]] + more)
+    if names is not None and len(names) == 1:
+        return ", ".join([cell(rows[position].get(names[0])) for position in positions[:_SHOWN]] + more)
+    shown = []
+    for position in positions[:_SHOWN]:
+        row = rows[position]
+        kept = row if names is None else {name: row[name] for name in names if name in row}
+        shown.append(attributes(kept, hidden if names is None else set()) or f"#{position}")
+    return "\n".join(shown + more)

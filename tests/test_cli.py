@@ -1,0 +1,487 @@
+"""The command `ceql`: what it prints, where it stops, and how it ends."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+from typer.testing import CliRunner
+
+import ceql
+from ceql.cli.app import app
+from ceql.demo import payments
+from ceql.demo.generate import generate
+
+EVENTS = [
+    {"type": "A", "k": 1, "v": 10, "time": "2024-01-01T00:00:00"},
+    {"type": "A", "k": 2, "v": 20, "time": "2024-01-01T00:00:01.5"},
+    {"type": "B", "k": 1, "v": 30, "time": "2024-01-01T00:00:02"},
+    {"type": "B", "k": 2, "v": 40, "time": "2024-01-01T00:01:00"},
+]
+QUERY = "SELECT x, y WHERE A AS x ; B AS y PARTITION BY k"
+FOUND = [
+    {"start": 0, "end": 2, "k": 1, "events": [0, 2], "x": [0], "y": [2]},
+    {"start": 1, "end": 3, "k": 2, "events": [1, 3], "x": [1], "y": [3]},
+]
+LETTERS = "SELECT * WHERE A ; B"
+
+
+def lines_of(events) -> str:
+    return "".join(json.dumps(event) + "\n" for event in events)
+
+
+def letters(word: str) -> str:
+    return lines_of({"type": letter} for letter in word)
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> str:
+    path = tmp_path / "events.jsonl"
+    path.write_text(lines_of(EVENTS))
+    return str(path)
+
+
+def call(*arguments: object):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def positions(output: str) -> list[dict]:
+    found = [json.loads(line) for line in output.splitlines()]
+    return [{k: v for k, v in match.items() if "time" not in k} for match in found]
+
+
+# --- a process of its own: pipes, signals ---
+
+
+def start(*arguments: str, **options) -> subprocess.Popen:
+    command = [sys.executable, "-m", "ceql", *arguments]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **{**pipes, **options})
+
+
+def piped(stdin: str | bytes, *arguments: str) -> tuple[int, str, str]:
+    with start(*arguments) as process:
+        out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=120)
+        return process.returncode, out.decode(), err.decode()
+
+
+def wait_for_line(process: subprocess.Popen) -> bytes:
+    """The next line of output; fails when none comes, instead of hanging."""
+    ready, _, _ = select.select([process.stdout], [], [], 120)
+    assert ready, "nothing came"
+    return process.stdout.readline()
+
+
+# --- ceql run on files ---
+
+
+def test_json_has_one_match_per_line(events):
+    result = call("run", QUERY, events, "--format", "json")
+    assert result.exit_code == 0
+    assert positions(result.stdout) == FOUND
+    assert json.loads(result.stdout.splitlines()[0])["start_time"] == "2024-01-01T00:00:00"
+    assert json.loads(result.stdout.splitlines()[1])["start_time"] == "2024-01-01T00:00:01.5"
+
+
+def test_json_with_events_has_the_rows_under_each_variable(events):
+    result = call("run", QUERY, events, "--format", "json", "--events")
+    first = json.loads(result.stdout.splitlines()[0])
+    assert first["events"] == [0, 2]
+    assert first["x"] == [{"position": 0, **EVENTS[0]}]
+    assert first["y"] == [{"position": 2, **EVENTS[2]}]
+
+
+def test_json_with_events_shows_the_selected_attributes(events):
+    result = call("run", "SELECT x[v], y WHERE A AS x ; B AS y PARTITION BY k", events, "--format", "json", "--events")
+    first = json.loads(result.stdout.splitlines()[0])
+    assert first["x"] == [{"position": 0, "v": 10}]
+    assert first["y"] == [{"position": 2, **EVENTS[2]}]
+
+
+def test_json_of_distinct_matches_has_the_rows_under_events(events):
+    result = call("run", "SELECT DISTINCT * WHERE A : B", events, "--format", "json", "--events")
+    assert [e["v"] for e in json.loads(result.stdout)["events"]] == [20, 30]
+
+
+def test_the_table_is_for_people(events):
+    result = call("run", QUERY, events, "--events")
+    assert result.exit_code == 0
+    head, _, first, second = [line.split() for line in result.stdout.splitlines() if line.strip()]
+    assert head == ["match", "time", "k", "x", "y"]
+    assert first == ["0..2", "2024-01-01", "00:00:00", "..", "00:00:02", "1", "v=10", "v=30"]
+    assert second[0] == "1..3"
+
+
+def test_the_table_obeys_no_escape_codes(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_text(lines_of([{"type": "A", "note": "\x1b[31m[bold]red"}]))
+    result = call("run", "SELECT * WHERE A", path, "--events")
+    assert "\x1b" not in result.stdout
+    assert "\\x1b[31m[bold]red" in result.stdout
+
+
+def test_a_table_on_standard_output_stops_at_a_hundred(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_text(letters("A" * 150))
+    result = call("run", "SELECT * WHERE A", path)
+    assert "99..99" in result.stdout
+    assert "100..100" not in result.stdout
+    assert "the first 100 matches" in result.stderr
+    more = call("run", "SELECT * WHERE A", path, "--limit-output", 120)
+    assert "119..119" in more.stdout
+    assert "120..120" not in more.stdout
+    assert more.stderr == ""
+
+
+def test_the_limit_cuts_a_batch_with_its_events(events):
+    result = call("run", QUERY, events, "--format", "json", "--events", "--limit-output", 1)
+    assert [json.loads(line)["y"][0]["v"] for line in result.stdout.splitlines()] == [30]
+
+
+def test_a_limit_ends_a_query_with_endless_matches(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_text(letters("A" * 200))
+    result = call("run", "SELECT * WHERE A+", path, "--format", "json", "--limit-output", 1000)
+    assert len(result.stdout.splitlines()) == 1000
+
+
+@pytest.mark.parametrize(
+    ("suffix", "read"),
+    [("parquet", parquet.read_table), ("arrow", feather.read_table), ("feather", feather.read_table)],
+)
+def test_tables_go_to_files(events, tmp_path, suffix, read):
+    out = tmp_path / f"out.{suffix}"
+    assert call("run", QUERY, events, "-o", out).exit_code == 0
+    table = read(out)
+    assert table.drop_columns(["start_time", "end_time"]).to_pylist() == FOUND
+
+
+def test_events_go_to_files_as_rows(events, tmp_path):
+    out = tmp_path / "out.parquet"
+    assert call("run", QUERY, events, "-o", out, "--events").exit_code == 0
+    table = parquet.read_table(out)
+    assert table["match"].to_pylist() == [0, 0, 1, 1]
+    assert table["variables"].to_pylist() == [["x"], ["y"], ["x"], ["y"]]
+    assert table["v"].to_pylist() == [10, 30, 20, 40]
+
+
+def test_csv_has_lists_as_json(events):
+    result = call("run", QUERY, events, "--format", "csv")
+    rows = list(csv.DictReader(result.stdout.splitlines()))
+    assert [json.loads(row["events"]) for row in rows] == [[0, 2], [1, 3]]
+    assert [row["k"] for row in rows] == ["1", "2"]
+
+
+def test_a_file_without_matches_has_its_columns(events, tmp_path):
+    out = tmp_path / "out.parquet"
+    assert call("run", "SELECT x WHERE C AS x", events, "-o", out).exit_code == 1
+    assert parquet.read_table(out).column_names == ["start", "end", "start_time", "end_time", "events", "x"]
+
+
+def test_arrow_can_be_piped_on(events):
+    code, out, _ = subprocess_bytes(["run", QUERY, events, "--format", "arrow"])
+    assert code == 0
+    assert pa.ipc.open_stream(out).read_all()["events"].to_pylist() == [[0, 2], [1, 3]]
+
+
+def subprocess_bytes(arguments: list[str]) -> tuple[int, bytes, bytes]:
+    with start(*arguments) as process:
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+
+def test_a_query_in_a_file(events, tmp_path):
+    query = tmp_path / "q.ceql"
+    query.write_text(f"-- pairs\n{QUERY}\n")
+    assert positions(call("run", query, events, "--format", "json").stdout) == FOUND
+
+
+def test_files_of_one_stream_are_read_in_a_row(tmp_path):
+    first, second = tmp_path / "1.parquet", tmp_path / "2.jsonl"
+    parquet.write_table(pa.table({"type": ["A", "X"], "v": [1, 2]}), first)
+    second.write_text(lines_of([{"type": "B", "w": 3}]))
+    result = call("run", LETTERS, first, second, "--format", "json", "--events")
+    assert json.loads(result.stdout) == {
+        "start": 0,
+        "end": 2,
+        "events": [0, 2],
+        "A": [{"position": 0, "type": "A", "v": 1, "w": None}],
+        "B": [{"position": 2, "type": "B", "v": None, "w": 3}],
+    }
+
+
+@pytest.mark.parametrize("as_option", [True, False])
+def test_several_streams(tmp_path, as_option):
+    for name, times in (("Up", [1, 4]), ("Down", [2, 3])):
+        (tmp_path / f"{name}.jsonl").write_text(lines_of({"time": t} for t in times))
+    arguments = [f"{name}={tmp_path}/{name}.jsonl" for name in ("Down", "Up")]
+    if as_option:
+        arguments = [a for argument in arguments for a in ("--stream", argument)]
+    result = call("run", "SELECT * FROM Up, Down WHERE Up : Down", *arguments, "--format", "json")
+    assert positions(result.stdout) == [{"start": 0, "end": 1, "events": [0, 1], "Up": [0], "Down": [1]}]
+
+
+ZONED = ["10:00:00Z", "10:00:09.25Z", "12:00:05+02:00", "10:00:01Z"]
+ZONED_EVENTS = [{"type": t, "at": f"2024-01-01T{at}"} for t, at in zip("AXBB", ZONED, strict=True)]
+ZONED_OPTIONS = ["--time", "at", "--lateness", "5 seconds", "--format", "json"]
+
+
+def test_times_with_a_zone_and_late_events(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_text(lines_of(ZONED_EVENTS))
+    result = call("run", LETTERS, path, *ZONED_OPTIONS)
+    assert [m["end_time"] for m in map(json.loads, result.stdout.splitlines())] == ["2024-01-01T10:00:05Z"]
+    assert "1 event came later than --lateness allows" in result.stderr
+
+
+def test_times_with_a_zone_on_a_pipe_whatever_the_first_one_looks_like():
+    with start("run", LETTERS, *ZONED_OPTIONS) as process:
+        for event in ZONED_EVENTS:
+            process.stdin.write(lines_of([event]).encode())
+            process.stdin.flush()
+            time.sleep(0.05)
+        out, err = process.communicate(timeout=120)
+    assert [m["end_time"] for m in map(json.loads, out.splitlines())] == ["2024-01-01T10:00:05Z"], err
+    assert b"1 event came later than --lateness allows" in err
+
+
+def test_plain_numbers_as_times(tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("kind,t\nA,0\nB,1500\n")
+    options = ["--type", "kind", "--time", "t", "--time-unit", "ms", "--count"]
+    assert call("run", LETTERS + " WITHIN 2 SECONDS", path, *options).stdout == "1\n"
+    assert call("run", LETTERS + " WITHIN 1 SECOND", path, *options).stdout == "0\n"
+
+
+def test_the_count_is_exact(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_text(letters("A" * 100))
+    result = call("run", "SELECT * WHERE A+", path, "--count")
+    assert (result.exit_code, result.stdout) == (0, f"{2**100 - 1}\n")
+
+
+# --- ceql run on a pipe ---
+
+
+def test_standard_input_is_read_as_json_lines():
+    code, out, _ = piped(lines_of(EVENTS), "run", QUERY, "--format", "json")
+    assert code == 0
+    assert positions(out) == FOUND
+
+
+def test_the_last_line_needs_no_end_and_blank_lines_are_no_events():
+    code, out, _ = piped('{"type": "A"}\n\n  \r\n{"type": "B"}', "run", LETTERS, "-", "--format", "json")
+    assert (code, positions(out)) == (0, [{"start": 0, "end": 1, "events": [0, 1], "A": [0], "B": [1]}])
+
+
+def test_a_match_is_seen_when_it_happens():
+    with start("run", LETTERS) as process:
+        process.stdin.write(letters("AB").encode())
+        process.stdin.flush()
+        assert wait_for_line(process).startswith(b"0..1")
+        process.stdin.write(letters("B").encode())
+        process.stdin.flush()
+        assert wait_for_line(process).startswith(b"0..2")
+        process.stdin.close()
+        assert process.wait(120) == 0
+
+
+def test_columns_may_come_later_and_grow():
+    stream = [{"type": "A", "v": 1}, {"type": "B", "v": 2.5, "w": "x"}, {"type": "B"}]
+    query = "SELECT * WHERE A ; B FILTER B[v > 2 AND w = 'x']"
+    with start("run", query, "--format", "json", "--events") as process:
+        for event in stream:
+            process.stdin.write(lines_of([event]).encode())
+            process.stdin.flush()
+            time.sleep(0.05)
+        process.stdin.close()
+        found = [json.loads(line) for line in process.stdout]
+        assert process.wait(120) == 0
+    assert [match["events"] for match in found] == [[0, 1]]
+    assert found[0]["B"] == [{"position": 1, "type": "B", "v": 2.5, "w": "x"}]
+
+
+def test_lateness_holds_back_until_the_end():
+    stream = lines_of({"type": t, "time": i} for t, i in (("B", 2), ("A", 1)))
+    code, out, err = piped(stream, "run", LETTERS, "--lateness", "5", "--format", "json")
+    assert (code, len(out.splitlines()), err) == (0, 1, "")
+    code, out, err = piped(stream, "run", LETTERS, "--format", "json")
+    assert (code, out) == (1, "")
+    assert "1 event came later" in err
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (b"{oops", "line 3 is no event: Expecting property name"),
+        (b"[1, 2]", "line 3 is no event: a JSON object is expected, not a list"),
+        (b"7", "line 3 is no event: a JSON object is expected, not a int"),
+        (b'{"type": "\xff"}', "line 3 is no event: it is not UTF-8"),
+        (b'{"type": "A"}{"type": "B"}', "line 3 is no event: Extra data"),
+        (b'{"type": 7}', "line 3: "),
+    ],
+)
+def test_a_bad_line_is_named_after_what_came_before_it(bad, why):
+    stream = letters("AB").encode() + bad + b"\n" + letters("B").encode()
+    code, out, err = piped(stream, "run", LETTERS, "--format", "json")
+    assert code == 3
+    assert why in err
+    assert "Traceback" not in err
+    if b"7}" not in bad:  # that one is seen only when the lines are put together
+        assert [match["events"] for match in positions(out)] == [[0, 1]]
+
+
+def test_bad_lines_can_be_skipped():
+    stream = letters("A") + "{oops\n[]\n" + letters("B")
+    code, out, err = piped(stream, "run", LETTERS, "--format", "json", "--skip-bad-lines")
+    assert (code, [match["events"] for match in positions(out)]) == (0, [[0, 1]])
+    assert "2 bad lines were skipped" in err
+
+
+def test_counting_a_pipe():
+    code, out, _ = piped(letters("A" * 70), "run", "SELECT * WHERE A+", "--count")
+    assert (code, out) == (0, f"{2**70 - 1}\n")
+
+
+def test_ctrl_c_leaves_what_was_written(tmp_path):
+    out = tmp_path / "out.parquet"
+    with start("run", LETTERS, "-o", str(out), "--format", "parquet") as process:
+        process.stdin.write(letters("AB").encode())
+        process.stdin.flush()
+        deadline = time.monotonic() + 120
+        while not (out.exists() and out.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+        assert process.stderr.read() == b""
+    assert parquet.read_table(out)["events"].to_pylist() == [[0, 1]]
+
+
+def test_ctrl_c_while_enumerating(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_text(letters("A" * 64))
+    with start("run", "SELECT * WHERE A+", str(path), "--format", "json") as process:
+        json.loads(wait_for_line(process))
+        process.send_signal(signal.SIGINT)
+        rest, err = process.communicate(timeout=120)
+        assert process.returncode == 130
+    assert err == b""
+    assert all(json.loads(line) for line in rest.splitlines()[:-1])
+
+
+def test_a_closed_pipe_ends_quietly(tmp_path):
+    path = tmp_path / "e.jsonl"
+    path.write_text(letters("A" * 64))
+    with start("run", "SELECT * WHERE A+", str(path), "--format", "json") as process:
+        json.loads(wait_for_line(process))
+        process.stdout.close()
+        assert process.wait(120) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_query_on_standard_input(events):
+    code, out, _ = piped(QUERY, "run", "-", events, "--format", "json")
+    assert (code, positions(out)) == (0, FOUND)
+
+
+# --- how it ends ---
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "arguments"),
+    [
+        (1, "", ["SELECT * WHERE C", "EVENTS"]),
+        (2, "Did you mean 'WHERE'?", ["SELECT * WERE A", "EVENTS"]),
+        (2, "neither a file nor a query", ["missing.ceql", "EVENTS"]),
+        (2, "cannot both come from standard input", ["-"]),
+        (2, "cannot both come from standard input", ["-", "-"]),
+        (2, "the only source", [LETTERS, "-", "EVENTS"]),
+        (2, "S=FILE T=FILE", ["SELECT * FROM S, T WHERE A", "EVENTS"]),
+        (2, "no stream 'Q'", [LETTERS, "--stream", "Q=EVENTS"]),
+        (2, "pass T=FILE", ["SELECT * FROM S, T WHERE A", "S=EVENTS"]),
+        (2, "NAME=FILE", [LETTERS, "--stream", "EVENTS"]),
+        (2, "not a duration", [LETTERS, "EVENTS", "--lateness", "soon"]),
+        (2, "--time-unit", [LETTERS, "EVENTS", "--time-unit", "hours"]),
+        (2, "needs a file", [LETTERS, "EVENTS", "--format", "parquet"]),
+        (2, "cannot tell the format", [LETTERS, "EVENTS", "-o", "out.xyz"]),
+        (2, "cannot write", [LETTERS, "EVENTS", "-o", "/no/such/folder/out.json"]),
+        (2, "--count", [LETTERS, "EVENTS", "--count", "--events"]),
+        (3, "no such file", [LETTERS, "missing.parquet"]),
+        (3, "no column 'w'", ["SELECT * WHERE A FILTER A[w > 1]", "EVENTS"]),
+        (3, "no column 'kind'", [LETTERS, "EVENTS", "--type", "kind"]),
+        (3, "give the lateness as text", [LETTERS, "EVENTS", "--lateness", "5"]),
+        (3, "ISO 8601", [LETTERS, "EVENTS", "--time", "type"]),
+    ],
+)
+def test_exit_codes(events, code, message, arguments):
+    result = call("run", *(a.replace("EVENTS", events) for a in arguments))
+    assert result.exit_code == code, result.stderr
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_limit_that_is_reached_has_a_code_of_its_own(tmp_path):
+    path = tmp_path / "e.parquet"
+    n = 400_000
+    parquet.write_table(pa.table({"type": ["A"] * n}), path)
+    result = call("run", "SELECT * WHERE A+ ; B", path, "--memory", 1)
+    assert result.exit_code == 4
+    assert "memory" in result.stderr
+
+
+def test_without_its_extra_the_command_says_what_to_install(tmp_path):
+    hide = "import sys; sys.modules['typer'] = None; import importlib.util as u; f = u.find_spec\n"
+    hide += "u.find_spec = lambda n, *a: None if n == 'typer' else f(n, *a)\nimport ceql.cli; ceql.cli.main()"
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 3
+    assert "pip install 'ceql[cli]'" in done.stderr
+
+
+# --- the other commands ---
+
+
+def test_version():
+    assert call("--version").stdout == f"ceql {ceql.__version__}\n"
+
+
+def test_explain(events):
+    text = call("explain", QUERY)
+    assert text.exit_code == 0
+    assert text.stdout.strip() == str(ceql.compile(QUERY).explain()).strip()
+    assert call("explain", QUERY, "--mermaid").stdout.strip() == ceql.compile(QUERY).automaton().to_mermaid().strip()
+    assert call("explain", QUERY, "--dot").stdout.strip() == ceql.compile(QUERY).automaton().to_dot().strip()
+    assert call("explain", QUERY, "--dot", "--mermaid").exit_code == 2
+    assert call("explain", QUERY, "--schema", events).exit_code == 0
+    assert call("explain", "SELECT").exit_code == 2
+
+
+def test_diagnose(events):
+    result = call("diagnose", "SELECT * WHERE A ; C", events)
+    assert result.exit_code == 0
+    assert "No event has the type 'C'" in result.stdout
+    assert call("diagnose", LETTERS).exit_code == 2
+
+
+def test_the_sample_is_what_its_script_makes():
+    assert payments().equals(generate())
+
+
+def test_the_demo_finds_the_frauds():
+    environment = {**os.environ, "COLUMNS": "120"}
+    done = subprocess.run(
+        [sys.executable, "-m", "ceql", "demo"], capture_output=True, text=True, check=True, timeout=120, env=environment
+    )
+    assert done.stdout.count("7 matches in 20,000 events") == 2
+    assert "amount=1450.0 country=US" in done.stdout
+    assert "95,313,873,221,258,632,547 matches" in done.stdout
