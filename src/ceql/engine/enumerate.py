@@ -9,6 +9,8 @@ A position with more matches than the buffers hold is left to `blocks.py`.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
 from ceql.engine.jit import inlined
 from ceql.engine.layout import (
@@ -50,57 +52,61 @@ def enumerate_position(
         return GROW_PATH
     placed = False
     m, e = first, base
+    one = np.uint64(1)  # unsigned indices spare Numba's test for negative ones
+    deepest, highest = np.uint64(len(out.path_position)), np.uint64(len(out.stack_node))
     sorted_so_far = True
     while True:  # once, or twice when there turn out to be many
-        height = _push_roots(nodes, regs, roots, out, bound, limit_one)
+        height = np.uint64(_push_roots(nodes, regs, roots, out, bound, limit_one))
         again = False
-        while height > 0:
-            height -= 1
-            n = out.stack_node[height]
-            depth = out.stack_depth[height]
+        while height > np.uint64(0):
+            height -= one
+            n = np.uint64(out.stack_node[height])
+            depth = np.uint64(out.stack_depth[height])
             kind = nodes[n, KIND]
             while kind != BOTTOM:
                 if kind >= 0:
-                    if depth == len(out.path_position):
+                    if depth == deepest:
                         return GROW_PATH
                     out.path_position[depth] = nodes[n, A]
                     out.path_label[depth] = kind
-                    depth += 1
-                    n = nodes[n, B]
+                    depth += one
+                    n = np.uint64(nodes[n, B])
                 else:
-                    right = nodes[n, B]
+                    right = np.uint64(nodes[n, B])
                     if nodes[right, MAX] >= bound:
-                        if height == len(out.stack_node):
+                        if height == highest:
                             return GROW_PATH
                         out.stack_node[height] = right
                         out.stack_depth[height] = depth
-                        height += 1
-                    n = nodes[n, A]
+                        height += one
+                    n = np.uint64(nodes[n, A])
                 kind = nodes[n, KIND]
             if settings.exact and nodes[n, B] < bound:
                 continue
             if placed:
-                row, at = scratch[0, n], scratch[3, n]
-                scratch[0, n] = row + 1
+                row, at = np.uint64(scratch[0, n]), np.uint64(scratch[3, n])
+                scratch[0, n] = row + one
                 scratch[3, n] = at + depth
             else:
                 if m - first == FEW:
                     again = True
                     break
-                if m == len(out.start) or e + depth > len(out.position):
+                if m == len(out.start) or e + np.int64(depth) > len(out.position):
                     return FULL if first > 0 else BLOCKS
-                row, at = m, e
+                row, at = np.uint64(m), np.uint64(e)
                 if m > first and nodes[n, A] > out.start[m - 1]:
                     sorted_so_far = False
                 m += 1
-                e += depth
+                e += np.int64(depth)
             out.start[row] = nodes[n, A]
             if len(times) > 0:
                 out.start_time[row] = times[n]
             out.offsets[row] = at
-            for k in range(depth):
-                out.position[at + k] = out.path_position[depth - 1 - k]
-                out.label[at + k] = out.path_label[depth - 1 - k]
+            while depth > np.uint64(0):
+                depth -= one
+                out.position[at] = out.path_position[depth]
+                out.label[at] = out.path_label[depth]
+                at += one
             if limit_one:
                 break
         if not again:

@@ -23,6 +23,7 @@ from ceql.engine.loop import NO_KEY, advance
 from ceql.engine.records import store
 from ceql.errors import DataError, ResourceError
 
+HANDED_OVER = ("start", "end", "start_time", "end_time", "partition", "offsets", "position", "label")
 NODE_BYTES = 72  # four words, a time, and four words of scratch
 
 
@@ -53,8 +54,8 @@ class Machine:
         settings: x.Settings,
         timed: bool,
         memory: int,
-        matches: int = 1 << 16,
-        entries: int = 1 << 18,
+        matches: int = 1 << 15,
+        entries: int = 1 << 17,
         nodes: int = 1 << 14,
     ) -> None:
         self.cache = cache
@@ -185,15 +186,22 @@ class Machine:
         if m == 0:
             return
         out = self.out
+        if 2 * m > len(out.start) or 2 * e > len(out.position):  # hand the buffers over instead of copying them
+            self.out = out._replace(
+                **{name: np.empty_like(old) for name, old in out._asdict().items() if name in HANDED_OVER}
+            )
+            lent = out
+        else:
+            lent = out._replace(**{name: getattr(out, name)[: max(m + 1, e)].copy() for name in HANDED_OVER})
         chunk = Chunk(
-            start=out.start[:m].copy(),
-            end=out.end[:m].copy(),
-            offsets=out.offsets[: m + 1].copy(),
-            positions=out.position[:e].copy(),
-            labels=out.label[:e].copy(),
-            partition=out.partition[:m].copy(),
-            start_time=out.start_time[:m].copy() if self.timed else None,
-            end_time=out.end_time[:m].copy() if self.timed else None,
+            start=lent.start[:m],
+            end=lent.end[:m],
+            offsets=lent.offsets[: m + 1],
+            positions=lent.position[:e],
+            labels=lent.label[:e],
+            partition=lent.partition[:m],
+            start_time=lent.start_time[:m] if self.timed else None,
+            end_time=lent.end_time[:m] if self.timed else None,
         )
         self.regs[x.MATCHES] = 0
         self.regs[x.ENTRIES] = 0

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from ceql.io.keys import decode
 from ceql.io.schemas import take_values
 from ceql.engine.chunk import Chunk, Int32s, Int64s
+from ceql.engine.jit import allocating, kernel
 
 FIXED = ("start", "end", "start_time", "end_time", "events")
 POSITIONS = pa.list_(pa.int64())
@@ -92,6 +92,9 @@ def to_batch(
 
 
 def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[pa.Array]:
+    length = len(chunk.labels) // max(1, len(chunk.start))
+    if length and len(chunk.labels) == length * len(chunk.start) and _alike(chunk.offsets, chunk.labels, length):
+        return _alike_columns(chunk, label_masks, length)
     n_labels, n_variables = label_masks.shape
     binds = np.ascontiguousarray(label_masks.T, np.uint8)
     totals = binds.astype(np.int64) @ _count_labels(chunk.labels, n_labels)
@@ -103,7 +106,53 @@ def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[
     return [_list_array(offsets[v], values[bases[v] : bases[v + 1] - 1]) for v in range(n_variables)]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+def _alike_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_], length: int) -> list[pa.Array]:
+    """The columns when all matches have the same labels, as those of a sequence do: every k-th position is theirs."""
+    matches = len(chunk.start)
+    offsets: dict[int, pa.Array] = {}  # variables with as many events share their offsets
+    columns = []
+    for bound in label_masks[chunk.labels[:length]].T:
+        places = np.flatnonzero(bound)
+        count = len(places)
+        if count not in offsets:
+            offsets[count] = pa.array(np.arange(0, count * matches + 1, count or 1, np.int32)[: matches + 1])
+            if count == 0:
+                offsets[0] = pa.array(np.zeros(matches + 1, np.int32))
+        values = np.empty(count * matches, np.int64)
+        _every(chunk.positions, length, places, values)
+        columns.append(pa.ListArray.from_arrays(offsets[count], pa.array(values)))
+    return columns
+
+
+@kernel
+def _alike(offsets: Int64s, labels: Int32s, length: int) -> bool:
+    """Whether every match has `length` events, with the labels of the first."""
+    for match in range(len(offsets)):
+        if offsets[match] != match * length:
+            return False
+    different = 0
+    for match in range(len(offsets) - 1):
+        for k in range(length):
+            different += labels[match * length + k] != labels[k]
+    return different == 0
+
+
+@kernel
+def _every(positions: Int64s, length: int, places: Int64s, values: Int64s) -> None:
+    """The positions at `places` of every match."""
+    top = 0
+    if len(places) == 1:
+        for at in range(places[0], len(positions), length):
+            values[top] = positions[at]
+            top += 1
+        return
+    for begin in range(0, len(positions), length):
+        for k in range(len(places)):
+            values[top] = positions[begin + places[k]]
+            top += 1
+
+
+@allocating
 def _count_labels(labels: Int32s, n_labels: int) -> Int64s:
     """How often each label occurs."""
     counts = np.zeros(n_labels, np.int64)
@@ -112,7 +161,7 @@ def _count_labels(labels: Int32s, n_labels: int) -> Int64s:
     return counts
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def _fill(
     offsets: Int64s,
     positions: Int64s,
