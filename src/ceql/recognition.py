@@ -104,6 +104,15 @@ class Recognition:
             masks[k] = [variable in label for variable in self.plan.columns]
         return masks
 
+    @cached_property
+    def pattern(self) -> Array | None:
+        """The labels of every match, where all have the same."""
+        labels = self.plan.cea.pattern()
+        if not labels:
+            return None
+        number = Plain(self.plan.cea, self.plan.query.distinct).names.number
+        return np.array([number(label) for label in labels], np.int32)
+
     def _make_machine(self) -> Machine:
         plan, options = self.plan, self.options
         cea, distinct = plan.cea, plan.query.distinct
@@ -117,6 +126,7 @@ class Recognition:
             quota=max(1024, 4 * limit) if limit > 1 else _NO_LIMIT,
             consume=_CONSUME[plan.query.consume],
             log=False,
+            labelled=self.pattern is None,
             emit_from=0,
         )
         timed = self.time is not None
@@ -255,7 +265,7 @@ class Recognition:
             numbers, rows = np.unique(chunk.partition, return_inverse=True)
             key_columns = self.keys.key_columns(numbers.tolist())
             chunk = chunk._replace(partition=rows.astype(np.int32))
-        return to_batch(chunk, self.layout, self.label_masks, key_columns)
+        return to_batch(chunk, self.layout, self.label_masks, key_columns, self.pattern)
 
 
 def _type_column(plan: Plan, schema: pa.Schema, streams: Sequence[str | None], options: Options) -> str | None:

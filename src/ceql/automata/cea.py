@@ -36,6 +36,21 @@ class CEA:
         found = {t.label for row in (self.initial, *self.states) for t in row} - {NO_LABEL}
         return sorted(found, key=sorted)
 
+    def pattern(self) -> tuple[Label, ...] | None:
+        """The labels of every match in order, where all matches have the same, as those of a sequence do."""
+        read: dict[int, tuple[Label, ...]] = {}
+        queue: list[tuple[Transition, tuple[Label, ...]]] = [(t, ()) for t in self.initial]
+        while queue:
+            transition, before = queue.pop()
+            labels = (*before, transition.label) if transition.label else before
+            if transition.target not in read:
+                read[transition.target] = labels
+                queue.extend((t, labels) for t in self.states[transition.target])
+            elif read[transition.target] != labels:
+                return None
+        patterns = {read[s] for s in self.final if s in read}
+        return patterns.pop() if len(patterns) == 1 else None
+
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing that can be seen.
 

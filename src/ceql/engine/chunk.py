@@ -12,7 +12,8 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Chunk(NamedTuple):
-    """Matches 0 to m-1; match i has the events `positions[offsets[i]:offsets[i + 1]]` with as many `labels`.
+    """Matches 0 to m-1; match i has the events `positions[offsets[i]:offsets[i + 1]]` with as many `labels`
+    (none, where the automaton knows that all matches have the same).
 
     The arrays are handed over, not lent: results keep them without a copy, so the engine must not write to
     them again. `partition[i]` is a substream's number; times are keys as of `ceql.io.keys.encode`.

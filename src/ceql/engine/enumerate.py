@@ -68,7 +68,8 @@ def enumerate_position(
                     if depth == deepest:
                         return GROW_PATH
                     out.path_position[depth] = nodes[n, A]
-                    out.path_label[depth] = kind
+                    if settings.labelled:
+                        out.path_label[depth] = kind
                     depth += one
                     n = np.uint64(nodes[n, B])
                 else:
@@ -102,10 +103,12 @@ def enumerate_position(
             if len(times) > 0:
                 out.start_time[row] = times[n]
             out.offsets[row] = at
+            if settings.labelled:
+                for k in range(depth):
+                    out.label[at + k] = out.path_label[depth - one - k]
             while depth > np.uint64(0):
                 depth -= one
                 out.position[at] = out.path_position[depth]
-                out.label[at] = out.path_label[depth]
                 at += one
             if limit_one:
                 break

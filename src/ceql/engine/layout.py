@@ -123,4 +123,5 @@ class Settings(NamedTuple):
     quota: int  # matches per position that are enumerated before changing to blocks
     consume: int  # 0 none, 1 partition, 2 any
     log: bool
+    labelled: bool  # whether labels are written: not when all matches have the same
     emit_from: int  # matches that end before this event of the batch are not wanted

@@ -198,7 +198,7 @@ class Machine:
             end=lent.end[:m],
             offsets=lent.offsets[: m + 1],
             positions=lent.position[:e],
-            labels=lent.label[:e],
+            labels=lent.label[: e if self.settings.labelled else 0],
             partition=lent.partition[:m],
             start_time=lent.start_time[:m] if self.timed else None,
             end_time=lent.end_time[:m] if self.timed else None,

@@ -67,11 +67,16 @@ def unique_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
 
 
 def to_batch(
-    chunk: Chunk, layout: Layout, label_masks: npt.NDArray[np.bool_], keys: pa.RecordBatch | None = None
+    chunk: Chunk,
+    layout: Layout,
+    label_masks: npt.NDArray[np.bool_],
+    keys: pa.RecordBatch | None = None,
+    pattern: Int32s | None = None,
 ) -> pa.RecordBatch:
     """The matches of `chunk` as columns.
 
-    `label_masks[l, v]` says whether label l binds variable v; row p of `keys` has the key values of partition p.
+    `label_masks[l, v]` says whether label l binds variable v; row p of `keys` has the key values of partition p;
+    `pattern` has the labels of every match, where all have the same.
     """
     columns = [pa.array(chunk.start), pa.array(chunk.end)]
     if layout.time_type is not None:
@@ -87,14 +92,11 @@ def to_batch(
             columns.append(taken if taken.type == type else taken.cast(type))
     columns.append(_list_array(chunk.offsets.astype(np.int32), chunk.positions))
     if layout.variables:
-        columns += _variable_columns(chunk, label_masks)
+        columns += _variable_columns(chunk, label_masks) if pattern is None else _alike(chunk, label_masks, pattern)
     return pa.RecordBatch.from_arrays(columns, schema=layout.schema())
 
 
 def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[pa.Array]:
-    length = len(chunk.labels) // max(1, len(chunk.start))
-    if length and len(chunk.labels) == length * len(chunk.start) and _alike(chunk.offsets, chunk.labels, length):
-        return _alike_columns(chunk, label_masks, length)
     n_labels, n_variables = label_masks.shape
     binds = np.ascontiguousarray(label_masks.T, np.uint8)
     totals = binds.astype(np.int64) @ _count_labels(chunk.labels, n_labels)
@@ -106,35 +108,20 @@ def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[
     return [_list_array(offsets[v], values[bases[v] : bases[v + 1] - 1]) for v in range(n_variables)]
 
 
-def _alike_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_], length: int) -> list[pa.Array]:
+def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) -> list[pa.Array]:
     """The columns when all matches have the same labels, as those of a sequence do: every k-th position is theirs."""
     matches = len(chunk.start)
     offsets: dict[int, pa.Array] = {}  # variables with as many events share their offsets
     columns = []
-    for bound in label_masks[chunk.labels[:length]].T:
+    for bound in label_masks[pattern].T:
         places = np.flatnonzero(bound)
         count = len(places)
         if count not in offsets:
-            offsets[count] = pa.array(np.arange(0, count * matches + 1, count or 1, np.int32)[: matches + 1])
-            if count == 0:
-                offsets[0] = pa.array(np.zeros(matches + 1, np.int32))
+            offsets[count] = pa.array(np.arange(matches + 1, dtype=np.int32) * np.int32(count))
         values = np.empty(count * matches, np.int64)
-        _every(chunk.positions, length, places, values)
+        _every(chunk.positions, len(pattern), places, values)
         columns.append(pa.ListArray.from_arrays(offsets[count], pa.array(values)))
     return columns
-
-
-@kernel
-def _alike(offsets: Int64s, labels: Int32s, length: int) -> bool:
-    """Whether every match has `length` events, with the labels of the first."""
-    for match in range(len(offsets)):
-        if offsets[match] != match * length:
-            return False
-    different = 0
-    for match in range(len(offsets) - 1):
-        for k in range(length):
-            different += labels[match * length + k] != labels[k]
-    return different == 0
 
 
 @kernel
