@@ -123,7 +123,7 @@ class Recognition:
             exact=self.window.exact,
             mode=self.mode,
             limit=limit,
-            quota=max(1024, 4 * limit) if limit > 1 else _NO_LIMIT,
+            quota=max(1024, 4 * limit) if limit else _NO_LIMIT,
             consume=_CONSUME[plan.query.consume],
             log=False,
             labelled=self.pattern is None,
@@ -156,7 +156,9 @@ class Recognition:
         events = self._events(batch)
         for chunk in self.machine.feed(events):
             yield self._result(chunk)
-        self._release()
+        if self.keys is not None and self.machine.emptied:
+            yield from self.flush()  # matches that wait in the buffer name their keys by number
+            self._release()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The matches found since the last record batch."""

@@ -25,7 +25,7 @@ from ceql.engine.layout import (
     Output,
     Settings,
 )
-from ceql.engine.placing import place_starts
+from ceql.engine.placing import latest_path, place_starts
 
 FEW = 64
 
@@ -47,16 +47,23 @@ def enumerate_position(
     """Write the matches that end at `position`; nothing is written unless all of them fit."""
     first = regs[MATCHES]
     base = regs[ENTRIES]
-    limit_one = settings.limit == 1 and not settings.exact
     if len(out.stack_node) < regs[ROOTS] + 8:
         return GROW_PATH
+    if settings.limit == 1 and not settings.exact:
+        depth = latest_path(nodes, regs, roots, out, scratch, bound)
+        if depth < -1:
+            return GROW_PATH
+        if depth >= 0 and (first == len(out.start) or base + depth > len(out.position)):
+            return FULL
+        _write_one(nodes, times, regs, out, scratch, settings, depth, position, time, partition)
+        return DONE
     placed = False
     m, e = first, base
     one = np.uint64(1)  # unsigned indices spare Numba's test for negative ones
     deepest, highest = np.uint64(len(out.path_position)), np.uint64(len(out.stack_node))
     sorted_so_far = True
     while True:  # once, or twice when there turn out to be many
-        height = np.uint64(_push_roots(nodes, regs, roots, out, bound, limit_one))
+        height = np.uint64(_push_roots(nodes, regs, roots, out, bound))
         again = False
         while height > np.uint64(0):
             height -= one
@@ -110,8 +117,6 @@ def enumerate_position(
                 depth -= one
                 out.position[at] = out.path_position[depth]
                 at += one
-            if limit_one:
-                break
         if not again:
             break
         found, entries = place_starts(nodes, regs, roots, scratch, settings, bound, first, base)
@@ -143,25 +148,50 @@ def enumerate_position(
 
 
 @inlined
-def _push_roots(nodes: Array, regs: Array, roots: Array, out: Output, bound: int, latest_only: bool) -> int:
-    """Put the live roots on the stack, or the one of latest start alone; the height of the stack."""
+def _push_roots(nodes: Array, regs: Array, roots: Array, out: Output, bound: int) -> int:
+    """Put the live roots on the stack; its height."""
     height = 0
-    if latest_only:
-        best = roots[0]
-        for k in range(1, regs[ROOTS]):
-            if nodes[roots[k], MAX] > nodes[best, MAX]:
-                best = roots[k]
-        if nodes[best, MAX] >= bound:
-            out.stack_node[0] = best
-            out.stack_depth[0] = 0
-            height = 1
-        return height
     for k in range(regs[ROOTS] - 1, -1, -1):
         if nodes[roots[k], MAX] >= bound:
             out.stack_node[height] = roots[k]
             out.stack_depth[height] = 0
             height += 1
     return height
+
+
+@inlined
+def _write_one(
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    out: Output,
+    scratch: Array,
+    settings: Settings,
+    depth: int,
+    position: int,
+    time: int,
+    partition: int,
+) -> None:
+    """Write the path that `latest_path` found, where it found one (`depth` is not -1)."""
+    regs[SEEN] = 0
+    if depth < 0:
+        return
+    m, e = regs[MATCHES], regs[ENTRIES]
+    bottom = scratch[1, 0]
+    out.start[m] = nodes[bottom, A]
+    out.end[m] = position
+    out.partition[m] = partition
+    if len(times) > 0:
+        out.start_time[m] = times[bottom]
+        out.end_time[m] = time
+    out.offsets[m] = e
+    for k in range(depth):
+        out.position[e + k] = out.path_position[depth - 1 - k]
+        out.label[e + k] = out.path_label[depth - 1 - k]
+    out.offsets[m + 1] = e + depth
+    regs[MATCHES] = m + 1
+    regs[ENTRIES] = e + depth
+    regs[SEEN] = 1
 
 
 @inlined

@@ -11,7 +11,7 @@ import numpy as np
 
 from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
 from ceql.engine.jit import inlined
-from ceql.engine.layout import ROOTS, TOO_MANY, Settings
+from ceql.engine.layout import ROOTS, TOO_MANY, Output, Settings
 
 
 @inlined
@@ -99,6 +99,55 @@ def place_starts(
         row += passing
         at += events
     return matches, entries
+
+
+@inlined
+def latest_path(nodes: Array, regs: Array, roots: Array, out: Output, scratch: Array, bound: int) -> int:
+    """Put a match of latest start into the path of `out` and its bottom into scratch[1, 0]; its length.
+
+    -1 when no match is inside the window, -2 when the path is too small. Following the left children leads to
+    the greatest key; of several starts with that key (equal times), the latest is looked for by itself.
+    """
+    best = np.int64(bound)
+    for k in range(regs[ROOTS]):
+        best = max(best, nodes[roots[k], MAX])
+    seen = list_live(nodes, regs, roots, scratch, best)
+    latest = np.int64(-1)
+    for k in range(1, seen + 1):
+        if nodes[scratch[2, k], KIND] == BOTTOM:
+            latest = max(latest, scratch[2, k])
+    for k in range(1, seen + 1):  # mark with 2 what leads there
+        n = scratch[2, k]
+        kind = nodes[n, KIND]
+        if kind == BOTTOM:
+            leads = n == latest
+        elif kind >= 0:
+            leads = scratch[0, nodes[n, B]] == 2
+        else:
+            leads = scratch[0, nodes[n, A]] == 2 or scratch[0, nodes[n, B]] == 2
+        if leads:
+            scratch[0, n] = 2
+    depth = np.int64(-1)
+    for k in range(regs[ROOTS]):
+        if scratch[0, roots[k]] == 2:
+            depth = np.int64(0)
+            n = roots[k]
+            while nodes[n, KIND] != BOTTOM:
+                if nodes[n, KIND] >= 0:
+                    if depth == len(out.path_position):
+                        depth = np.int64(-2)
+                        break
+                    out.path_position[depth] = nodes[n, A]
+                    out.path_label[depth] = nodes[n, KIND]
+                    depth += 1
+                    n = nodes[n, B]
+                else:
+                    n = nodes[n, A] if scratch[0, nodes[n, A]] == 2 else nodes[n, B]
+            break
+    for k in range(1, seen + 1):
+        scratch[0, scratch[2, k]] = 0
+    scratch[1, 0] = latest
+    return depth
 
 
 @inlined
