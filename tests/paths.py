@@ -37,9 +37,7 @@ def inputs(query: ceql.Query, events: Events) -> Any:
 
 
 def to_oracle(matches: ceql.Matches) -> list[oracle.Match]:
-    return [
-        oracle.Match(m.start, m.end, m.events, frozenset(m.bindings.items())) for m in matches
-    ]
+    return [oracle.Match(m.start, m.end, m.events, frozenset(m.bindings.items())) for m in matches]
 
 
 def run_whole(query: ceql.Query, events: Events, **options: Any) -> list[oracle.Match]:

@@ -192,10 +192,12 @@ def write(path):
     if ".csv" in path.name or ".tsv" in path.name:
         lines = ["type,price,n", "A,1.5,1", "B,2.0,2", "A,,3"]
         text = "\n".join(lines).replace(",", "\t" if ".tsv" in path.name else ",") + "\n"
-        (gzip.open if path.suffix == ".gz" else open)(path, "wt").write(text)
+        with (gzip.open if path.suffix == ".gz" else open)(path, "wt") as file:
+            file.write(text)
     elif "json" in path.name:
         text = "\n".join(map(json.dumps, ROWS))
-        (gzip.open if path.suffix == ".gz" else open)(path, "wt").write(text)
+        with (gzip.open if path.suffix == ".gz" else open)(path, "wt") as file:
+            file.write(text)
     elif path.suffix == ".parquet":
         pq.write_table(TABLE, path)
     else:

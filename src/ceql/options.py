@@ -73,7 +73,9 @@ class Options:
             return Fraction(value)
         converted = ticks(nanoseconds, type, self.time_unit)
         if converted is None:
-            raise SchemaError(f"times are plain numbers ({type}): say their unit with time_unit='s', 'ms', 'us' or 'ns'")
+            raise SchemaError(
+                f"times are plain numbers ({type}): say their unit with time_unit='s', 'ms', 'us' or 'ns'"
+            )
         return converted
 
 

@@ -204,9 +204,7 @@ class Run:
     def _ordered(self, recognition: Recognition, columns: list[str] | None) -> Iterator[EventBatch]:
         time = recognition.time
         type = self._columns.field(time).type if time is not None else None
-        sequencer = Sequencer(
-            self._streams, time, self._options.lateness_in(type), self._options.max_buffered_rows
-        )
+        sequencer = Sequencer(self._streams, time, self._options.lateness_in(type), self._options.max_buffered_rows)
         yield from merge_sources(self._sources, sequencer, columns)
         self._late = sequencer.late()
         if sequencer.late_rows:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -58,6 +59,7 @@ class Recognition:
         self.open_schema = open_schema
         self.position = 0  # of the next event
         self.first_schema = schema
+        self.unfinished: x.Events | None = None
         self.type = _type_column(plan, schema, self.streams, options)
         self.time = options.time_column(schema)
         self.table = SymbolTable()
@@ -76,8 +78,12 @@ class Recognition:
 
     def needed_columns(self) -> list[str]:
         """The columns that recognition reads; the rest matter to `events()` alone."""
-        names = {leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else leaf.name
-                 for guard in self.plan.cea.guards for p in guard.predicates for leaf in leaves(p)}
+        names = {
+            leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else leaf.name
+            for guard in self.plan.cea.guards
+            for p in guard.predicates
+            for leaf in leaves(p)
+        }
         names.update(self.keys.columns if self.keys is not None else ())
         names.update(name for name in (self.type, self.time, self.window.column) if name is not None)
         return sorted(names)
@@ -153,9 +159,19 @@ class Recognition:
 
     def feed(self, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         """Process events; matches come in record batches whenever the buffers are full."""
-        events = self._events(batch)
-        for chunk in self.machine.feed(events):
+        self.unfinished = self._events(batch)
+        yield from self._process(resume=False)
+
+    def resume(self) -> Iterator[pa.RecordBatch]:
+        """Go on with the batch that an exception (a limit, an interrupt) cut short."""
+        if self.unfinished is not None:
+            yield from self._process(resume=True)
+
+    def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
+        assert self.unfinished is not None
+        for chunk in self.machine.feed(self.unfinished, resume):
             yield self._result(chunk)
+        self.unfinished = None
         if self.keys is not None and self.machine.emptied:
             yield from self.flush()  # matches that wait in the buffer name their keys by number
             self._release()
@@ -164,6 +180,13 @@ class Recognition:
         """The matches found since the last record batch."""
         for chunk in self.machine.flush():
             yield self._result(chunk)
+
+    def set_memory(self, memory: int) -> None:
+        """Change the budget of the graph."""
+        self.options = replace(self.options, memory=memory)
+        self.machine.memory = memory
+        if isinstance(self.machine, ReplayMachine):
+            self.machine.chooser.memory = memory
 
     def oldest_position(self) -> int:
         """No match from now on names an event before this position."""
@@ -208,7 +231,9 @@ class Recognition:
         keys, bounds = self.window.keys(data, rows, positions, times)
         partitions = self._partitions(data, streams, rows, len(symbols))
         # memory that Arrow lends is read-only, which would be another signature of the loop
-        return x.Events(*(np.require(a, requirements="CW") for a in (symbols, positions, partitions, keys, bounds, times)))
+        return x.Events(
+            *(np.require(a, requirements=["C", "W"]) for a in (symbols, positions, partitions, keys, bounds, times))
+        )
 
     def _partitions(self, data: pa.RecordBatch, streams: int | Array, rows: Array | None, count: int) -> Array:
         if self.keys is None:
@@ -264,6 +289,7 @@ class Recognition:
     def _result(self, chunk: Chunk) -> pa.RecordBatch:
         key_columns = None
         if self.keys is not None:
+            assert chunk.partition is not None
             numbers, rows = np.unique(chunk.partition, return_inverse=True)
             key_columns = self.keys.key_columns(numbers.tolist())
             chunk = chunk._replace(partition=rows.astype(np.int32))

@@ -1,7 +1,7 @@
 """The push API: events go in as they come, matches come out as they happen.
 
-`feed` gives the matches that end in the events fed, lazily. Whoever feeds again (or takes a snapshot) before having read
-them all gets them still: the rest is found first and kept in memory, within `memory`.
+`feed` gives the matches that end in the events fed, lazily. Whoever feeds again (or takes a snapshot) before having
+read them all gets them still: the rest is found first and kept in memory, within `memory`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -45,6 +45,7 @@ class Recognizer:
         self._recognition: Recognition | None = None
         self._rows = RowStore(pa.schema([]))
         self._waiting: list[tuple[pa.RecordBatch, int]] = []  # fed before every stream's columns were known
+        self._todo: deque[EventBatch] = deque()  # in order, and not yet recognised
         self._last: Fed | None = None
         self._finished = False
 
@@ -88,12 +89,31 @@ class Recognizer:
         """How many events have been recognised so far; the position of the next one."""
         return self._recognition.position if self._recognition is not None else 0
 
+    @property
+    def memory(self) -> int:
+        """The budget of partial matches in bytes. After a `ResourceError` it can be raised, to go on where it stopped."""
+        return self._options.memory
+
+    @memory.setter
+    def memory(self, memory: int) -> None:
+        self._options = replace(self._options, memory=memory)
+        if self._recognition is not None:
+            self._recognition.set_memory(memory)
+
+    @property
+    def partitions(self) -> int:
+        """How many substreams of PARTITION BY hold partial matches, or did when memory was last looked through."""
+        keys = self._recognition.keys if self._recognition is not None else None
+        return keys.known if keys is not None else 1
+
     # --- feeding ---
 
     def _stream_number(self, stream: str | None) -> int:
         if stream is None:
             if len(self._streams) > 1:
-                raise DataError(f"say which stream these events are of: stream= one of {', '.join(map(str, self._streams))}")
+                raise DataError(
+                    f"say which stream these events are of: stream= one of {', '.join(map(str, self._streams))}"
+                )
             return 0
         if stream not in self._streams:
             known = [s for s in self._streams if s is not None]
@@ -136,7 +156,8 @@ class Recognizer:
         self._rows = RowStore(schema)
 
     def _matches(self, ordered: list[EventBatch]) -> Matches:
-        fed = Fed(self, ordered)
+        self._todo.extend(ordered)
+        fed = Fed(self)
         matches = Matches(fed)
         fed.owner = weakref.ref(matches)
         self._last = fed
@@ -150,11 +171,14 @@ class Recognizer:
             if self._recognition is not None:
                 self._rows.forget_before(self._recognition.oldest_position())
 
-    def _work(self, ordered: list[EventBatch]) -> Iterator[pa.RecordBatch]:
+    def _work(self) -> Iterator[pa.RecordBatch]:
+        """Recognise what has been put in order; after an exception, a new call goes on where it happened."""
         recognition = self._recognition
         if recognition is None:
             return
-        for batch in ordered:
+        yield from recognition.resume()
+        while self._todo:
+            batch = self._todo.popleft()
             if self._keep_rows:
                 self._rows.add(batch.data)
             yield from recognition.feed(batch)
@@ -217,9 +241,9 @@ class Fed:
 
     replayable = False
 
-    def __init__(self, recognizer: Recognizer, ordered: list[EventBatch]) -> None:
+    def __init__(self, recognizer: Recognizer) -> None:
         self._recognizer = recognizer
-        self._work = recognizer._work(ordered)
+        self._work = recognizer._work()
         self._found: deque[pa.RecordBatch] = deque()
         self._own_rows: RowStore | None = None
         self.owner: weakref.ref[Matches] | None = None
@@ -237,16 +261,23 @@ class Fed:
 
     def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
         while True:
-            batch = self._found.popleft() if self._found else next(self._work, None)
+            batch = self._found.popleft() if self._found else self._next()
             if batch is None:
                 return
             yield batch
+
+    def _next(self) -> pa.RecordBatch | None:
+        try:
+            return next(self._work, None)
+        except BaseException:
+            self._work = self._recognizer._work()  # what is left can still be had, once the cause is mended
+            raise
 
     def settle(self, memory: int) -> None:
         """Find the rest now, and keep it, with the rows it names, if anyone can still ask for it."""
         wanted = self.owner is not None and self.owner() is not None
         size = 0
-        for batch in self._work:
+        while (batch := self._next()) is not None:
             if wanted:
                 self._found.append(batch)
                 size += batch.nbytes

@@ -21,7 +21,9 @@ VERSION = 1
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def write(header: Mapping[str, Any], arrays: Mapping[str, Array], tables: Mapping[str, Sequence[pa.RecordBatch]]) -> bytes:
+def write(
+    header: Mapping[str, Any], arrays: Mapping[str, Array], tables: Mapping[str, Sequence[pa.RecordBatch]]
+) -> bytes:
     """One blob of a header, numpy arrays and lists of record batches."""
     parts: dict[str, bytes] = {}
     for name, array in arrays.items():

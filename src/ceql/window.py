@@ -42,7 +42,9 @@ class BoundWindow:
         """Whether events that no guard accepts count too."""
         return self.kind == x.W_COUNTED
 
-    def keys(self, batch: pa.RecordBatch, rows: Array | None, positions: Array, times: Array | None) -> tuple[Array, Array]:
+    def keys(
+        self, batch: pa.RecordBatch, rows: Array | None, positions: Array, times: Array | None
+    ) -> tuple[Array, Array]:
         """Start keys and bounds of the rows (all, when None); `times` are the encoded times of these rows."""
         if self.column is None:
             if self.size is None:

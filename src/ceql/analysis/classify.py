@@ -49,4 +49,4 @@ def _in_condition(condition: t.Condition) -> list[Correlation]:
         case t.Bracket() | t.Comparison():
             return []
         case _:
-            return [c for c in _in_condition(cast(t.Neg, condition).item)]
+            return list(_in_condition(cast(t.Neg, condition).item))

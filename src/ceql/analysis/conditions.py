@@ -69,7 +69,9 @@ def simplify(condition: t.FilterCondition, single: Collection[str], source: str)
             flat: list[t.FilterCondition] = []
             for item in items:
                 simple = simplify(cast(t.FilterCondition, item), single, source)
-                flat.extend(cast(tuple[t.FilterCondition, ...], simple.items) if isinstance(simple, t.Disj) else [simple])
+                flat.extend(
+                    cast(tuple[t.FilterCondition, ...], simple.items) if isinstance(simple, t.Disj) else [simple]
+                )
             return _merge_single(flat, single)
 
 

@@ -13,6 +13,7 @@ do not use the filtered part at all. Their union is exact, since a match either 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -85,11 +86,11 @@ def _normal(formula: t.Formula, source: str) -> Normal:
             body = _bind(_normal(inner, source), variable)
             wanted = [c for c in _pending(body) if c[0] == variable]
             return _discharge([body], [(c, {0}) for c in wanted], lambda parts: parts[0])
-        case t.Plus(inner, contiguous):
+        case t.Plus(inner, in_a_row):
             body = _normal(inner, source)
             own = binds(inner)
             wanted = [c for c in _pending(body) if c[0] in own]
-            return _discharge([body], [(c, {0}) for c in wanted], lambda parts: _repeat(parts[0], contiguous))
+            return _discharge([body], [(c, {0}) for c in wanted], lambda parts: _repeat(parts[0], in_a_row))
         case t.Then(items, contiguous):
             bodies = [_normal(i, source) for i in items]
             joins = contiguous
@@ -135,7 +136,9 @@ def _targets(items: tuple[t.Formula, ...], bodies: list[Normal]) -> list[tuple[C
     return list(targets.items())
 
 
-def _discharge(bodies, targets, build):  # type: ignore[no-untyped-def]
+def _discharge(
+    bodies: list[Normal], targets: list[tuple[Constraint, set[int]]], build: Callable[[list[Normal]], Normal]
+) -> Normal:
     """`build(bodies)` with the `targets` decided by cases (see the module's docstring)."""
     if not targets:
         return build(bodies)

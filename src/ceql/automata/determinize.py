@@ -166,4 +166,4 @@ def state_from_json(value: Any) -> State:
     """The state that `state_to_json` wrote."""
     if isinstance(value, dict):
         return tuple(None if part is None else frozenset(part) for part in value["rivals"])
-    return frozenset(value) if isinstance(value, list) else value  # type: ignore[no-any-return]
+    return frozenset(value) if isinstance(value, list) else value

@@ -69,7 +69,7 @@ class Machine:
         self.nodes = np.zeros((nodes, 4), np.int64)
         self.times = np.zeros(nodes if timed else 0, np.int64)
         self.log = np.zeros((1024 if settings.log else 0, 6), np.int64)
-        self.parts = x.Partitions(
+        self.parts = x.Partitions(  # type: ignore[call-arg]
             *(np.zeros(0, np.int64) for _ in range(3)),
             np.zeros(0, np.int32),
             *(np.zeros(0, np.int64) for _ in range(4)),
@@ -109,10 +109,14 @@ class Machine:
 
     # --- feeding ---
 
-    def feed(self, events: x.Events) -> Iterator[Chunk]:
-        """Process a batch; chunks come when the buffers are full. `flush` gives the rest."""
+    def feed(self, events: x.Events, resume: bool = False) -> Iterator[Chunk]:
+        """Process a batch; chunks come when the buffers are full. `flush` gives the rest.
+
+        With `resume`, go on with a batch that an exception (a limit, an interrupt) cut short.
+        """
         regs = self.regs
-        regs[x.EVENT] = 0
+        if not resume:
+            regs[x.EVENT] = 0
         stop = len(events.symbol)
         while True:
             reason = self._advance(events, stop)
@@ -410,13 +414,13 @@ class Machine:
             name: arrays[f"parts.{name}"].astype(old.dtype) for name, old in self.parts._asdict().items()
         }
         states = self.cache.tables.next.shape[0]
-        self.active = _active(*self.active.lists.shape, states)
+        self.active = _active(*self.active.lists.shape, states)  # type: ignore[call-arg]
         kept["pool"] = np.concatenate([kept["pool"], np.zeros(max(256, len(kept["pool"])), np.int64)])
         self.parts = x.Partitions(**kept)
 
 
 def _active(slots: int, longest: int, states: int) -> x.Active:
-    return x.Active(
+    return x.Active(  # type: ignore[call-arg]
         *(np.zeros(slots, np.int32) for _ in range(4)),
         np.zeros(slots + 1, np.int32),
         np.zeros((slots, longest), np.int64),

@@ -73,6 +73,11 @@ class PartitionKeys:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def known(self) -> int:
+        """How many substreams have a number now."""
+        return len(self._number)
+
     def numbers(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
         """The substream of every row, -1 for none."""
         codes: Array = np.zeros(batch.num_rows, np.int64)
@@ -143,7 +148,7 @@ class PartitionKeys:
             elif pa.types.is_temporal(kind):
                 columns.append(decode(np.array(values, np.int64), kind))
             elif pa.types.is_floating(kind):
-                columns.append(pa.array([float(v) for v in values], kind))
+                columns.append(pa.array([float(v) for v in values], kind))  # type: ignore[arg-type]
             else:
                 columns.append(pa.array(values, kind))
         return pa.RecordBatch.from_arrays(columns, names=[f"{k}" for k in range(len(columns))])
@@ -212,14 +217,19 @@ def _plain(values: pa.Array, kind: pa.DataType | None) -> list[Any]:
     if pa.types.is_temporal(values.type):
         if kind is not None and values.type != kind:
             values = values.cast(kind)
-        return [key if ok else None for key, ok in zip(encode(values, "").tolist(), values.is_valid().to_pylist(), strict=True)]
+        return [
+            key if ok else None
+            for key, ok in zip(encode(values, "").tolist(), values.is_valid().to_pylist(), strict=True)
+        ]
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     listed: list[Any] = values.to_pylist()
     return listed
 
 
-def _combine(codes: Array, rows: list[tuple[Any, ...]], more: Array, values: list[Any]) -> tuple[Array, list[tuple[Any, ...]]]:
+def _combine(
+    codes: Array, rows: list[tuple[Any, ...]], more: Array, values: list[Any]
+) -> tuple[Array, list[tuple[Any, ...]]]:
     """Codes and combinations with a further column, whose rows hold `values[more]`."""
     if len(rows) == 1:
         return codes + more, [(*rows[0], value) for value in values]
@@ -239,7 +249,11 @@ def _kind(type: pa.DataType) -> str:
         return "number"
     if pa.types.is_timestamp(type):
         return "zoned time" if type.tz else "time"
-    return "text" if pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type) else str(type)
+    return (
+        "text"
+        if pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type)
+        else str(type)
+    )
 
 
 def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType:

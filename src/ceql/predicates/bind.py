@@ -273,5 +273,5 @@ def _compare_literals(op: str, a: object, b: object, node: t.Comparison, source:
     kinds = [bool if isinstance(v, bool) else str if isinstance(v, str) else int for v in (a, b)]
     if kinds[0] is not kinds[1]:
         raise QueryError(f"cannot compare {show(a)} with {show(b)}", source, node.span)
-    less, equal = a < b, a == b  # type: ignore[operator]
+    less, equal = bool(a < b), a == b  # type: ignore[operator]
     return {"=": equal, "!=": not equal, "<": less, "<=": less or equal, ">": not (less or equal), ">=": not less}[op]

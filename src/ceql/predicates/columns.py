@@ -109,7 +109,7 @@ class NumberColumn(AttributeColumn):
             return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int64)
         if pa.types.is_decimal(type):
             low, high = decimal_words(values) if type.bit_width <= 128 else (None, None)
-            return low if low is not None and bool((high == low >> 63).all()) else None
+            return low if low is not None and bool(np.all(high == low >> 63)) else None
         if pa.types.is_signed_integer(type):
             return raw(values, _SIGNED[type.bit_width]).astype(np.int64, copy=False)
         return encode(values, self.attribute)

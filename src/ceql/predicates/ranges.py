@@ -10,7 +10,7 @@ since that is what makes `price = 1.1` true of the float 1.1.
 from __future__ import annotations
 
 import math
-from datetime import datetime, time, timedelta, timezone
+from datetime import UTC, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from zoneinfo import ZoneInfo
@@ -78,7 +78,8 @@ def to_domain(literal: object, type: pa.DataType) -> Fraction:
     if isinstance(literal, bool) or not isinstance(literal, int | Decimal):
         raise Mismatch(f"holds numbers and cannot be compared with {show(literal)}")
     if pa.types.is_decimal(type):
-        return Fraction(literal) * 10**type.scale
+        power: int = 10**type.scale
+        return Fraction(literal) * power
     if type == pa.uint64():
         return Fraction(literal) - 2**63
     return Fraction(literal)
@@ -131,7 +132,7 @@ def _temporal(literal: object, type: pa.DataType) -> Fraction:
         raise Mismatch(f"has no time zone and cannot be compared with '{literal}', which has one")
     if zone is not None and moment.tzinfo is None:
         moment = moment.replace(tzinfo=_zone(zone))
-    epoch = datetime(1970, 1, 1, tzinfo=timezone.utc if moment.tzinfo else None)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC if moment.tzinfo else None)
     seconds = Fraction((moment - epoch) // timedelta(microseconds=1), 10**6)
     if pa.types.is_date32(type):
         return seconds / 86_400

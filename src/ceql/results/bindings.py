@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from ceql.io.schemas import take_values
 from ceql.engine.chunk import Int64s
+from ceql.io.schemas import take_values
 
 Bools = npt.NDArray[np.bool_]
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.io.keys import decode
-from ceql.io.schemas import take_values
 from ceql.engine.chunk import Chunk, Int32s, Int64s
 from ceql.engine.jit import allocating, kernel
+from ceql.io.keys import decode
+from ceql.io.schemas import take_values
 
 FIXED = ("start", "end", "start_time", "end_time", "events")
 POSITIONS = pa.list_(pa.int64())

@@ -15,7 +15,7 @@ from ceql.errors import Span
 
 
 def _span() -> Span | None:
-    return field(default=None, compare=False, repr=False, kw_only=True)  # type: ignore[no-any-return]
+    return field(default=None, compare=False, repr=False, kw_only=True)
 
 
 # --- expressions ---

@@ -1,0 +1,138 @@
+"""The push API beyond what the corpus shows: limits, interrupts, snapshots, laziness."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ceql
+
+
+def events(kinds: str, first: int = 0) -> pa.Table:
+    return pa.table({"type": list(kinds), "time": np.arange(first, first + len(kinds))})
+
+
+def found(matches: ceql.Matches) -> list[tuple[int, ...]]:
+    return [m.events for m in matches]
+
+
+def test_a_budget_stops_and_can_be_raised_without_losing_anything() -> None:
+    query = ceql.compile("SELECT ANY * WHERE A ; B")
+    recognizer = query.recognizer(memory=2_000_000)
+    table = events("A" * 200_000 + "B")
+    matches = recognizer.feed(table)
+    with pytest.raises(ceql.ResourceError, match="raise memory=") as error:
+        found(matches)
+    assert error.value.limit == "memory"
+    with pytest.raises(ceql.ResourceError):
+        recognizer.feed(events("B", 300_000))
+    recognizer.memory = 1 << 30
+    assert found(recognizer.feed(events("B", 300_000))) == [(199_999, 200_001)]
+    assert recognizer.position == 200_002
+
+
+def test_matches_that_were_not_read_are_kept() -> None:
+    recognizer = ceql.compile("SELECT * WHERE A ; B").recognizer()
+    first = recognizer.feed(events("AB"))
+    second = recognizer.feed(events("B", 2))
+    assert found(second) == [(0, 2)]
+    assert found(first) == [(0, 1)]
+
+
+def test_rows_of_unread_matches_are_kept_too() -> None:
+    recognizer = ceql.compile("SELECT * WHERE A ; B WITHIN 1 EVENTS").recognizer()
+    first = recognizer.feed(events("AB"))
+    recognizer.feed(events("C" * 10, 2))
+    assert first.events().column("time").to_pylist() == [0, 1]
+
+
+def test_a_snapshot_of_another_query_is_refused() -> None:
+    blob = ceql.compile("SELECT * WHERE A ; B").recognizer().snapshot()
+    with pytest.raises(ceql.DataError, match="another query"):
+        ceql.compile("SELECT * WHERE A ; C").restore(blob)
+    ceql.compile("select *  where A;B").restore(blob)  # the same query, spelt otherwise
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b"XXXX" + b[4:], lambda b: b[:20], lambda b: b""])
+def test_a_damaged_snapshot_is_refused(damage) -> None:  # type: ignore[no-untyped-def]
+    query = ceql.compile("SELECT * WHERE A ; B")
+    recognizer = query.recognizer()
+    found(recognizer.feed(events("AA")))
+    with pytest.raises(ceql.DataError, match="snapshot"):
+        query.restore(damage(recognizer.snapshot()))
+
+
+def test_a_snapshot_before_any_event() -> None:
+    query = ceql.compile("SELECT * WHERE A ; B")
+    assert found(query.restore(query.recognizer().snapshot()).feed(events("AB"))) == [(0, 1)]
+
+
+def test_lateness_holds_back_and_reorders() -> None:
+    recognizer = ceql.compile("SELECT * WHERE A ; B").recognizer(lateness=10)
+    table = pa.table({"type": ["B", "A"], "time": [105, 100]})
+    assert found(recognizer.feed(table)) == []
+    assert found(recognizer.feed(pa.table({"type": ["C", "A"], "time": [130, 90]}))) == [(0, 1)]
+    assert recognizer.late().to_pylist() == [{"type": "A", "time": 90}]
+    assert found(recognizer.finish()) == []
+    with pytest.raises(ceql.DataError, match="finished"):
+        recognizer.feed(table)
+
+
+def test_streams_are_fed_by_name() -> None:
+    recognizer = ceql.compile("SELECT * FROM S, T WHERE S>A ; T>B").recognizer()
+    assert found(recognizer.feed(events("A"), stream="S")) == []
+    assert found(recognizer.feed(pa.table({"type": ["B"], "time": [5]}), stream="T")) == []
+    assert found(recognizer.finish()) == [(0, 1)]
+    with pytest.raises(ceql.DataError, match="no stream 'X'"):
+        ceql.compile("SELECT * FROM S, T WHERE A").recognizer().feed(events("A"), stream="X")
+
+
+def test_one_event_at_a_time_as_dicts() -> None:
+    recognizer = ceql.compile("SELECT * WHERE A AS x ; B AS y FILTER y[v > 1]").recognizer()
+    assert found(recognizer.feed({"type": "A"})) == []
+    assert found(recognizer.feed({"type": "B", "v": 1})) == []
+    assert found(recognizer.feed({"type": "B", "v": 2.5, "w": "new"})) == [(0, 2)]
+
+
+def test_a_query_with_more_matches_than_memory_is_read_in_batches() -> None:
+    query = ceql.compile("SELECT * WHERE A+ ; B")
+    matches = query.run(events("A" * 60 + "B"))
+    assert matches.count() == 2**60 - 1
+    batches = matches.to_batches()
+    starts = [next(batches).column("start").to_numpy() for _ in range(3)]
+    joined = np.concatenate(starts)
+    assert (np.diff(joined) <= 0).all()
+    assert joined[0] == 59
+
+
+def test_counts_of_any_size_with_a_window() -> None:
+    query = ceql.compile("SELECT * WHERE A+ ; B WITHIN 1000 EVENTS")
+    assert query.run(events("A" * 5000 + "B")).count() == 2**1000 - 1
+    distinct = ceql.compile("SELECT NONE WHERE A+ ; B WITHIN 1000 EVENTS")
+    assert distinct.run(events("A" * 5000 + "B")).count() == 1000
+
+
+def test_limit_takes_the_latest_starts_of_very_many() -> None:
+    query = ceql.compile("SELECT * WHERE A+ ; B LIMIT 5")
+    got = [(m.start, m.events) for m in query.run(events("A" * 200 + "B"))]
+    assert [start for start, _ in got] == [199, 198, 198, 197, 197]
+    assert len(set(got)) == 5
+
+
+def test_long_matches() -> None:
+    query = ceql.compile("SELECT MAX * WHERE A+ ; B")
+    (match,) = query.run(events("A" * 300_000 + "B"))
+    assert len(match.events) == 300_001
+
+
+def test_ten_thousand_partitions_come_and_go() -> None:
+    query = ceql.compile("SELECT * WHERE A ; B PARTITION BY k WITHIN 1 SECOND")
+    recognizer = query.recognizer()
+    for r in range(20):
+        keys = np.arange(10_000) + r * 10_000
+        times = pa.array(np.full(10_000, 10_000 * r), pa.timestamp("ms"))
+        found(recognizer.feed(pa.table({"type": ["A"] * 10_000, "k": keys, "time": times})))
+    assert recognizer.partitions <= 30_000
+    late = pa.table({"type": ["B"], "k": [199_999], "time": pa.array([190_500], pa.timestamp("ms"))})
+    assert [m.partition for m in recognizer.feed(late)] == [{"k": 199_999}]
