@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,11 @@ class NumberColumn(AttributeColumn):
         super().__init__(attribute)
         self.floating = pa.types.is_floating(type)
         self.tests = tests
-        ends = cuts(tests, self.floating)
-        self.cuts: Array = np.array(ends, np.float64 if self.floating else np.int64)
-        padding = (1 << len(ends).bit_length()) - 1 - len(ends)
+        ends = cuts(tests, type)
+        self.ends = ends
+        self.wide = any(abs(end) >= 2**63 for end in ends) and not self.floating  # decimals of more than 64 bits
+        self.cuts: Array = np.array([] if self.wide else ends, np.float64 if self.floating else np.int64)
+        padding = (1 << len(self.cuts).bit_length()) - 1 - len(self.cuts)
         greatest = np.inf if self.floating else 2**63 - 1
         self._padded = np.concatenate([self.cuts, np.full(padding, greatest, self.cuts.dtype)])
         self._least: list[int | float] = [-np.inf if self.floating else -(2**63), *ends]
@@ -87,8 +90,8 @@ class NumberColumn(AttributeColumn):
         numbers = self._numbers(values)
         if numbers is None:  # decimals of more than 64 bits: compared by Arrow, cut by cut
             numbers = np.zeros(len(values), np.int64)
-            for end in self.cuts.tolist():
-                scaled = pa.scalar(end).cast(pa.decimal256(76, 0))
+            for end in self.ends:
+                scaled = pa.scalar(Decimal(end), pa.decimal256(76, 0))
                 reached = pc.greater_equal(_unscaled(values), scaled).fill_null(False)
                 numbers += reached.to_numpy(zero_copy_only=False)
             table = np.arange(1, self.classes, dtype=np.int32)

@@ -37,7 +37,9 @@ def ranges(op: str, literal: object, type: pa.DataType) -> Ranges:
         at_least, above = _float_ends(literal)
     else:
         exact = to_domain(literal, type)
-        at_least, above = _whole(math.ceil(exact)), _whole(math.floor(exact) + 1)
+        at_least, above = math.ceil(exact), math.floor(exact) + 1
+        if not pa.types.is_decimal(type):
+            at_least, above = _whole(at_least), _whole(above)
     match op:
         case "<":
             return [(None, at_least)]
@@ -59,10 +61,10 @@ def contains(parts: Ranges, value: int | float) -> bool:
     return any((low is None or value >= low) and (high is None or value < high) for low, high in parts)
 
 
-def cuts(tests: list[Ranges], floating: bool) -> list[int | float]:
+def cuts(tests: list[Ranges], type: pa.DataType) -> list[int | float]:
     """The values at which some test changes, ascending, as far as the domain reaches."""
     ends = {end for parts in tests for part in parts for end in part if end is not None}
-    if not floating:
+    if not pa.types.is_floating(type) and not pa.types.is_decimal(type):
         ends = {end for end in ends if LEAST < end <= GREATEST}
     return sorted(ends)
 
