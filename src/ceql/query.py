@@ -209,7 +209,8 @@ class Run:
         self._late = sequencer.late()
         if sequencer.late_rows:
             warnings.warn(
-                f"{sequencer.late_rows} event{'s' * (sequencer.late_rows > 1)} came later than the lateness allows and took no part; "
+                f"{sequencer.late_rows} event{'s' * (sequencer.late_rows > 1)} came later than the lateness allows "
+                "and took no part; "
                 "raise lateness=, or see Matches.late()",
                 LateEventsWarning,
                 stacklevel=2,

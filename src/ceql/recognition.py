@@ -245,17 +245,19 @@ class Recognition:
             streams = streams if isinstance(streams, int) else streams[rows]
         numbers = self.keys.numbers(columns, streams, self.streams)
         self.machine.room_for_partitions(len(self.keys))
-        for number in self.keys.reused:
-            self.machine.reuse_partition(number)
-        self.keys.reused.clear()
+        if self.keys.reused:
+            self.machine.reuse_partitions(self.keys.reused)
+            self.keys.reused = []
         return numbers
 
     def _release(self) -> None:
         """Forget the keys of partitions that a collection found empty and that are empty still."""
         machine = self.machine
         if self.keys is not None and machine.emptied:
-            idle = [p for p in machine.emptied if machine.parts.offset[p] < 0 and machine.parts.initial[p] == 0]
-            self.keys.release(idle)
+            if not self.window.exact:  # of a forgotten key it would not be known where its attribute stood
+                parts, emptied = machine.parts, np.array(machine.emptied)
+                idle = (parts.offset[emptied] < 0) & (parts.initial[emptied] == 0)
+                self.keys.release(emptied[idle].tolist())
             machine.emptied = []
 
     # --- state ---

@@ -91,7 +91,7 @@ class Recognizer:
 
     @property
     def memory(self) -> int:
-        """The budget of partial matches in bytes. After a `ResourceError` it can be raised, to go on where it stopped."""
+        """The budget of partial matches in bytes. After a `ResourceError` it can be raised, to go on from there."""
         return self._options.memory
 
     @memory.setter

@@ -51,17 +51,36 @@ class CEA:
         patterns = {read[s] for s in self.final if s in read}
         return patterns.pop() if len(patterns) == 1 else None
 
-    def skips_safely(self) -> bool:
-        """Whether an event that satisfies no guard changes nothing that can be seen.
+    def resting(self) -> tuple[frozenset[int], ...]:
+        """For each state, states that together do from now on what it does, after any number of unguarded events.
 
-        So it is when every state either is left by nothing, or waits: an unguarded, unlabelled transition leads to a
-        state with the same ways out. Contiguity is what breaks it.
+        A state *rests* when its unguarded, unbound transitions lead to states with the same ways out between
+        them. One that does not rest (contiguity), or that is final (it is so at its own event only), stands for itself.
         """
-        for row in self.states:
-            waits = [t for t in row if t.guard == 0]
-            if row and (len(waits) != 1 or waits[0].label or self.states[waits[0].target] != row):
-                return False
-        return all(t.guard != 0 for t in self.initial)
+        waits = [frozenset(t.target for t in row if t.guard == 0 and not t.label) for row in self.states]
+        moves = [frozenset(t for t in row if t.guard != 0 or t.label) for row in self.states]
+        return tuple(
+            waits[s] if s not in self.final and self._rests(s, waits, moves) else frozenset([s])
+            for s in range(len(self.states))
+        )
+
+    @staticmethod
+    def _rests(state: int, waits: list[frozenset[int]], moves: list[frozenset[Transition]]) -> bool:
+        after = waits[state]
+        return (
+            bool(after)
+            and frozenset().union(*(moves[w] for w in after)) == moves[state]
+            and frozenset().union(*(waits[w] for w in after)) == after
+        )
+
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing that can be seen: every state rests, or is left
+        by nothing."""
+        waits = [frozenset(t.target for t in row if t.guard == 0 and not t.label) for row in self.states]
+        moves = [frozenset(t for t in row if t.guard != 0 or t.label) for row in self.states]
+        return all(t.guard != 0 for row in moves for t in row) and all(
+            not row or self._rests(s, waits, moves) for s, row in enumerate(self.states)
+        )
 
 
 def tidy(cea: CEA) -> CEA:

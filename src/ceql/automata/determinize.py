@@ -69,6 +69,7 @@ class Plain:
     def __init__(self, cea: CEA, distinct: bool) -> None:
         self.cea = cea
         self.names = _Labels(cea, distinct)
+        self.rest = cea.resting()
 
     def initial(self) -> State:
         return NOT_STARTED
@@ -89,7 +90,12 @@ class Plain:
 
     def _edges(self, targets: dict[int, set[int]]) -> list[Edge]:
         # bound before unbound: Algorithm 1 runs marking transitions first
-        return [Edge(label, frozenset(targets[label])) for label in sorted(targets, reverse=True)]
+        return [Edge(label, rested(self.rest, targets[label])) for label in sorted(targets, reverse=True)]
+
+
+def rested(rest: tuple[States, ...], states: Iterable[int]) -> States:
+    """The same states at rest, so that states which differ in nothing are one."""
+    return frozenset().union(*(rest[s] for s in states))
 
 
 class Rivalled:
@@ -100,6 +106,7 @@ class Rivalled:
         self.names = _Labels(cea, distinct)
         self.compare = compare
         self.start_bit = start_bit
+        self.rest = cea.resting()
 
     def initial(self) -> State:
         return (None, *NO_RIVALS)
@@ -128,7 +135,7 @@ class Rivalled:
         edges = []
         for label in sorted(targets, reverse=True):
             after = self.compare(rivals, moves, label >= 0)
-            own = frozenset(targets[label]) - after.better
+            own = rested(self.rest, targets[label]) - after.better
             if own:
                 edges.append(Edge(label, (own, *after)))
         return edges
@@ -142,7 +149,8 @@ class Rivalled:
                     found.add(NOT_STARTED)
                 if s != NOT_STARTED or bits & self.start_bit:
                     found.update(t.target for t in row if bool(t.label) == bound and bits & t.guard == t.guard)
-            return frozenset(found)
+            started = rested(self.rest, found - {NOT_STARTED})
+            return started | {NOT_STARTED} if NOT_STARTED in found else started
 
         return Moves(lambda states: fire(states, True), lambda states: fire(states, False))
 

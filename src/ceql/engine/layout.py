@@ -48,7 +48,9 @@ class Tables(NamedTuple):
     """The determinised automaton, as far as it is known."""
 
     next: Array  # int32[states, symbols]: MISSING, NO_OP, DEAD or an offset into edges
-    edges: Array  # int32: count, whether the last edge stays (unbound, to the state itself), (label or -1, target) pairs
+    edges: (
+        Array  # int32: count, whether the last edge stays (unbound, to the state itself), (label or -1, target) pairs
+    )
     accept: Array  # uint8[states]: 0 no, 1 yes, 2 yes and nothing leaves the state
     initial_next: Array  # int32[states, symbols]: the initial state after a symbol (NEXT, LAST, MAX)
 

@@ -101,11 +101,10 @@ class Machine:
     def _counter_start(self) -> int:
         return int(NO_KEY) if self.settings.window == x.W_ENVELOPE else 0
 
-    def reuse_partition(self, partition: int) -> None:
-        """Make an emptied partition as good as new."""
-        self.parts.counter[partition] = self._counter_start()
-        self.parts.bound[partition] = NO_KEY
-        self.parts.floor[partition] = NO_KEY
+    def reuse_partitions(self, partitions: list[int]) -> None:
+        """Make emptied partitions as good as new."""
+        self.parts.counter[partitions] = self._counter_start()
+        self.parts.bound[partitions] = NO_KEY
 
     # --- feeding ---
 
@@ -151,7 +150,8 @@ class Machine:
                 position = int(events.position[regs[x.EVENT]])
                 raise DataError(
                     f"at position {position} the attribute of the WITHIN window went back to where events have "
-                    "already been given up; such a window needs an attribute that does not decrease within its (sub)stream"
+                    "already been given up; such a window needs an attribute that does not decrease within "
+                    "its (sub)stream"
                 )
 
     @property

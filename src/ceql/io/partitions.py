@@ -39,6 +39,9 @@ class PartitionKeys:
         if type_column is not None and any(ref.name is not None for part in parts for ref in part.refs):
             columns.append(type_column)
         self.columns = list(dict.fromkeys(columns))
+        self._plain = len(self.columns) == len(parts) and all(
+            len(part.refs) == 1 and part.refs[0].name is None for part in parts
+        )
         self.values: list[tuple[Hashable, ...] | None] = []
         self._number: dict[tuple[Hashable, ...], int] = {}
         self._free: list[int] = []
@@ -92,8 +95,11 @@ class PartitionKeys:
         present = np.zeros(len(rows), np.bool_)
         present[codes] = True
         lookup: Array = np.full(len(rows), -1, np.int32)
-        for code in np.flatnonzero(present).tolist():
-            lookup[code] = self._number_of(rows[code])
+        there = np.flatnonzero(present)
+        known = self._number
+        # most keys are known already, and most clauses take keys as they are
+        found = [known.get(rows[code]) for code in there] if self._plain else [None] * len(there)
+        lookup[there] = [self._number_of(rows[c]) if n is None else n for c, n in zip(there, found, strict=True)]
         return lookup[codes]
 
     def _type_of(self, name: str) -> pa.DataType | None:
@@ -119,6 +125,8 @@ class PartitionKeys:
         return number
 
     def _key(self, row: tuple[Any, ...]) -> tuple[Hashable, ...] | None:
+        if self._plain:
+            return None if None in row else row
         value = dict(zip(self.columns, row, strict=False))
         event_type = row[-1] if self.type_column is None else value.get(self.type_column)
         key: list[Hashable] = []

@@ -97,9 +97,9 @@ def add_text(
 ) -> None:
     """Class 1 + k for the k-th literal (from 1), 1 for any other text. Two words past each text's start are read.
 
-    `table` is a perfect hash table of (first eight bytes, length, k), so one probe decides, without a branch for texts of
-    up to eight bytes. The first bytes are shifted to the top of the word, which clears what is past the text's end.
-    Longer literals that agree in both are linked by `chain`, which ends with 0.
+    `table` is a perfect hash table of (first eight bytes, length, k), so one probe decides, without a branch for texts
+    of up to eight bytes. The first bytes are shifted to the top of the word, which clears what is past the text's
+    end. Longer literals that agree in both are linked by `chain`, which ends with 0.
     """
     one, eight = np.uint64(1), np.uint64(8)
     start = np.uint64(offsets[0])

@@ -128,7 +128,9 @@ def _temporal(literal: object, type: pa.DataType) -> Fraction:
             raise Mismatch("holds durations, for which there are no literals")
         moment = datetime.fromisoformat(literal)
     except ValueError:
-        raise Mismatch(f"holds times, and '{literal}' is not one (write '2026-01-31T12:00:00' or '2026-01-31')") from None
+        raise Mismatch(
+            f"holds times, and '{literal}' is not one (write '2026-01-31T12:00:00' or '2026-01-31')"
+        ) from None
     zone = getattr(type, "tz", None)
     if zone is None and moment.tzinfo is not None:
         raise Mismatch(f"has no time zone and cannot be compared with '{literal}', which has one")
@@ -150,5 +152,3 @@ def _zone(name: str) -> ZoneInfo | timezone:
 
 def _per_second(unit: str) -> int:
     return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-
-
