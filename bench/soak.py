@@ -43,7 +43,10 @@ def window(millions: int) -> bool:
         if fed // 10_000_000 > len(readings):
             readings.append(megabytes())
             rate = fed / (time.time() - begun) / 1e6
-            print(f"  {fed / 1e6:6.0f} million events {matches:12,} matches {readings[-1]:8.1f} MB {rate:6.1f} million/s", flush=True)
+            print(
+                f"  {fed / 1e6:6.0f} million events {matches:12,} matches {readings[-1]:8.1f} MB {rate:6.1f} million/s",
+                flush=True,
+            )
     growth = readings[-1] - readings[0]
     print(f"  growth after the first tenth: {growth:+.1f} MB\n")
     return growth < 20

@@ -272,10 +272,16 @@ class TestErrors:
         assert error.value.suggestion == "Did you mean 'price'?"
         assert (error.value.line, error.value.column) == (1, 27)
 
-    @pytest.mark.parametrize("condition", ["price = 'x'", "name > 5", "name LIKE 'x' AND price LIKE 'x'", "price = TRUE"])
+    @pytest.mark.parametrize(
+        "condition", ["price = 'x'", "name > 5", "name LIKE 'x' AND price LIKE 'x'", "price = TRUE"]
+    )
     def test_kinds_that_do_not_compare(self, condition: str) -> None:
         with pytest.raises(ceql.SchemaError, match=r"column '(price|name)' \((double|string)\)"):
             positions(f"SELECT * WHERE A FILTER A[{condition}]", self.TABLE)
+
+    def test_an_unknown_attribute_in_select(self) -> None:
+        with pytest.raises(ceql.SchemaError, match="no column 'prise'"):
+            positions("SELECT A[prise] WHERE A", self.TABLE)
 
     def test_arithmetic_on_text(self) -> None:
         with pytest.raises(ceql.SchemaError, match="needs numbers, not column 'name'"):
@@ -304,7 +310,8 @@ class TestErrors:
 class TestSize:
     def test_two_hundred_predicates(self) -> None:
         condition = " AND ".join(f"A[v != {k}]" for k in range(200))
-        assert positions(f"SELECT * WHERE A FILTER {condition}", [{"type": "A", "v": v} for v in (5, 500, 199)]) == [(1,)]
+        events = [{"type": "A", "v": v} for v in (5, 500, 199)]
+        assert positions(f"SELECT * WHERE A FILTER {condition}", events) == [(1,)]
 
     def test_two_hundred_columns(self) -> None:
         names = [f"c{k}" for k in range(200)]

@@ -40,7 +40,9 @@ def sequence(length: int, window: str = "10 SECONDS", never: bool = False) -> st
     """P_n of the paper; with `never`, P'_n."""
     chosen = steps(length)
     formula = " ; ".join(f"{type} AS e{k}" for k, (type, _, _) in enumerate(chosen))
-    conditions = " AND ".join(f"e{k}[name = '{name}'] AND e{k}[price > {price}]" for k, (_, name, price) in enumerate(chosen))
+    conditions = " AND ".join(
+        f"e{k}[name = '{name}'] AND e{k}[price > {price}]" for k, (_, name, price) in enumerate(chosen)
+    )
     if never:
         formula += " ; NEVER"
     return f"SELECT * FROM Stock WHERE {formula} FILTER {conditions} WITHIN {window}"

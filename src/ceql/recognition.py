@@ -22,7 +22,7 @@ from ceql.engine import layout as x
 from ceql.engine.chunk import Chunk
 from ceql.engine.machine import Machine
 from ceql.engine.replay import ReplayMachine
-from ceql.errors import SchemaError
+from ceql.errors import SchemaError, did_you_mean
 from ceql.io.keys import encode
 from ceql.io.partitions import PartitionKeys
 from ceql.io.runs import EventBatch
@@ -64,6 +64,7 @@ class Recognition:
         self.time = options.time_column(schema)
         self.table = SymbolTable()
         self._bind(schema)
+        self._check_selection(schema)
         self.window = bind_window(plan, schema, self.time, options, open_schema)
         parts = plan.query.partition
         self.keys = PartitionKeys(parts, schema, self.type, open_schema, plan.source) if parts else None
@@ -75,6 +76,13 @@ class Recognition:
         self.mode = mode
         self.skips = plan.cea.skips_safely() and not self.window.counts_all_rows
         self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
+
+    def _check_selection(self, schema: pa.Schema) -> None:
+        for item in self.plan.query.items or ():
+            for name in item.attributes:
+                if name not in schema.names and not self.open_schema:
+                    hint = did_you_mean(name, schema.names) or f"The columns are: {', '.join(schema.names)}."
+                    raise SchemaError(f"the events have no column '{name}'", self.plan.source, item.span, hint)
 
     def needed_columns(self) -> list[str]:
         """The columns that recognition reads; the rest matter to `events()` alone."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
+from ceql.engine.arena import BOTTOM, KIND, MAX, NODES, A, Array, B
 from ceql.engine.jit import allocating, inlined, kernel
-from ceql.engine.layout import ROOTS, TOO_MANY
+from ceql.engine.layout import ROOTS, SUMMED, TOO_MANY
 from ceql.engine.placing import list_live
 
 
@@ -83,6 +83,31 @@ def count_live(nodes: Array, regs: Array, roots: Array, scratch: Array, exact: b
                 total = np.int64(-1)
     for k in range(1, seen + 1):
         scratch[0, scratch[2, k]] = 0
+    return total
+
+
+@inlined
+def count_kept(nodes: Array, regs: Array, roots: Array, scratch: Array) -> int:
+    """The same without a window: a node's sum never changes, so those of earlier positions are still there.
+
+    `regs[SUMMED]` nodes have theirs in scratch[0]; -1 stands for what does not fit.
+    """
+    for n in range(regs[SUMMED], regs[NODES]):
+        kind = nodes[n, KIND]
+        paths = np.int64(1)
+        if kind != BOTTOM:
+            paths = scratch[0, nodes[n, B]]
+            if kind < 0:
+                left = scratch[0, nodes[n, A]]
+                paths = paths + left if paths >= 0 and left >= 0 else np.int64(-1)
+        scratch[0, n] = paths if paths <= TOO_MANY else -1
+    regs[SUMMED] = regs[NODES]
+    total = np.int64(0)
+    for k in range(regs[ROOTS]):
+        paths = scratch[0, roots[k]]
+        if paths < 0 or total + paths > TOO_MANY:
+            return np.int64(-1)
+        total += paths
     return total
 
 

@@ -1,13 +1,15 @@
-"""Counts beyond int64: residues modulo primes, put together by the Chinese remainder theorem.
+"""Counts beyond int64.
 
-Only additions are needed, so each prime costs one pass over the live graph and no memory beyond it.
+Under a window, what a node counts changes as starts expire: each position is counted by itself, as residues modulo
+primes that the Chinese remainder theorem puts together. Only additions are needed, so a prime costs one
+pass over the live graph. Without a window a node's count never changes, and is kept.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.arena import Array
+from ceql.engine.arena import BOTTOM, UNION, Array
 from ceql.engine.counting import count_log2, count_modulo, gather_live
 
 
@@ -24,6 +26,29 @@ def exact_count(nodes: Array, roots: Array, count: int, exact: bool, bound: int)
         modulus *= prime
         prime = _prime_below(prime)
     return result
+
+
+class KeptCounts:
+    """The number of matches under every node of a graph from which nothing expires."""
+
+    def __init__(self) -> None:
+        self._counts: list[int] = []
+
+    def forget(self) -> None:
+        """The nodes were renumbered."""
+        self._counts.clear()
+
+    def count(self, nodes: Array, used: int, roots: Array) -> int:
+        """The matches under `roots`; nodes that are new since the last call are counted first."""
+        counts = self._counts
+        for _, a, b, kind in nodes[len(counts) : used].tolist():
+            if kind == BOTTOM:
+                counts.append(1)
+            elif kind == UNION:
+                counts.append(counts[a] + counts[b])
+            else:
+                counts.append(counts[b])
+        return sum(counts[root] for root in roots.tolist())
 
 
 def _prime_below(number: int) -> int:

@@ -24,7 +24,8 @@ ROOTS = 12  # nodes to enumerate at the current event
 TOTAL = 13  # count mode: matches counted since the caller last looked
 SEEN = 14  # output positions met since the start (those with at least one match)
 HORIZON = 15  # the greatest bound met, for windows that all partitions share
-REGISTERS = 16
+SUMMED = 16  # count mode without a window: the nodes whose matches are known
+REGISTERS = 17
 
 TOO_MANY = 1 << 61  # sums are given up above this, well before they overflow
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.arena import NODES, Array
-from ceql.engine.counting import count_live
+from ceql.engine.counting import count_kept, count_live
 from ceql.engine.enumerate import any_live, enumerate_position
 from ceql.engine.jit import inlined, kernel
 from ceql.engine.layout import (
@@ -156,7 +156,10 @@ def _output(
             nodes, times, regs, active.roots, out, scratch, settings, bound, events.position[i], time, partition
         )
     if settings.mode == COUNT:
-        found = count_live(nodes, regs, active.roots, scratch, settings.exact, bound)
+        if bound == NO_KEY:
+            found = count_kept(nodes, regs, active.roots, scratch)
+        else:
+            found = count_live(nodes, regs, active.roots, scratch, settings.exact, bound)
         if found < 0:
             return OVERFLOW
         if settings.limit > 0 and found > settings.limit:

@@ -18,7 +18,7 @@ from ceql.engine.chunk import Chunk
 from ceql.engine.collect import collect, compact_pool
 from ceql.engine.counting import gather_live
 from ceql.engine.enumerate import FEW
-from ceql.engine.exact import exact_count
+from ceql.engine.exact import KeptCounts, exact_count
 from ceql.engine.loop import NO_KEY, advance
 from ceql.engine.records import store
 from ceql.errors import DataError, ResourceError
@@ -78,6 +78,7 @@ class Machine:
         self.active = _active(16, 16, cache.tables.next.shape[0])
         self.out = _output(matches, entries, timed)
         self.scratch = np.zeros((4, nodes + 1), np.int64)
+        self._kept = KeptCounts()
         self.emptied: list[int] = []  # partitions found empty by the last collection
         self.oldest = 0  # no partial match holds an event before this position
 
@@ -139,7 +140,11 @@ class Machine:
                 self._grow_path()
             elif reason == x.OVERFLOW:
                 roots, count = self.active.roots, int(regs[x.ROOTS])
-                found = exact_count(self.nodes, roots, count, self.settings.exact, self._bound(events))
+                bound = self._bound(events)
+                if bound == NO_KEY:
+                    found = self._kept.count(self.nodes, int(regs[NODES]), roots[:count])
+                else:
+                    found = exact_count(self.nodes, roots, count, self.settings.exact, bound)
                 self.total += min(found, self.settings.limit) if self.settings.limit else found
                 regs[x.SEEN] = 1
                 regs[x.PHASE] = x.AFTER
@@ -245,6 +250,7 @@ class Machine:
     def _store(self) -> None:
         """Put the loaded partition back into the pool, which grows as needed."""
         while not store(self.regs, self.parts, self.active):
+            self._check_memory(pool=2 * len(self.parts.pool))
             pool = np.zeros(2 * len(self.parts.pool), np.int64)
             compact_pool(self.regs, self.parts, pool)
             self.parts = self.parts._replace(pool=pool)
@@ -254,6 +260,8 @@ class Machine:
         if len(self.parts.offset) > 1:
             yield from self.flush()  # partitions found empty may be given to other keys
         collect(self.nodes, self.times, self.regs, self.parts, self.settings.window, self.log)
+        self._kept.forget()
+        self.regs[x.SUMMED] = 0
         if len(self.parts.offset) > 1:
             idle = (self.parts.offset < 0) & (self.parts.initial == 0)
             self.emptied = np.flatnonzero(idle).tolist()
@@ -265,6 +273,7 @@ class Machine:
         if 2 * used > capacity or capacity - used < 4096:
             self._resize_nodes(2 * capacity)
         if self.settings.log and 2 * self.regs[x.LOG] > len(self.log):
+            self._check_memory(log=2 * len(self.log))
             self.log = np.concatenate([self.log, np.zeros_like(self.log)])
         if 2 * self.regs[x.POOL] > len(self.parts.pool):
             pool = np.zeros(len(self.parts.pool), np.int64)
@@ -272,12 +281,7 @@ class Machine:
             self.parts = self.parts._replace(pool=pool)
 
     def _resize_nodes(self, capacity: int) -> None:
-        if capacity * NODE_BYTES > self.memory:
-            raise ResourceError(
-                f"partial matches need more than {self.memory:,} bytes; raise memory=, or bound the query "
-                "with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",
-                limit="memory",
-            )
+        self._check_memory(nodes=capacity)
         used = int(self.regs[NODES])
         nodes = np.zeros((capacity, 4), np.int64)
         nodes[:used] = self.nodes[:used]
@@ -285,6 +289,18 @@ class Machine:
         if self.timed:
             self.times = np.concatenate([self.times[:used], np.zeros(capacity - used, np.int64)])
         self.scratch = np.zeros((4, capacity + 1), np.int64)
+        self.regs[x.SUMMED] = 0
+
+    def _check_memory(self, nodes: int = 0, log: int = 0, pool: int = 0) -> None:
+        """Raise `ResourceError` when the state would be larger than allowed with these capacities."""
+        wanted = max(nodes, len(self.nodes)) * NODE_BYTES
+        wanted += max(log, len(self.log)) * 48 + max(pool, len(self.parts.pool)) * 8
+        if wanted > self.memory:
+            raise ResourceError(
+                f"partial matches need more than {self.memory:,} bytes; raise memory=, or bound the query "
+                "with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",
+                limit="memory",
+            )
 
     def _grow_path(self) -> None:
         bigger = 2 * len(self.out.path_position)
@@ -384,7 +400,12 @@ class Machine:
 
     # --- state ---
 
-    ARRAYS = ("regs", "nodes", "times", "log", "parts")
+    def start_over(self) -> None:
+        """Forget all events; matches that wait in the buffers stay."""
+        self.regs[NODES] = self.regs[x.SUMMED] = 0
+        self.parts.offset[:] = -1
+        self.parts.initial[:] = 0
+        self._kept.forget()
 
     def state(self) -> dict[str, Array]:
         """The state between two batches, cut to what is in use."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ceql.engine import layout as x
-from ceql.engine.arena import NODES, Array
+from ceql.engine.arena import Array
 from ceql.engine.chunk import Chunk
 from ceql.engine.jit import allocating
 from ceql.engine.loop import NO_KEY
@@ -64,9 +64,7 @@ class ReplayMachine(Machine):
         chooser = self.chooser
         chooser.room_for_partitions(1)
         chooser.settings = chooser.settings._replace(emit_from=count - 1)
-        chooser.regs[NODES] = 0
-        chooser.parts.offset[:] = -1
-        chooser.parts.initial[:] = 0
+        chooser.start_over()
         for chunk in chooser.feed(window):
             yield self._label(chunk, partition)
         for chunk in chooser.flush():
