@@ -17,11 +17,8 @@ READY := $(VENV)/ready-$(VERSION)
 DEV := $(READY)-dev
 CLI := $(READY)-cli
 
-# Numba looks only at a kernel's own file to tell whether its cache is stale, and does not tell checked code
-# from unchecked: so every state of the sources, and every way to compile them, has a cache of its own.
-SOURCES := $(shell cat src/ceql/*/*.py | cksum | cut -d' ' -f1)
-CACHE := $(CURDIR)/$(VENV)/numba/$(SOURCES)
-CHECKED := $(CACHE)-boundscheck
+# compiled kernels: the package keeps each state of its sources, and checked code, apart
+CACHE := $(CURDIR)/$(VENV)/numba
 
 .PHONY: help demo test lint types tests warm checked nojit bench soak fuzz clean python
 
@@ -48,7 +45,7 @@ tests: warm  ## the suite, documentation included
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS)
 
 checked: $(DEV)  ## the engine, every index checked
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CHECKED) $(PY) -m pytest tests/test_engine.py
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/test_engine.py
 
 nojit: $(DEV)  ## the corpus on the kernels as plain Python
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k corpus

@@ -136,3 +136,20 @@ def test_ten_thousand_partitions_come_and_go() -> None:
     assert recognizer.partitions <= 30_000
     late = pa.table({"type": ["B"], "k": [199_999], "time": pa.array([190_500], pa.timestamp("ms"))})
     assert [m.partition for m in recognizer.feed(late)] == [{"k": 199_999}]
+
+
+def test_matches_keep_their_keys_when_partitions_are_given_to_others() -> None:
+    rounds, live = 12, 5_000
+    keys = np.arange(rounds * live)
+    times = np.repeat(np.arange(rounds) * 10_000, live)
+    table = pa.table(
+        {
+            "type": np.tile(["A", "B"], rounds * live),
+            "k": np.repeat(keys, 2),
+            "time": pa.array(np.repeat(times, 2), pa.timestamp("ms")),
+        }
+    )
+    query = ceql.compile("SELECT * WHERE A ; B PARTITION BY k WITHIN 1 SECOND")
+    matches = query.run(table, batch_rows=1000).to_arrow()
+    assert matches.column("k").to_numpy().tolist() == keys.tolist()
+    assert matches.column("start").to_numpy().tolist() == (2 * keys).tolist()

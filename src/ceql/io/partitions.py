@@ -95,10 +95,9 @@ class PartitionKeys:
         present = np.zeros(len(rows), np.bool_)
         present[codes] = True
         lookup: Array = np.full(len(rows), -1, np.int32)
-        there = np.flatnonzero(present)
-        known = self._number
+        there = np.flatnonzero(present).tolist()
         # most keys are known already, and most clauses take keys as they are
-        found = [known.get(rows[code]) for code in there] if self._plain else [None] * len(there)
+        found = [self._number.get(rows[code]) for code in there] if self._plain else [None] * len(there)
         lookup[there] = [self._number_of(rows[c]) if n is None else n for c, n in zip(there, found, strict=True)]
         return lookup[codes]
 
