@@ -50,17 +50,14 @@ checked: $(DEV)  ## the engine, every index checked
 nojit: $(DEV)  ## the corpus on the kernels as plain Python
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k corpus
 
-bench: $(DEV)  ## all benchmarks
-	$(PY) -m bench.run
+bench: $(DEV)  ## time per event against polars and CORE's figures, five minutes
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.run
 
-bench-%: $(DEV)
-	$(PY) -m bench.run $*
+soak: $(DEV)  ## memory over a hundred million events
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.soak
 
-soak: $(DEV)  ## hours of events, bounded memory
-	$(PY) bench/soak.py
-
-fuzz: $(DEV)  ## random queries against the oracle, until stopped
-	$(PY) tests/fuzz.py
+fuzz: $(DEV)  ## a hundred thousand random cases against the oracle, about an hour
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) tests/fuzz.py
 
 clean:  ## remove all that was made here
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

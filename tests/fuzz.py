@@ -15,9 +15,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 CHUNK = 500
+WAYS = ("plain", "tiny", "plain", "streams", "plain")
 
 
-def run_chunk(job: tuple[int, int, bool]) -> str | None:
+def run_chunk(job: tuple[int, int, str]) -> str | None:
     """Run `CHUNK` cases of one seed; what went wrong, if anything did."""
     import traceback
 
@@ -25,9 +26,13 @@ def run_chunk(job: tuple[int, int, bool]) -> str | None:
     from hypothesis import strategies as st
 
     import generators
-    from test_engine import check_case
+    from test_engine import check_case, check_tiny_case, use_tiny_buffers
 
-    number, cases, named = job
+    number, cases, way = job
+    check = check_case
+    if way == "tiny":
+        use_tiny_buffers()
+        check = check_tiny_case
 
     @seed(number)
     @settings(
@@ -37,14 +42,14 @@ def run_chunk(job: tuple[int, int, bool]) -> str | None:
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
-    @given(generators.uncorrelated_cases(named=named), st.data())
+    @given(generators.uncorrelated_cases(named=way == "streams"), st.data())
     def body(case: generators.Generated, data: st.DataObject) -> None:
-        check_case(case, data)
+        check(case, data)
 
     try:
         body()
     except BaseException:
-        return f"seed {number}, named={named}:\n{traceback.format_exc()}"
+        return f"seed {number}, {way}:\n{traceback.format_exc()}"
     return None
 
 
@@ -52,9 +57,9 @@ def main() -> int:
     cases = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     processes = int(sys.argv[2]) if len(sys.argv) > 2 else os.cpu_count() or 1
     first = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
-    jobs = [(first + k, CHUNK, k % 5 == 4) for k in range(-(-cases // CHUNK))]
+    jobs = [(first + k, CHUNK, WAYS[k % len(WAYS)]) for k in range(-(-cases // CHUNK))]
     begun, done, wrong = time.time(), 0, 0
-    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=20) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=1) as pool:
         for problem in pool.imap_unordered(run_chunk, jobs):
             done += CHUNK
             if problem is not None:

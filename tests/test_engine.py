@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -13,6 +14,8 @@ import corpus
 import generators
 import oracle
 import paths
+from ceql.engine import machine
+from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
 CASES = [case for case in corpus.load() if not case.correlated]
@@ -73,3 +76,28 @@ def test_random_cases(case: generators.Generated, data: st.DataObject) -> None:
 @given(generators.uncorrelated_cases(named=True), st.data())
 def test_random_cases_of_two_streams(case: generators.Generated, data: st.DataObject) -> None:
     check_case(case, data)
+
+
+def use_tiny_buffers() -> None:
+    """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow."""
+    machine.Machine.__init__ = functools.partialmethod(machine.Machine.__init__, matches=3, entries=5, nodes=8)
+
+
+def check_tiny_case(case: generators.Generated, data: st.DataObject) -> None:
+    try:
+        check_case(case, data)
+    except ceql.DataError as error:  # an attribute that falls, when memory has been given back so early
+        assert "went back" in str(error)
+        assert isinstance(case.query.window, tree.AttributeWindow)
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.Machine, "__init__", machine.Machine.__init__)  # restored afterwards
+    use_tiny_buffers()
+
+
+@settings(EXAMPLES, max_examples=150)
+@given(generators.uncorrelated_cases(), st.data())
+def test_random_cases_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
+    check_tiny_case(case, data)

@@ -26,9 +26,10 @@ from ceql.errors import SchemaError, did_you_mean
 from ceql.io.keys import encode
 from ceql.io.partitions import PartitionKeys
 from ceql.io.runs import EventBatch
+from ceql.io.schemas import is_text
 from ceql.options import Options
 from ceql.plan import Plan
-from ceql.predicates.bind import Events, is_text, value_type
+from ceql.predicates.bind import Events, value_type
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.results.layout import Layout, to_batch
 from ceql.snapshot import schema_from_text, schema_to_text

@@ -8,24 +8,29 @@ larger than any buffer: it is written buffer by buffer, the search staying on it
 
 from __future__ import annotations
 
-import numpy as np
-
 from ceql.engine.arena import BOTTOM, KIND, MAX, A, Array, B
-from ceql.engine.jit import allocating, kernel
+from ceql.engine.jit import kernel
 from ceql.engine.layout import DONE, ENTRIES, FULL, GROW_PATH, MATCHES, Output
 
 
-@allocating
+@kernel
 def paths_per_start(
-    nodes: Array, live: Array, roots: Array, count: int, exact: bool, bound: int
-) -> tuple[Array, Array]:
-    """The starts of the live matches, latest first, and for each the number of its matches (as a float)."""
-    ways = np.zeros(len(live), np.float64)
-    for k in range(count):
+    nodes: Array,
+    live: Array,
+    roots: Array,
+    exact: bool,
+    bound: int,
+    ways: Array,
+    starts: Array,
+    paths: Array,
+) -> int:
+    """Write the starts of the live matches and the number of matches of each (a float); how many starts there are.
+
+    `live` has children before parents, and `ways` is zero for every node.
+    """
+    for k in range(len(roots)):
         if nodes[roots[k], MAX] >= bound:
-            ways[np.searchsorted(live, roots[k])] += 1.0
-    starts = np.empty(len(live), np.int64)
-    paths = np.empty(len(live), np.float64)
+            ways[roots[k]] += 1.0
     top = 0
     for k in range(len(live) - 1, -1, -1):
         n = live[k]
@@ -33,13 +38,14 @@ def paths_per_start(
         if kind == BOTTOM:
             if not exact or nodes[n, B] >= bound:
                 starts[top] = nodes[n, A]
-                paths[top] = ways[k]
+                paths[top] = ways[n]
                 top += 1
             continue
-        ways[np.searchsorted(live, nodes[n, B])] += ways[k] if nodes[nodes[n, B], MAX] >= bound else 0.0
+        if nodes[nodes[n, B], MAX] >= bound:
+            ways[nodes[n, B]] += ways[n]
         if kind < 0:
-            ways[np.searchsorted(live, nodes[n, A])] += ways[k]
-    return starts[:top], paths[:top]
+            ways[nodes[n, A]] += ways[n]
+    return top
 
 
 @kernel

@@ -23,6 +23,7 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
     used = regs[NODES]
     horizon_of = np.full(used, UNMARKED, np.int64)
     pool = parts.pool
+    lost = False
     for p in range(len(parts.offset)):
         at = parts.offset[p]
         horizon = regs[HORIZON] if window == W_GIVEN else parts.bound[p]
@@ -32,8 +33,6 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
             parts.initial[p] = 0
             parts.log[p] = -1
             continue
-        if window == W_ENVELOPE:
-            parts.floor[p] = horizon
         if at < 0:
             continue
         source = at + 1
@@ -45,6 +44,7 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
             keep = length
             while keep > 0 and nodes[pool[source + 1 + keep], MAX] < horizon:
                 keep -= 1
+            lost = lost or keep < length
             if keep > 0:
                 pool[target] = state
                 pool[target + 1] = keep
@@ -70,6 +70,12 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
             horizon_of[nodes[n, A]] = horizon
             if nodes[nodes[n, B], MAX] >= horizon:
                 horizon_of[nodes[n, B]] = horizon
+            else:
+                lost = True
+
+    if window == W_ENVELOPE and lost:
+        for p in range(len(parts.floor)):
+            parts.floor[p] = max(parts.floor[p], parts.bound[p])
 
     moved = np.empty(used, np.int64)
     top = 0

@@ -1,8 +1,8 @@
 """How many matches, without enumerating them: sums over the graph in index order.
 
 `count_live` adds up the paths of the live part of the graph, children before parents, in int64, and gives up (-1)
-near overflow. Then `gather_live` lists the live nodes in index order, which is such an order too, `count_log2`
-tells the size of the number, and `count_modulo` counts modulo a prime, as often as that takes.
+near overflow. Then `gather_live` lists the live nodes, `count_log2` tells the size of the number, and `count_modulo`
+counts modulo a prime, as often as that takes.
 """
 
 from __future__ import annotations
@@ -10,49 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.arena import BOTTOM, KIND, MAX, NODES, A, Array, B
-from ceql.engine.jit import allocating, inlined, kernel
+from ceql.engine.jit import inlined, kernel
 from ceql.engine.layout import ROOTS, SUMMED, TOO_MANY
 from ceql.engine.placing import list_live
 
 
-@allocating
-def gather_live(nodes: Array, roots: Array, count: int, marks: Array, bound: int) -> Array:
-    """The nodes that the roots reach inside the window, in index order. `marks` is all zero before and after."""
-    found = np.empty(64, np.int64)
-    top = 0
-    for k in range(count):
-        n = roots[k]
-        if nodes[n, MAX] >= bound and marks[n] == 0:
-            marks[n] = 1
-            if top == len(found):
-                bigger = np.empty(2 * top, np.int64)
-                bigger[:top] = found
-                found = bigger
-            found[top] = n
-            top += 1
-    at = 0
-    while at < top:
-        n = found[at]
-        at += 1
-        kind = nodes[n, KIND]
-        if kind == BOTTOM:
-            continue
-        for side in range(2):
-            if side == 1 and kind >= 0:
-                break
-            child = nodes[n, B] if side == 0 else nodes[n, A]
-            if nodes[child, MAX] >= bound and marks[child] == 0:
-                marks[child] = 1
-                if top == len(found):
-                    bigger = np.empty(2 * top, np.int64)
-                    bigger[:top] = found
-                    found = bigger
-                found[top] = child
-                top += 1
-    live = np.sort(found[:top])
-    for k in range(top):
-        marks[live[k]] = 0
-    return live
+@kernel
+def gather_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int) -> int:
+    """List the live nodes in scratch[2, 1:], children before parents; how many there are. The marks are cleared."""
+    seen = list_live(nodes, regs, roots, scratch, bound)
+    for k in range(1, seen + 1):
+        scratch[0, scratch[2, k]] = 0
+    return seen
 
 
 @inlined

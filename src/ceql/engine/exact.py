@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.arena import BOTTOM, UNION, Array
-from ceql.engine.counting import count_log2, count_modulo, gather_live
+from ceql.engine.counting import count_log2, count_modulo
 
 
-def exact_count(nodes: Array, roots: Array, count: int, exact: bool, bound: int) -> int:
-    """The number of live matches under the roots, whatever its size."""
+def exact_count(nodes: Array, live: Array, roots: Array, exact: bool, bound: int) -> int:
+    """The number of matches under the roots whatever its size; `live` are the live nodes, children before parents."""
+    count = len(roots)
     sums: Array = np.zeros(len(nodes), np.int64)
-    live = gather_live(nodes, roots, count, sums, bound)
     bits = count_log2(nodes, live, roots, count, np.zeros(len(nodes)), exact, np.int64(bound))
     most = 1 << int(bits * (1 + 1e-9) + 2)  # the logarithm is a float: a margin above its rounding
     result, modulus, prime = 0, 1, (1 << 61) - 1

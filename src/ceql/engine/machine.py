@@ -79,6 +79,7 @@ class Machine:
         self.out = _output(matches, entries, timed)
         self.scratch = np.zeros((4, nodes + 1), np.int64)
         self._kept = KeptCounts()
+        self._collected = (-1, -1)  # at which event and capacity there was a collection last
         self.emptied: list[int] = []  # partitions found empty by the last collection
         self.oldest = 0  # no partial match holds an event before this position
 
@@ -117,6 +118,7 @@ class Machine:
         regs = self.regs
         if not resume:
             regs[x.EVENT] = 0
+        self._collected = (-1, -1)
         stop = len(events.symbol)
         while True:
             reason = self._advance(events, stop)
@@ -139,12 +141,11 @@ class Machine:
             elif reason == x.GROW_PATH:
                 self._grow_path()
             elif reason == x.OVERFLOW:
-                roots, count = self.active.roots, int(regs[x.ROOTS])
-                bound = self._bound(events)
+                roots, bound = self.active.roots[: int(regs[x.ROOTS])], self._bound(events)
                 if bound == NO_KEY:
-                    found = self._kept.count(self.nodes, int(regs[NODES]), roots[:count])
+                    found = self._kept.count(self.nodes, int(regs[NODES]), roots)
                 else:
-                    found = exact_count(self.nodes, roots, count, self.settings.exact, bound)
+                    found = exact_count(self.nodes, self._live(bound), roots, self.settings.exact, bound)
                 self.total += min(found, self.settings.limit) if self.settings.limit else found
                 regs[x.SEEN] = 1
                 regs[x.PHASE] = x.AFTER
@@ -270,7 +271,8 @@ class Machine:
         held = np.concatenate([named, self.log[: self.regs[x.LOG], 0]])
         if len(held):
             self.oldest = max(self.oldest, int(held.min()))
-        if 2 * used > capacity or capacity - used < 4096:
+        again, self._collected = self._collected, (int(self.regs[x.EVENT]), capacity)
+        if 2 * used > capacity or again == self._collected:  # collecting alone did not make room
             self._resize_nodes(2 * capacity)
         if self.settings.log and 2 * self.regs[x.LOG] > len(self.log):
             self._check_memory(log=2 * len(self.log))
@@ -318,12 +320,20 @@ class Machine:
 
     # --- positions with more matches than the buffers hold ---
 
+    def _live(self, bound: int) -> Array:
+        """The nodes that the current position reaches inside the window, children before parents."""
+        seen = int(gather_live(self.nodes, self.regs, self.active.roots, self.scratch, bound))
+        return self.scratch[2, 1 : seen + 1].copy()
+
     def _blocks(self, events: x.Events) -> Iterator[Chunk]:
         regs, event = self.regs, int(self.regs[x.EVENT])
-        roots, count = self.active.roots, int(regs[x.ROOTS])
+        roots = self.active.roots[: int(regs[x.ROOTS])]
         bound, exact = self._bound(events), self.settings.exact
-        live = gather_live(self.nodes, roots, count, np.zeros(len(self.nodes), np.int64), bound)
-        starts, paths = paths_per_start(self.nodes, live, roots, count, exact, bound)
+        live = self._live(bound)
+        ways, starts, paths = np.zeros(len(self.nodes)), np.zeros(len(live), np.int64), np.zeros(len(live))
+        found = int(paths_per_start(self.nodes, live, roots, exact, bound, ways, starts, paths))
+        order = np.argsort(-starts[:found])
+        starts, paths = starts[order], paths[order]
         through = np.full(len(self.nodes), -1, np.int64)
         left = self.settings.limit or np.inf
         regs[x.SEEN] = len(starts)
@@ -336,7 +346,7 @@ class Machine:
                 upto += 1
             while True:
                 mark_block(self.nodes, live, through, exact, bound, starts[upto - 1], starts[at])
-                entered = [int(through[r]) for r in roots[:count] if self.nodes[r, 0] >= bound and through[r] >= 0]
+                entered = [int(through[r]) for r in roots if self.nodes[r, 0] >= bound and through[r] >= 0]
                 while len(entered) + 8 > len(self.out.stack_node):
                     self._grow_path()
                 self.out.stack_node[: len(entered)] = entered[::-1]

@@ -43,7 +43,7 @@ class ReplayMachine(Machine):
     """
 
     def __init__(self, cache: Tabled, settings: x.Settings, timed: bool, memory: int, chooser: Machine) -> None:
-        super().__init__(cache, settings, timed, memory, matches=16, entries=16)
+        super().__init__(cache, settings, timed, memory)
         self.chooser = chooser
 
     def replay(self, events: x.Events) -> Iterator[Chunk]:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from ceql.errors import SchemaError, did_you_mean
 from ceql.io.keys import decode, encode
+from ceql.io.schemas import kind_of
 from ceql.syntax import tree as t
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -62,7 +63,7 @@ class PartitionKeys:
                 raise SchemaError(f"column '{ref.attribute}' ({kind}) cannot be a key", self.source, ref.span)
             if first is None or pa.types.is_null(first):
                 first = kind
-            elif not pa.types.is_null(kind) and _kind(kind) != _kind(first):
+            elif not pa.types.is_null(kind) and kind_of(kind) != kind_of(first):
                 raise SchemaError(
                     f"PARTITION BY compares '{part.refs[0].attribute}' ({first}) with '{ref.attribute}' ({kind})",
                     self.source,
@@ -249,25 +250,11 @@ def _combine(
     )
 
 
-def _kind(type: pa.DataType) -> str:
-    if pa.types.is_boolean(type):
-        return "bool"
-    if pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type):
-        return "number"
-    if pa.types.is_timestamp(type):
-        return "zoned time" if type.tz else "time"
-    return (
-        "text"
-        if pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type)
-        else str(type)
-    )
-
-
 def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(a):
         return pa.timestamp("us", tz=a.tz)
     if pa.types.is_integer(a) and pa.types.is_integer(b):
         return pa.int64()
-    if _kind(a) == "number":
+    if kind_of(a) == "number":
         return pa.float64()
     return pa.large_string()

@@ -56,6 +56,21 @@ def is_text(type: pa.DataType) -> bool:
     return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
 
 
+def kind_of(type: pa.DataType) -> str:
+    """What values of a type can be compared with: a word for messages, the same for all types that compare."""
+    if pa.types.is_dictionary(type):
+        type = type.value_type
+    if pa.types.is_null(type):
+        return "null"
+    if pa.types.is_boolean(type):
+        return "truth value"
+    if pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type):
+        return "number"
+    if pa.types.is_timestamp(type):
+        return "zoned time" if type.tz else "time"
+    return "text" if is_text(type) else str(type)
+
+
 def unify_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
     """The union of the columns by name, in order of first appearance; text against number is a DataError."""
     types: dict[str, pa.DataType] = {}

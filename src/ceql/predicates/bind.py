@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ceql.analysis.normal import Atom
 from ceql.errors import QueryError, SchemaError, did_you_mean
+from ceql.io.schemas import is_text
 from ceql.predicates.columns import (
     Column,
     MaskColumn,
@@ -56,10 +57,6 @@ class Events:
 def bind(guards: Sequence[Atom], events: Events, source: str) -> Bound:
     """Bind `guards`, raising `SchemaError` where they do not fit."""
     return _Binder(events, source).bind(guards)
-
-
-def is_text(type: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
 
 
 def value_type(type: pa.DataType) -> pa.DataType:

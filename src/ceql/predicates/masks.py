@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError, QueryError, SchemaError
+from ceql.io.schemas import is_text, kind_of
 from ceql.predicates.ranges import Mismatch, show, to_domain
 from ceql.syntax import tree as t
 
@@ -42,7 +43,7 @@ class MaskCompiler:
         """`left op right` of one event."""
         left_type, left = self._typed(node.left, node.right)
         right_type, right = self._typed(node.right, node.left)
-        kinds = {_kind(left_type), _kind(right_type)} - {"null"}
+        kinds = {kind_of(left_type), kind_of(right_type)} - {"null"}
         if len(kinds) > 1:
             raise SchemaError(
                 f"cannot compare {_describe(node.left, left_type)} with {_describe(node.right, right_type)}",
@@ -113,7 +114,7 @@ class MaskCompiler:
             target = pa.float64()
         elif pa.types.is_boolean(target):
             target = pa.bool_()
-        elif pa.types.is_large_string(target) or pa.types.is_string(target) or pa.types.is_string_view(target):
+        elif is_text(target):
             target = pa.large_string()
 
         def read(batch: pa.RecordBatch) -> pa.Array:
@@ -134,7 +135,7 @@ class MaskCompiler:
         left_type, left = self._expression(node.left)
         right_type, right = self._expression(node.right)
         for side, type in ((node.left, left_type), (node.right, right_type)):
-            if _kind(type) not in ("number", "null"):
+            if kind_of(type) not in ("number", "null"):
                 raise SchemaError(
                     f"'{node.op}' needs numbers, not {_describe(side, type)}", self.source, side.span or node.span
                 )
@@ -192,23 +193,7 @@ def _spread(value: Any, rows: int) -> pa.Array:
     return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
 
 
-def _kind(type: pa.DataType) -> str:
-    if pa.types.is_dictionary(type):
-        type = type.value_type
-    if pa.types.is_null(type):
-        return "null"
-    if pa.types.is_boolean(type):
-        return "truth value"
-    if pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type):
-        return "number"
-    if pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type):
-        return "text"
-    if pa.types.is_temporal(type):
-        return "time"
-    return str(type)
-
-
 def _describe(node: t.Expression, type: pa.DataType) -> str:
     if isinstance(node, t.Attribute):
         return f"column '{node.name}' ({type})"
-    return show(node.value) if isinstance(node, t.Literal) else f"a {_kind(type)}"
+    return show(node.value) if isinstance(node, t.Literal) else f"a {kind_of(type)}"
