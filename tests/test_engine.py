@@ -86,9 +86,10 @@ def use_tiny_buffers() -> None:
 def check_tiny_case(case: generators.Generated, data: st.DataObject) -> None:
     try:
         check_case(case, data)
-    except ceql.DataError as error:  # an attribute that falls, when memory has been given back so early
-        assert "went back" in str(error)
-        assert isinstance(case.query.window, tree.AttributeWindow)
+    except ceql.DataError as error:
+        # an attribute may fall when memory has already been given back; nothing else may go wrong
+        if "went back" not in str(error) or not isinstance(case.query.window, tree.AttributeWindow):
+            raise
 
 
 @pytest.fixture
