@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-CHUNK = 500
+CHUNK = 2_000
 WAYS = ("plain", "tiny", "plain", "streams", "plain")
 
 

@@ -195,7 +195,7 @@ def _everywhere(body: Normal, predicate: t.Predicate) -> Normal:
     return _map(body, lambda item: _everywhere(item, predicate))
 
 
-def _map(body: Normal, change) -> Normal:  # type: ignore[no-untyped-def]
+def _map(body: Normal, change: Callable[[Normal], Normal]) -> Normal:
     """`body` with `change` applied to its parts and rebuilt, so that what became NEVER disappears."""
     match body:
         case Atom():

@@ -6,20 +6,19 @@ nothing goes on. Between two batches the whole state is in the arrays (`state`, 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
 from ceql.engine import layout as x
 from ceql.engine.arena import NODES, UNION, Array
-from ceql.engine.blocks import enumerate_block, mark_block, paths_per_start
 from ceql.engine.chunk import Chunk
 from ceql.engine.collect import collect, compact_pool
-from ceql.engine.counting import gather_live
 from ceql.engine.enumerate import FEW
 from ceql.engine.exact import KeptCounts, exact_count
 from ceql.engine.loop import NO_KEY, advance
+from ceql.engine.many import enumerate_many, grow_path, live_nodes
 from ceql.engine.records import store
 from ceql.errors import DataError, ResourceError
 
@@ -69,12 +68,7 @@ class Machine:
         self.nodes = np.zeros((nodes, 4), np.int64)
         self.times = np.zeros(nodes if timed else 0, np.int64)
         self.log = np.zeros((1024 if settings.log else 0, 6), np.int64)
-        self.parts = x.Partitions(  # type: ignore[call-arg]
-            *(np.zeros(0, np.int64) for _ in range(3)),
-            np.zeros(0, np.int32),
-            *(np.zeros(0, np.int64) for _ in range(4)),
-            np.zeros(256, np.int64),
-        )
+        self.parts = _partitions()
         self.active = _active(16, 16, cache.tables.next.shape[0])
         self.out = _output(matches, entries, timed)
         self.scratch = np.zeros((4, nodes + 1), np.int64)
@@ -130,7 +124,7 @@ class Machine:
                 yield from self.flush()
             elif reason == x.BLOCKS:
                 yield from self.flush()
-                yield from self._blocks(events)
+                yield from enumerate_many(self, events)
                 regs[x.PHASE] = x.AFTER
             elif reason == x.COLLECT:
                 yield from self._collect()
@@ -139,13 +133,13 @@ class Machine:
                 slots, longest = self.active.lists.shape
                 self.active = _active(2 * slots, 2 * longest, len(self.active.place))
             elif reason == x.GROW_PATH:
-                self._grow_path()
+                grow_path(self)
             elif reason == x.OVERFLOW:
-                roots, bound = self.active.roots[: int(regs[x.ROOTS])], self._bound(events)
+                roots, bound = self.active.roots[: int(regs[x.ROOTS])], self.bound(events)
                 if bound == NO_KEY:
                     found = self._kept.count(self.nodes, int(regs[NODES]), roots)
                 else:
-                    found = exact_count(self.nodes, self._live(bound), roots, self.settings.exact, bound)
+                    found = exact_count(self.nodes, live_nodes(self, bound), roots, self.settings.exact, bound)
                 self.total += min(found, self.settings.limit) if self.settings.limit else found
                 regs[x.SEEN] = 1
                 regs[x.PHASE] = x.AFTER
@@ -304,109 +298,11 @@ class Machine:
                 limit="memory",
             )
 
-    def _grow_path(self) -> None:
-        bigger = 2 * len(self.out.path_position)
-        grown = {
-            name: np.concatenate([old, np.zeros(bigger - len(old), old.dtype)])
-            for name, old in self.out._asdict().items()
-            if name.startswith(("stack_", "path_"))
-        }
-        self.out = self.out._replace(**grown)
-
-    def _bound(self, events: x.Events) -> int:
+    def bound(self, events: x.Events) -> int:
+        """The least start key that a match ending at the current event may have."""
         if self.settings.window == x.W_COUNTED:
             return int(self.regs[x.HORIZON])
         return int(events.bound[self.regs[x.EVENT]])
-
-    # --- positions with more matches than the buffers hold ---
-
-    def _live(self, bound: int) -> Array:
-        """The nodes that the current position reaches inside the window, children before parents."""
-        seen = int(gather_live(self.nodes, self.regs, self.active.roots, self.scratch, bound))
-        return self.scratch[2, 1 : seen + 1].copy()
-
-    def _blocks(self, events: x.Events) -> Iterator[Chunk]:
-        regs, event = self.regs, int(self.regs[x.EVENT])
-        roots = self.active.roots[: int(regs[x.ROOTS])]
-        bound, exact = self._bound(events), self.settings.exact
-        live = self._live(bound)
-        ways, starts, paths = np.zeros(len(self.nodes)), np.zeros(len(live), np.int64), np.zeros(len(live))
-        found = int(paths_per_start(self.nodes, live, roots, exact, bound, ways, starts, paths))
-        order = np.argsort(-starts[:found])
-        starts, paths = starts[order], paths[order]
-        through = np.full(len(self.nodes), -1, np.int64)
-        left = self.settings.limit or np.inf
-        regs[x.SEEN] = len(starts)
-        at, most = 0, len(self.out.start)
-        while at < len(starts) and left > 0:
-            upto = at + 1
-            total = paths[at]
-            while upto < len(starts) and total + paths[upto] <= most and total < left:
-                total += paths[upto]
-                upto += 1
-            while True:
-                mark_block(self.nodes, live, through, exact, bound, starts[upto - 1], starts[at])
-                entered = [int(through[r]) for r in roots if self.nodes[r, 0] >= bound and through[r] >= 0]
-                while len(entered) + 8 > len(self.out.stack_node):
-                    self._grow_path()
-                self.out.stack_node[: len(entered)] = entered[::-1]
-                self.out.stack_depth[: len(entered)] = 0
-                height, whole = len(entered), True
-                while height > 0 and left > 0:
-                    time = int(events.time[event]) if self.timed else 0
-                    reason, height = enumerate_block(
-                        self.nodes, self.times, regs, self.out, through, height,
-                        events.position[event], time, events.partition[event],
-                    )  # fmt: skip
-                    if reason == x.GROW_PATH:
-                        self._grow_path()
-                    elif reason == x.FULL:
-                        if regs[x.MATCHES] == 0:
-                            self._grow_entries()
-                        elif upto > at + 1:
-                            whole = False  # long matches: the block does not fit after all
-                            break
-                        else:
-                            left = yield from self._hand_out(left)
-                if whole:
-                    break
-                regs[x.MATCHES] = regs[x.ENTRIES] = 0
-                upto = at + max(1, (upto - at) // 2)
-            if upto > at + 1:
-                self._sort_block()
-            left = yield from self._hand_out(left)
-            at = upto
-
-    def _sort_block(self) -> None:
-        """Later starts first, among the matches in the buffers."""
-        m, e = int(self.regs[x.MATCHES]), int(self.regs[x.ENTRIES])
-        out = self.out
-        order = np.argsort(-out.start[:m], kind="stable")
-        lengths = np.diff(out.offsets[: m + 1])[order]
-        ends = np.cumsum(lengths)
-        entries = np.arange(e) + np.repeat(out.offsets[:m][order] - (ends - lengths), lengths)
-        out.position[:e], out.label[:e] = out.position[entries], out.label[entries]
-        out.start[:m] = out.start[order]
-        out.offsets[1 : m + 1] = ends
-        if self.timed:
-            out.start_time[:m] = out.start_time[order]
-
-    def _hand_out(self, left: float) -> Generator[Chunk, None, float]:
-        """Flush, but no more than `left` matches; how many may still come."""
-        m = int(min(self.regs[x.MATCHES], left))
-        self.regs[x.MATCHES] = m
-        self.regs[x.ENTRIES] = self.out.offsets[m]
-        yield from self.flush()
-        return left - m
-
-    def _grow_entries(self) -> None:
-        """One match alone is longer than the buffers."""
-        grown = {
-            name: np.zeros(2 * len(old), old.dtype)
-            for name, old in self.out._asdict().items()
-            if name in ("position", "label", "spare_position", "spare_label")
-        }
-        self.out = self.out._replace(**grown)
 
     # --- state ---
 
@@ -445,19 +341,40 @@ class Machine:
             name: arrays[f"parts.{name}"].astype(old.dtype) for name, old in self.parts._asdict().items()
         }
         states = self.cache.tables.next.shape[0]
-        self.active = _active(*self.active.lists.shape, states)  # type: ignore[call-arg]
+        slots, longest = self.active.lists.shape
+        self.active = _active(slots, longest, states)
         kept["pool"] = np.concatenate([kept["pool"], np.zeros(max(256, len(kept["pool"])), np.int64)])
         self.parts = x.Partitions(**kept)
 
 
+def _partitions() -> x.Partitions:
+    def none() -> Array:
+        return np.zeros(0, np.int64)
+
+    return x.Partitions(
+        offset=none(),
+        room=none(),
+        epoch=none(),
+        initial=np.zeros(0, np.int32),
+        counter=none(),
+        bound=none(),
+        floor=none(),
+        log=none(),
+        pool=np.zeros(256, np.int64),
+    )
+
+
 def _active(slots: int, longest: int, states: int) -> x.Active:
-    return x.Active(  # type: ignore[call-arg]
-        *(np.zeros(slots, np.int32) for _ in range(4)),
-        np.zeros(slots + 1, np.int32),
-        np.zeros((slots, longest), np.int64),
-        np.zeros(slots, np.int64),
-        np.zeros(states, np.int64),
-        np.zeros(slots * longest, np.int64),
+    return x.Active(
+        state=np.zeros(slots, np.int32),
+        slot=np.zeros(slots, np.int32),
+        new_state=np.zeros(slots, np.int32),
+        new_slot=np.zeros(slots, np.int32),
+        free=np.zeros(slots + 1, np.int32),
+        lists=np.zeros((slots, longest), np.int64),
+        lengths=np.zeros(slots, np.int64),
+        place=np.zeros(states, np.int64),
+        roots=np.zeros(slots * longest, np.int64),
     )
 
 

@@ -49,7 +49,7 @@ class ReplayMachine(Machine):
     def replay(self, events: x.Events) -> Iterator[Chunk]:
         event = int(self.regs[x.EVENT])
         partition = int(events.partition[event])
-        bound = self._bound(events)
+        bound = self.bound(events)
         entries = self.log[read_log(self.log, int(self.parts.log[partition]), bound)]
         may_start = entries[:, 3] >= bound
         count = len(entries)

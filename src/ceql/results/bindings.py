@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from ceql.engine.chunk import Int64s
+from ceql.engine.jit import allocating
 from ceql.io.schemas import take_values
 
 Bools = npt.NDArray[np.bool_]
@@ -51,7 +51,7 @@ def project(
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@allocating
 def _find(offsets: Int64s, events: Int64s, var_offsets: Int64s, bound: Int64s, out: Bools) -> None:
     """Marks the events that are bound; a variable's list has its events in the order of the match."""
     for match in range(len(offsets) - 1):
