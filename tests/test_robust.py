@@ -49,6 +49,18 @@ class TestShapes:
     def test_types_the_query_never_names(self) -> None:
         assert positions("SELECT * WHERE A : B", [{"type": t} for t in "AXAB"]) == [(2, 3)]
 
+    def test_a_stream_without_types_beside_one_with_types(self) -> None:
+        streams = {
+            "Alarm": pa.table({"time": [1, 5], "id": [7, 8]}),
+            "S": pa.table({"type": ["A", None, "Alarm"], "time": [0, 3, 6], "k": [7, 7, 8]}),
+        }
+        query = "SELECT * FROM Alarm, S WHERE A ; Alarm"
+        assert positions(query, streams) == [(0, 1), (0, 3), (0, 4)]
+        assert positions(query + " PARTITION BY [Alarm.id, A.k]", streams) == [(0, 1)]
+        recognizer = ceql.compile(query).recognizer()
+        found = [m.events for m in recognizer.feed(streams)] + [m.events for m in recognizer.finish()]
+        assert found == [(0, 1), (0, 3), (0, 4)]
+
     def test_a_null_type_is_no_type(self) -> None:
         assert positions("SELECT * WHERE A ; B", pa.table({"type": ["A", None, "B"]})) == [(0, 2)]
 

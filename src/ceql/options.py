@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
@@ -41,6 +42,12 @@ class Options:
     def type_column(self, schema: pa.Schema) -> str | None:
         """The column of types, where there is one."""
         return self._column(self.type, "type", schema, "type column")
+
+    def untyped(self, schemas: Sequence[pa.Schema]) -> frozenset[int]:
+        """Which of several streams lack the type column that another has."""
+        if not any(self.type in schema.names for schema in schemas):
+            return frozenset()
+        return frozenset(k for k, schema in enumerate(schemas) if self.type not in schema.names)
 
     def time_column(self, schema: pa.Schema) -> str | None:
         """The column of times, where there is one."""

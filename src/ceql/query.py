@@ -178,7 +178,9 @@ class Run:
         return {i.name: i.attributes for i in self._plan.query.items or () if i.attributes}
 
     def _recognition(self, mode: int) -> Recognition:
-        return Recognition(self._plan, self._columns, self._streams, self._options, self._open, mode)
+        schemas = [s.schema for s in self._sources]
+        untyped = self._options.untyped(schemas)
+        return Recognition(self._plan, self._columns, self._streams, self._options, self._open, mode, untyped)
 
     def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
         """A pass over the input; matches in batches of bounded size. `rows`: the events are wanted too."""

@@ -52,6 +52,7 @@ class Recognition:
         options: Options,
         open_schema: bool = False,
         mode: int = x.ENUMERATE,
+        untyped: frozenset[int] = frozenset(),
     ) -> None:
         plan.require_uncorrelated()
         self.plan = plan
@@ -60,6 +61,7 @@ class Recognition:
         self.open_schema = open_schema
         self.position = 0  # of the next event
         self.first_schema = schema
+        self.untyped = untyped
         self.unfinished: x.Events | None = None
         self.type = _type_column(plan, schema, self.streams, options)
         self.time = options.time_column(schema)
@@ -68,7 +70,7 @@ class Recognition:
         self._check_selection(schema)
         self.window = bind_window(plan, schema, self.time, options, open_schema)
         parts = plan.query.partition
-        self.keys = PartitionKeys(parts, schema, self.type, open_schema, plan.source) if parts else None
+        self.keys = PartitionKeys(parts, schema, self.type, open_schema, plan.source, untyped) if parts else None
         self.layout = Layout(
             plan.columns,
             schema.field(self.time).type if self.time is not None else None,
@@ -99,7 +101,7 @@ class Recognition:
 
     def _bind(self, schema: pa.Schema) -> None:
         self.schema = schema
-        events = Events(schema, self.open_schema, self.type, self.streams)
+        events = Events(schema, self.open_schema, self.type, self.streams, self.untyped)
         self.symbolizer = Symbolizer(self.plan.cea.guards, events, self.plan.source, self.table)
 
     @cached_property

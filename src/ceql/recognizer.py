@@ -148,7 +148,9 @@ class Recognizer:
         return [ready for batch, stream in waiting for ready in self._sequencer.push(batch, stream)]
 
     def _begin(self, schema: pa.Schema) -> None:
-        recognition = Recognition(self._plan, schema, self._streams, self._options, self._open)
+        nothing = pa.schema([])
+        untyped = self._options.untyped([self._schemas.get(k, nothing) for k in range(len(self._streams))])
+        recognition = Recognition(self._plan, schema, self._streams, self._options, self._open, untyped=untyped)
         time = recognition.time
         lateness = self._options.lateness_in(schema.field(time).type if time is not None else None)
         self._sequencer = Sequencer(self._streams, time, lateness, self._options.max_buffered_rows)

@@ -28,11 +28,18 @@ class PartitionKeys:
     """Numbers the substreams of a partitioned stream."""
 
     def __init__(
-        self, parts: Sequence[t.Part], schema: pa.Schema, type_column: str | None, open_schema: bool, source: str
+        self,
+        parts: Sequence[t.Part],
+        schema: pa.Schema,
+        type_column: str | None,
+        open_schema: bool,
+        source: str,
+        untyped: frozenset[int] = frozenset(),
     ) -> None:
         self.parts = parts
         self.source = source
         self.type_column = type_column
+        self.untyped = untyped
         self.types = [self._part_type(part, schema, open_schema) for part in parts]
         self.shown_types = [pa.large_string() if pa.types.is_null(kind) else kind for kind in self.types]
         self.names = [part.refs[0].attribute for part in parts]
@@ -40,6 +47,7 @@ class PartitionKeys:
         if type_column is not None and any(ref.name is not None for part in parts for ref in part.refs):
             columns.append(type_column)
         self.columns = list(dict.fromkeys(columns))
+        self._by_stream = (type_column is None or bool(untyped)) and any(r.name for part in parts for r in part.refs)
         self._plain = len(self.columns) == len(parts) and all(
             len(part.refs) == 1 and part.refs[0].name is None for part in parts
         )
@@ -91,8 +99,9 @@ class PartitionKeys:
             values = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
             known, numbers = _distinct(values, self._type_of(name))
             codes, rows = _combine(codes, rows, numbers + 1, [None, *known])
-        if self.type_column is None and any(ref.name for part in self.parts for ref in part.refs):
-            codes, rows = _combine(codes, rows, np.broadcast_to(streams, len(codes)), list(stream_names))
+        if self._by_stream:
+            names = [n if self.type_column is None or k in self.untyped else None for k, n in enumerate(stream_names)]
+            codes, rows = _combine(codes, rows, np.broadcast_to(streams, len(codes)), names)
         present = np.zeros(len(rows), np.bool_)
         present[codes] = True
         lookup: Array = np.full(len(rows), -1, np.int32)
@@ -128,7 +137,9 @@ class PartitionKeys:
         if self._plain:
             return None if None in row else row
         value = dict(zip(self.columns, row, strict=False))
-        event_type = row[-1] if self.type_column is None else value.get(self.type_column)
+        event_type = None if self.type_column is None else value.get(self.type_column)
+        if self._by_stream and row[-1] is not None:
+            event_type = row[-1]
         key: list[Hashable] = []
         for part in self.parts:
             found = [value[ref.attribute] for ref in part.refs if ref.name is None or ref.name == event_type]

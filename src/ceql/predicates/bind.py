@@ -52,6 +52,8 @@ class Events:
     open_schema: bool
     type: str | None
     streams: tuple[str | None, ...]
+    untyped: frozenset[int] = frozenset()
+    """The streams without the type column, where others have it: their events are of the type of the stream's name."""
 
 
 def bind(guards: Sequence[Atom], events: Events, source: str) -> Bound:
@@ -119,10 +121,13 @@ class _Binder:
         parts: list[Logic] = []
         if guard.stream is not None:
             parts.append(self.stream_test(streams.index(guard.stream)))
-        if self.events.type is not None:
-            parts.append(self.text_test(self.events.type, frozenset([guard.type]), False))
+        named = [k for k, name in enumerate(streams) if name == guard.type]
+        if self.events.type is None:
+            parts.append(AnyOf(tuple(self.stream_test(k) for k in named)))
         else:
-            parts.append(AnyOf(tuple(self.stream_test(k) for k, name in enumerate(streams) if name == guard.type)))
+            of_type = self.text_test(self.events.type, frozenset([guard.type]), False)
+            untyped = [self.stream_test(k) for k in named if k in self.events.untyped]
+            parts.append(AnyOf((of_type, *untyped)) if untyped else of_type)
         return AllOf(tuple(parts))
 
     def stream_test(self, stream: int) -> Logic:
