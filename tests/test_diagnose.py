@@ -260,3 +260,11 @@ def test_a_notebook_shows_it_as_text() -> None:
     assert found._repr_html_().startswith('<pre class="ceql-explain">Diagnosis\n')
     assert "price &lt; 1" in found._repr_html_()
     assert max(len(line) for line in str(found).split("\n")) <= 100
+
+
+def test_a_stream_without_types_counts_by_its_name() -> None:
+    streams = {"Alarm": pa.table({"time": [1]}), "S": pa.table({"type": ["A", None], "time": [0, 3]})}
+    found = ceql.compile("SELECT * FROM Alarm, S WHERE A ; Alarm").diagnose(streams)
+    assert {t.name: t.events for t in found.types} == {"Alarm": 1, "A": 1}
+    assert found.untyped == 1
+    assert found.matches == 1

@@ -69,7 +69,8 @@ class Inquiry:
         self.schema = unify_schemas(s.schema for s in sources)
         self.open_schema = any(s.open_schema for s in sources)
         self.streams = [s.name for s in sources]
-        self.versions = ladder(plan, Where(self.schema, self.streams, options, self.open_schema))
+        self.nameless = options.untyped([s.schema for s in sources])
+        self.versions = ladder(plan, Where(self.schema, self.streams, options, self.open_schema, self.nameless))
         whole = self.versions[-1].counter.recognition
         self.type, self.time = whole.type, whole.time
         time_type = self.schema.field(self.time).type if self.time is not None else None
@@ -79,7 +80,9 @@ class Inquiry:
         self.probes = Probes(plan.cea.guards, plan.source)
         self.bound: pa.Schema | None = None
         parts = plan.query.partition
-        self.keys = PartitionKeys(parts, self.schema, self.type, self.open_schema, plan.source) if parts else None
+        self.keys = None
+        if parts:
+            self.keys = PartitionKeys(parts, self.schema, self.type, self.open_schema, plan.source, self.nameless)
         self.events = 0
         self.types: Counter[str] = Counter()
         self.untyped = 0
@@ -95,7 +98,7 @@ class Inquiry:
         data, streams = batch
         if self.bound is None or not data.schema.equals(self.bound):
             self.bound = data.schema
-            self.probes.bind(Events(data.schema, self.open_schema, self.type, tuple(self.streams)))
+            self.probes.bind(Events(data.schema, self.open_schema, self.type, tuple(self.streams), self.nameless))
         self._count_types(data, streams)
         self._count_values(data)
         symbols = self.probes.symbols(data, streams, self.events)
@@ -130,16 +133,18 @@ class Inquiry:
         version.simulation.feed(self.probes.bits, rows, count, self.events)
 
     def _count_types(self, data: pa.RecordBatch, streams: int | Array) -> None:
+        own: Array = np.broadcast_to(streams, data.num_rows)
+        named = np.ones(data.num_rows, np.bool_) if self.type is None else np.isin(own, list(self.nameless))
+        for number, events in enumerate(np.bincount(own[named]).tolist()):
+            if events:
+                self.types[str(self.streams[number])] += events
         if self.type is None:
-            for number, events in enumerate(np.bincount(np.broadcast_to(streams, data.num_rows)).tolist()):
-                if events:
-                    self.types[str(self.streams[number])] += events
             return
         index = data.schema.get_field_index(self.type)
         if index < 0:
-            self.untyped += data.num_rows
+            self.untyped += int((~named).sum())
             return
-        for found in pc.value_counts(data.column(index)).to_pylist():
+        for found in pc.value_counts(data.column(index).filter(pa.array(~named))).to_pylist():
             name, events = found["values"], found["counts"]
             if name is None:
                 self.untyped += events

@@ -83,8 +83,16 @@ class Version:
 class Where:
     """What all versions run over."""
 
-    def __init__(self, schema: pa.Schema, streams: list[str | None], options: Options, open_schema: bool) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        streams: list[str | None],
+        options: Options,
+        open_schema: bool,
+        untyped: frozenset[int],
+    ) -> None:
         self.schema = schema
+        self.untyped = untyped
         self.streams = streams
         self.options = options
         self.open_schema = open_schema
@@ -95,7 +103,9 @@ class Counter:
     """The number of matches, up to a limit."""
 
     def __init__(self, plan: Plan, where: Where) -> None:
-        self.recognition = Recognition(plan, where.schema, where.streams, where.options, where.open_schema, x.COUNT)
+        self.recognition = Recognition(
+            plan, where.schema, where.streams, where.options, where.open_schema, x.COUNT, where.untyped
+        )
         self.total: int | None = 0
         self.size = _FIRST_SLICE  # grows as long as there is little to count
         self.whole = True
