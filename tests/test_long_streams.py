@@ -1,0 +1,86 @@
+"""Streams long enough for memory to be given back many times: nothing changes, whatever the sizes of the buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ceql
+from ceql.engine import machine
+from test_engine import use_tiny_buffers
+
+QUERIES = [
+    "SELECT * WHERE A ; B ; C WITHIN 12 EVENTS",
+    "SELECT * WHERE A ; B+ ; C WITHIN 9 EVENTS",
+    "SELECT * WHERE A ; B : C WITHIN 20 MILLISECONDS",
+    "SELECT * WHERE (A OR B)+ ; C WITHIN 7 MILLISECONDS",
+    "SELECT * WHERE A ; B ; C PARTITION BY k WITHIN 100 MILLISECONDS",
+    "SELECT * WHERE A : B ; C PARTITION BY k WITHIN 10 EVENTS",
+    "SELECT * WHERE A ; B+ ; C PARTITION BY k WITHIN 6 [w]",
+    "SELECT MAX * WHERE A+ ; B WITHIN 15 EVENTS",
+    "SELECT NEXT * WHERE A ; B+ ; C PARTITION BY k WITHIN 60 MILLISECONDS",
+    "SELECT LAST x WHERE A AS x ; B ; C WITHIN 25 EVENTS CONSUME BY ANY",
+    "SELECT STRICT * WHERE A ; B+ WITHIN 50 EVENTS",
+    "SELECT DISTINCT * WHERE A ALL B ALL C WITHIN 6 EVENTS",
+    "SELECT ANY * WHERE A ; B ; C WITHIN 500 MILLISECONDS",
+    "SELECT * WHERE A ; B ; C WITHIN 200 EVENTS LIMIT 3",
+    "SELECT * WHERE A ; B ; C PARTITION BY k CONSUME BY PARTITION",
+    "SELECT NEXT * WHERE A ; B ; C CONSUME BY ANY",
+]
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    count = 4_000
+    random = np.random.default_rng(7)
+    return pa.table(
+        {
+            "type": np.array(list("ABCD"))[random.integers(0, 4, count)],
+            "k": random.integers(0, 25, count),
+            "w": np.cumsum(random.integers(0, 2, count)),
+            "time": np.cumsum(random.integers(0, 3, count)),
+        }
+    )
+
+
+def run(query: str, table: pa.Table, **options: Any) -> pa.Table:
+    return ceql.match(query, table, time_unit="ms", **options).to_arrow().combine_chunks()
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_sizes_do_not_matter(query: str, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(query, table)
+    assert whole.num_rows > 0
+    assert ceql.match(query, table, time_unit="ms").count() == whole.num_rows
+    monkeypatch.setattr(machine.Machine, "__init__", machine.Machine.__init__)  # restored afterwards
+    use_tiny_buffers()
+    assert run(query, table, batch_rows=97).equals(whole)
+
+
+def test_a_window_in_time_is_exact_on_a_long_stream(table: pa.Table) -> None:
+    kinds = np.array(table.column("type").to_pylist())
+    times = table.column("time").to_numpy()
+    expected = []
+    for end in np.flatnonzero(kinds == "C"):
+        low = np.searchsorted(times, times[end] - 20)
+        for middle in range(low, end):
+            if kinds[middle] == "B":
+                expected += [(start, middle, end) for start in range(low, middle) if kinds[start] == "A"]
+    got = run("SELECT * WHERE A ; B ; C WITHIN 20 MILLISECONDS", table)
+    assert sorted(map(tuple, got.column("events").to_pylist())) == sorted(expected)
+
+
+def test_a_window_in_events_of_a_substream_is_exact_on_a_long_stream(table: pa.Table) -> None:
+    kinds, keys = np.array(table.column("type").to_pylist()), table.column("k").to_numpy()
+    expected = []
+    for key in range(25):
+        mine = np.flatnonzero(keys == key)
+        for j in range(len(mine)):
+            for i in range(max(0, j - 4), j):
+                if kinds[mine[i]] == "A" and kinds[mine[j]] == "B":
+                    expected.append((mine[i], mine[j]))
+    got = run("SELECT * WHERE A ; B PARTITION BY k WITHIN 4 EVENTS", table)
+    assert sorted(map(tuple, got.column("events").to_pylist())) == sorted(expected)
