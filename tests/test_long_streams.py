@@ -79,8 +79,7 @@ def test_a_window_in_events_of_a_substream_is_exact_on_a_long_stream(table: pa.T
     for key in range(25):
         mine = np.flatnonzero(keys == key)
         for j in range(len(mine)):
-            for i in range(max(0, j - 4), j):
-                if kinds[mine[i]] == "A" and kinds[mine[j]] == "B":
-                    expected.append((mine[i], mine[j]))
+            if kinds[mine[j]] == "B":
+                expected += [(mine[i], mine[j]) for i in range(max(0, j - 4), j) if kinds[mine[i]] == "A"]
     got = run("SELECT * WHERE A ; B PARTITION BY k WITHIN 4 EVENTS", table)
     assert sorted(map(tuple, got.column("events").to_pylist())) == sorted(expected)

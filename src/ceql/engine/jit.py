@@ -58,8 +58,8 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """The same for a part of a kernel."""
-    return _compile(function, _nrt=False, forceinline=True)
+    """The same for a part of a kernel, which Python cannot call: wrappers for that would double what is compiled."""
+    return _compile(function, _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def allocating(function: F) -> F:

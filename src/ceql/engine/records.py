@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.arena import Array
-from ceql.engine.jit import inlined
+from ceql.engine.jit import inlined, kernel
 from ceql.engine.layout import ACTIVE, EPOCH, LOADED, POOL, Active, Partitions
 
 
@@ -54,7 +54,7 @@ def load(regs: Array, parts: Partitions, active: Active, partition: int) -> bool
     return True
 
 
-@inlined
+@kernel
 def store(regs: Array, parts: Partitions, active: Active) -> bool:
     """Write the loaded partition back; False when the pool is full (nothing is lost, the caller makes room)."""
     partition = regs[LOADED]

@@ -67,7 +67,7 @@ def add_table(codes: Array, indices: Array, table: Array, classes: int) -> None:
         codes[i] = codes[i] * classes + (table[k] if k >= 0 else 0)
 
 
-@inlined
+@kernel
 def text_slot(word: int, length: int, seed: int, shift: int) -> int:
     return ((word ^ length) * seed) >> shift
 
