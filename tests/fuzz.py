@@ -1,7 +1,8 @@
 """Many random cases against the oracle: `make fuzz`, or `python tests/fuzz.py [cases] [processes] [seed]`.
 
-The suite runs a few hundred; this runs as many as wanted, on all execution paths, in several processes, and
-prints the first case that differs.
+The suite runs a few hundred; this runs as many as wanted, in several processes, and prints the cases that differ. Each
+random query runs over a random stream on every execution path, then over shuffles of that stream as a whole and
+counted: four cases for each query.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-CHUNK = 2_000
+CHUNK = 2_000  # cases
+SHUFFLES = 3
 WAYS = ("plain", "tiny", "plain", "streams", "plain")
 
 
@@ -26,7 +28,7 @@ def run_chunk(job: tuple[int, int, str]) -> str | None:
     from hypothesis import strategies as st
 
     import generators
-    from test_engine import check_case, check_tiny_case, use_tiny_buffers
+    from test_engine import check_case, check_tiny_case, check_whole, suppress_falling_attributes, use_tiny_buffers
 
     number, cases, way = job
     check = check_case
@@ -36,7 +38,7 @@ def run_chunk(job: tuple[int, int, str]) -> str | None:
 
     @seed(number)
     @settings(
-        max_examples=cases,
+        max_examples=cases // (1 + SHUFFLES),
         deadline=None,
         database=None,
         phases=[Phase.generate, Phase.shrink],
@@ -45,6 +47,13 @@ def run_chunk(job: tuple[int, int, str]) -> str | None:
     @given(generators.uncorrelated_cases(named=way == "streams"), st.data())
     def body(case: generators.Generated, data: st.DataObject) -> None:
         check(case, data)
+        random = data.draw(st.randoms(use_true_random=False))
+        for _ in range(SHUFFLES):
+            times = [event["time"] for event in case.events]
+            shuffled = random.sample(case.events, len(case.events))
+            events = [{**event, "time": time} for event, time in zip(shuffled, times, strict=True)]
+            with suppress_falling_attributes(way == "tiny", case):
+                check_whole(case._replace(events=events))
 
     try:
         body()

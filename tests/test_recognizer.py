@@ -121,9 +121,14 @@ def test_limit_takes_the_latest_starts_of_very_many() -> None:
 
 
 def test_long_matches() -> None:
-    query = ceql.compile("SELECT MAX * WHERE A+ ; B")
-    (match,) = query.run(events("A" * 300_000 + "B"))
+    table = events("A" * 300_000 + "B")
+    for strategy in ("MAX", "NEXT", "LAST", "STRICT"):
+        matches = list(ceql.match(f"SELECT {strategy} * WHERE A:+ : B", table, batch_rows=1 << 20).head(1).to_pylist())
+        assert matches[0]["end"] == 300_000
+    (match,) = ceql.match("SELECT MAX * WHERE A+ ; B LIMIT 1", table)
     assert len(match.events) == 300_001
+    (match,) = ceql.match("SELECT * WHERE C ; A:+ : B LIMIT 1", events("C" + "A" * 300_000 + "B"))
+    assert len(match.events) == 300_002
 
 
 def test_ten_thousand_partitions_come_and_go() -> None:

@@ -54,7 +54,7 @@ def enumerate_position(
         if depth < -1:
             return GROW_PATH
         if depth >= 0 and (first == len(out.start) or base + depth > len(out.position)):
-            return FULL
+            return FULL if first > 0 else BLOCKS
         _write_one(nodes, times, regs, out, scratch, settings, depth, position, time, partition)
         return DONE
     placed = False
