@@ -1,4 +1,4 @@
-"""LANGUAGE.md section 3 as naive Python: what the engines are tested against.
+"""docs/reference.md, section 3 as naive Python: what the engines are tested against.
 
 A query's tree and a short list of events come in, all matches come out. Every formula becomes the set of its
 valuations, by recursion over the tree; nothing is shared with the engine but `ceql.syntax.tree`, nothing is

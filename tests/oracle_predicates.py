@@ -1,4 +1,4 @@
-"""The oracle's predicates: LANGUAGE.md section 3 on single events, in SQL's three-valued logic.
+"""The oracle's predicates: docs/reference.md, section 3 on single events, in SQL's three-valued logic.
 
 None is both NULL, as a value, and unknown, as a truth. Nothing is shared with the engine.
 """

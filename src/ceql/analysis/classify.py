@@ -1,4 +1,4 @@
-"""Which constructs of a query compare events with each other, and so which class of LANGUAGE.md section 4 it is in."""
+"""Which constructs of a query compare events with each other, and so its class (docs/reference.md, section 4)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ variables that it is bound to, the predicates that the event must satisfy) under
 to every atom of φ that carries x.
 
 A filter on a variable that its own operand does not bind constrains the nearest enclosing formula that does
-(LANGUAGE.md section 3). Such a filter travels upwards as `Pending`. At the formula ψ that binds x it is
+(docs/reference.md, section 3). Such a filter travels upwards as `Pending`. At the formula ψ that binds x it is
 discharged by cases: the matches of ψ in which x satisfies P, the filter taken as true; and those that
 do not use the filtered part at all. Their union is exact, since a match either uses the part or not.
 """

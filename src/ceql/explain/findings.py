@@ -129,7 +129,7 @@ class Diagnosis:
     """Why a query matched as it did. `print` it; every number is a field.
 
     `reach` is how far a run got with the formula and PARTITION BY alone; `reach_in_window` the same with WITHIN (None
-    without one). `rungs` adds the clauses one by one, in the order of LANGUAGE.md section 3; the last is the query.
+    without one). `rungs` adds the clauses one by one, in the order in which they apply; the last is the query.
     """
 
     events: int

@@ -1,4 +1,4 @@
-"""Which row of LANGUAGE.md section 4 a query belongs to, and why.
+"""Which row of docs/reference.md, section 4 a query belongs to, and why.
 
 In: a plan. Out: the guarantee of the query, and for each construct that compares events the class that it
 puts the query into. Such constructs are told from their conditions alone:

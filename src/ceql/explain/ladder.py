@@ -1,9 +1,10 @@
 """What each clause takes away: the query built up clause by clause, all versions fed with the same events.
 
-In: a plan. Out: rungs, from the bare formula to the query itself, in the order in which LANGUAGE.md section 3 applies
-the clauses. Each counts the positions at which its matches end by simulation (`furthest.py`), exactly and cheaply,
-and its matches by the engine, up to a limit: without its window a query may have so many that counting them would
-take longer than anyone waits. A match costs at least one step of counting, so the limit bounds the work as well.
+In: a plan. Out: rungs, from the bare formula to the query itself, in the order in which the clauses apply
+(docs/reference.md, section 3). Each counts the positions at which its matches end by simulation (`furthest.py`),
+exactly and cheaply, and its matches by the engine, up to a limit: without its window a query may have so many that
+counting them would take longer than anyone waits. A match costs at least one step of counting, so the limit bounds the
+work as well.
 """
 
 from __future__ import annotations

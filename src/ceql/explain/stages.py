@@ -1,7 +1,7 @@
 """`Query.explain()`: the stages of a query, each a section of text.
 
 In: a plan, and perhaps the schema that it is to run over. Out: text. The sections follow the way of an event
-through the clauses (LANGUAGE.md section 3) and then through the automaton.
+through the clauses (docs/reference.md, section 3) and then through the automaton.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Guards as three-valued formulas over tests of single columns (SQL's logic; LANGUAGE.md section 3).
+"""Guards as three-valued formulas over tests of single columns (SQL's logic; docs/reference.md, section 3).
 
 A test's value is True, False or None (unknown). A guard holds where its formula is true.
 """

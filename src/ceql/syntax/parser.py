@@ -1,6 +1,6 @@
 """Text to tree.
 
-In: the text of a query (LANGUAGE.md section 2). Out: a `tree.Query`, or a `QueryError` that says what was
+In: the text of a query (docs/reference.md, section 2). Out: a `tree.Query`, or a `QueryError` that says what was
 found, what was expected, where, and what was probably meant. LALR(1), so the time is linear in the text; a
 hand-written descent was rejected because its depth would be the query's.
 """

@@ -1,7 +1,7 @@
 """Tree to text.
 
 In: any tree that the parser can make. Out: text that parses back to the same tree: keywords in upper case, one
-clause a line, and no more parentheses than the binding strengths of LANGUAGE.md section 2 ask for.
+clause a line, and no more parentheses than the binding strengths of docs/reference.md, section 2 ask for.
 """
 
 from __future__ import annotations
