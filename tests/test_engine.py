@@ -119,3 +119,12 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(generators.uncorrelated_cases(), st.data())
 def test_random_cases_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     check_tiny_case(case, data)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.error is None], ids=str)
+def test_corpus_in_tiny_buffers(tiny: None, case: corpus.Case) -> None:
+    query = ceql.compile(case.query)
+    with suppress_falling_attributes(True, generators.Generated(query.plan.query, case.events)):
+        found = paths.run_whole(query, case.events, **case.keywords)
+        case.verify(found)
+        oracle.check(query.plan.query, case.events, found, **case.keywords)

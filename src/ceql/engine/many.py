@@ -109,7 +109,7 @@ def _hand_out(machine: Machine, left: float) -> Generator[Chunk, None, float]:
     """Flush, but no more than `left` matches; how many may still come."""
     m = int(min(machine.regs[x.MATCHES], left))
     machine.regs[x.MATCHES] = m
-    machine.regs[x.ENTRIES] = machine.out.offsets[m]
+    machine.regs[x.ENTRIES] = machine.out.offsets[m] if m else 0
     yield from machine.flush()
     return left - m
 
