@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -68,8 +69,11 @@ def main() -> int:
     first = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
     jobs = [(first + k, CHUNK, WAYS[k % len(WAYS)]) for k in range(-(-cases // CHUNK))]
     begun, done, wrong = time.time(), 0, 0
-    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=1) as pool:
-        for problem in pool.imap_unordered(run_chunk, jobs):
+    spawn = multiprocessing.get_context("spawn")
+    # an executor, unlike a pool, says so when a process dies
+    with ProcessPoolExecutor(processes, mp_context=spawn, max_tasks_per_child=1) as pool:
+        for job in as_completed([pool.submit(run_chunk, job) for job in jobs]):
+            problem = job.result()
             done += CHUNK
             if problem is not None:
                 wrong += 1
