@@ -74,6 +74,12 @@ class ResourceError(CeqlError):
         self.limit = limit
 
 
+def no_column(name: str, columns: list[str], source: str, span: Span | None) -> SchemaError:
+    """The error for an attribute that the events do not have, with the nearest column or all of them."""
+    hint = did_you_mean(name, columns) or f"The columns are: {', '.join(columns)}."
+    return SchemaError(f"the events have no column '{name}'", source, span, hint)
+
+
 def did_you_mean(name: str, known: list[str]) -> str | None:
     """A sentence that offers the nearest known name, or None when none is near.
 

@@ -44,6 +44,11 @@ class Plan:
         """The variables that the result has columns for."""
         return () if self.query.distinct else self.selected
 
+    @property
+    def projections(self) -> dict[str, tuple[str, ...]]:
+        """The attributes to show of a variable's events, for the variables that name some (`SELECT x[a, b]`)."""
+        return {i.name: i.attributes for i in self.query.items or () if i.attributes}
+
     @cached_property
     def normal(self) -> Normal:
         """The formula in LP-normal form."""

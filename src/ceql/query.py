@@ -175,7 +175,7 @@ class Run:
 
     @property
     def projections(self) -> Mapping[str, tuple[str, ...]]:
-        return {i.name: i.attributes for i in self._plan.query.items or () if i.attributes}
+        return self._plan.projections
 
     def _recognition(self, mode: int) -> Recognition:
         schemas = [s.schema for s in self._sources]

@@ -22,7 +22,7 @@ from ceql.engine import layout as x
 from ceql.engine.chunk import Chunk
 from ceql.engine.machine import Machine
 from ceql.engine.replay import ReplayMachine
-from ceql.errors import SchemaError, did_you_mean
+from ceql.errors import SchemaError, no_column
 from ceql.io.keys import encode
 from ceql.io.partitions import PartitionKeys
 from ceql.io.runs import EventBatch
@@ -84,8 +84,7 @@ class Recognition:
         for item in self.plan.query.items or ():
             for name in item.attributes:
                 if name not in schema.names and not self.open_schema:
-                    hint = did_you_mean(name, schema.names) or f"The columns are: {', '.join(schema.names)}."
-                    raise SchemaError(f"the events have no column '{name}'", self.plan.source, item.span, hint)
+                    raise no_column(name, schema.names, self.plan.source, item.span)
 
     def needed_columns(self) -> list[str]:
         """The columns that recognition reads; the rest matter to `events()` alone."""

@@ -259,7 +259,7 @@ class Fed:
 
     @property
     def projections(self) -> Mapping[str, tuple[str, ...]]:
-        return {i.name: i.attributes for i in self._recognizer._plan.query.items or () if i.attributes}
+        return self._recognizer._plan.projections
 
     def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
         while True:

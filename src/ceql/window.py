@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ceql.engine import layout as x
 from ceql.engine.loop import NO_KEY
-from ceql.errors import DataError, SchemaError, did_you_mean
+from ceql.errors import DataError, SchemaError, no_column
 from ceql.io.keys import bounds, encode, is_ordered, ticks
 from ceql.options import Options
 from ceql.plan import Plan
@@ -112,8 +112,7 @@ def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Option
         case t.AttributeWindow(size, attribute, span=span):
             index = schema.get_field_index(attribute)
             if index < 0 and not open_schema:
-                hint = did_you_mean(attribute, schema.names) or f"The columns are: {', '.join(schema.names)}."
-                raise SchemaError(f"the events have no column '{attribute}'", plan.source, span, hint)
+                raise no_column(attribute, schema.names, plan.source, span)
             type = schema.field(index).type if index >= 0 else pa.null()
             if pa.types.is_dictionary(type):
                 type = type.value_type

@@ -39,7 +39,7 @@ FRESH, OUTPUT, AFTER = range(3)
 W_GIVEN, W_COUNTED, W_ENVELOPE = range(3)
 
 # What happens at a position that has matches.
-ENUMERATE, COUNT, NOTHING, HAND_OVER = range(4)
+ENUMERATE, COUNT, HAND_OVER = range(3)
 
 # Table entries.
 MISSING, NO_OP, DEAD = -1, -2, -3

@@ -28,7 +28,6 @@ from ceql.engine.layout import (
     FULL,
     GROW,
     GROW_PATH,
-    HAND_OVER,
     HOLE,
     HOLE_STATE,
     HOLE_SYMBOL,
@@ -173,7 +172,7 @@ def _output(
     if live == 0:
         return DONE
     regs[SEEN] = 1
-    return REPLAY if settings.mode == HAND_OVER else DONE
+    return REPLAY
 
 
 @inlined

@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.errors import SchemaError, did_you_mean
+from ceql.errors import SchemaError, no_column
 from ceql.io.keys import decode, encode
 from ceql.io.schemas import kind_of
 from ceql.syntax import tree as t
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_MIXED_TIMES = pa.timestamp("us")
 
 
 class PartitionKeys:
@@ -62,8 +61,7 @@ class PartitionKeys:
         for ref in part.refs:
             index = schema.get_field_index(ref.attribute)
             if index < 0 and not open_schema:
-                hint = did_you_mean(ref.attribute, schema.names) or f"The columns are: {', '.join(schema.names)}."
-                raise SchemaError(f"the events have no column '{ref.attribute}'", self.source, ref.span, hint)
+                raise no_column(ref.attribute, schema.names, self.source, ref.span)
             kind = schema.field(index).type if index >= 0 else pa.null()
             if pa.types.is_dictionary(kind):
                 kind = kind.value_type

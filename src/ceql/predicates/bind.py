@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.analysis.normal import Atom
-from ceql.errors import QueryError, SchemaError, did_you_mean
+from ceql.errors import QueryError, SchemaError, no_column
 from ceql.io.schemas import is_text
 from ceql.predicates.columns import (
     Column,
@@ -262,8 +262,7 @@ class _Binder:
             return schema.field(index).type
         if self.events.open_schema:
             return pa.null()
-        hint = did_you_mean(node.name, schema.names) or f"The columns are: {', '.join(schema.names)}."
-        raise SchemaError(f"the events have no column '{node.name}'", self.source, node.span, hint)
+        raise no_column(node.name, schema.names, self.source, node.span)
 
     def mismatch(self, attribute: t.Attribute, type: pa.DataType, why: str) -> SchemaError:
         return SchemaError(f"column '{attribute.name}' ({type}) {why}", self.source, attribute.span)
