@@ -1,7 +1,8 @@
 """A recogniser's state as bytes: arrays in Arrow IPC under a small header. No pickle, nothing executable.
 
 The blob is a JSON header, then one Arrow IPC stream for each named part. The header has the format's version and the
-query's fingerprint; a blob of another query or a newer format is refused with the reason.
+query's fingerprint; a blob of another query or a newer format is refused with the reason, and one of an older format
+is brought up to date (`migrations`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.errors import DataError
+from ceql.migrations import STEPS, migrate
 
 MAGIC = b"CEQL"
-VERSION = 1
+VERSION = 1 + len(STEPS)
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -38,7 +40,7 @@ def write(
 
 
 def read(blob: bytes) -> tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch]]]:
-    """What `write` was given. `DataError` when it is no snapshot, a damaged one, or of a newer format."""
+    """What `write` was given, in today's form. `DataError` when it is no snapshot, damaged, or of a newer format."""
     try:
         if blob[:4] != MAGIC:
             raise DataError("these bytes are not a snapshot of a recogniser")
@@ -62,9 +64,9 @@ def read(blob: bytes) -> tuple[dict[str, Any], dict[str, Array], dict[str, list[
             else:
                 values = batches[0].column(0).to_numpy(zero_copy_only=False)
                 arrays[name] = values.copy().reshape(header["shapes"][name])
+        return migrate(header["version"], (header, arrays, tables))
     except (ValueError, KeyError, struct.error, pa.ArrowInvalid) as error:
         raise DataError(f"the snapshot is damaged: {error}") from error
-    return header, arrays, tables
 
 
 def _stream(batches: Sequence[pa.RecordBatch]) -> bytes:

@@ -1,14 +1,14 @@
 """The PARTITION BY clause: which substream a row belongs to, as a small number.
 
 Keys compare by value (the integer 1 and the float 1.0 are one key). A row with a NULL or NaN part belongs to no
-substream, and so does one whose type a type-qualified part does not list. Work is done per distinct
-combination of values in a batch, never per row. Numbers of substreams that hold nothing any more are used again.
+substream, and so does one whose type a type-qualified part does not list. Each part of the key becomes a column of
+words and bytes (`io.key_values`), and whole batches are looked up in a hash table (`io.interning`).
+Numbers of substreams that hold nothing any more are used again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import SchemaError, no_column
-from ceql.io.keys import decode, encode
+from ceql.io.interning import Interner
+from ceql.io.key_values import Values, from_state, side_by_side, to_array, to_state, to_values
 from ceql.io.schemas import kind_of
 from ceql.syntax import tree as t
 
@@ -47,12 +48,7 @@ class PartitionKeys:
             columns.append(type_column)
         self.columns = list(dict.fromkeys(columns))
         self._by_stream = (type_column is None or bool(untyped)) and any(r.name for part in parts for r in part.refs)
-        self._plain = len(self.columns) == len(parts) and all(
-            len(part.refs) == 1 and part.refs[0].name is None for part in parts
-        )
-        self.values: list[tuple[Hashable, ...] | None] = []
-        self._number: dict[tuple[Hashable, ...], int] = {}
-        self._free: list[int] = []
+        self._table = Interner(len(parts))
         self.reused: list[int] = []  # numbers handed out again since the caller last looked
 
     def _part_type(self, part: t.Part, schema: pa.Schema, open_schema: bool) -> pa.DataType:
@@ -81,182 +77,149 @@ class PartitionKeys:
         return first
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self._table)
 
     @property
     def known(self) -> int:
         """How many substreams have a number now."""
-        return len(self._number)
+        return self._table.known
 
     def numbers(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
         """The substream of every row, -1 for none."""
-        codes: Array = np.zeros(batch.num_rows, np.int64)
-        rows: list[tuple[Any, ...]] = [()]  # the distinct combinations; codes index into it
-        for name in self.columns:
-            index = batch.schema.get_field_index(name)
-            values = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
-            known, numbers = _distinct(values, self._type_of(name))
-            codes, rows = _combine(codes, rows, numbers + 1, [None, *known])
-        if self._by_stream:
-            names = [n if self.type_column is None or k in self.untyped else None for k, n in enumerate(stream_names)]
-            codes, rows = _combine(codes, rows, np.broadcast_to(streams, len(codes)), names)
-        present = np.zeros(len(rows), np.bool_)
-        present[codes] = True
-        lookup: Array = np.full(len(rows), -1, np.int32)
-        there = np.flatnonzero(present).tolist()
-        # most keys are known already, and most clauses take keys as they are
-        found = [self._number.get(rows[code]) for code in there] if self._plain else [None] * len(there)
-        lookup[there] = [self._number_of(rows[c]) if n is None else n for c, n in zip(there, found, strict=True)]
+        if len(self.columns) == 1 and not self._by_stream:
+            column = _column(batch, self.columns[0])
+            if pa.types.is_dictionary(column.type) and 2 * len(column.dictionary) <= len(column):
+                return self._numbers_by_code(column, stream_names)
+        return self._numbers_by_row(batch, streams, stream_names)
+
+    def _numbers_by_row(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
+        rows = _Rows(self, batch, streams, stream_names)
+        parts = [rows.part(part, shown) for part, shown in zip(self.parts, self.types, strict=True)]
+        numbers, reused = self._table.numbers(*side_by_side(parts))
+        self.reused += reused.tolist()
+        return numbers
+
+    def _numbers_by_code(self, column: pa.Array, stream_names: Sequence[str | None]) -> Array:
+        """The same for one dictionary-encoded column: its values are looked up, those that the batch has."""
+        codes: Array = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        here = np.zeros(len(column.dictionary) + 1, np.bool_)
+        here[codes] = True
+        used = np.flatnonzero(here[:-1])
+        lookup: Array = np.full(len(here), -1, np.int32)
+        values = pa.record_batch([column.dictionary.take(pa.array(used))], names=self.columns)
+        lookup[used] = self._numbers_by_row(values, 0, stream_names)
         return lookup[codes]
 
-    def _type_of(self, name: str) -> pa.DataType | None:
-        for part, kind in zip(self.parts, self.types, strict=True):
-            if any(ref.attribute == name for ref in part.refs):
-                return kind
-        return None
-
-    def _number_of(self, row: tuple[Any, ...]) -> int:
-        key = self._key(row)
-        if key is None:
-            return -1
-        number = self._number.get(key)
-        if number is None:
-            if self._free:
-                number = self._free.pop()
-                self.values[number] = key
-                self.reused.append(number)
-            else:
-                number = len(self.values)
-                self.values.append(key)
-            self._number[key] = number
-        return number
-
-    def _key(self, row: tuple[Any, ...]) -> tuple[Hashable, ...] | None:
-        if self._plain:
-            return None if None in row else row
-        value = dict(zip(self.columns, row, strict=False))
-        event_type = None if self.type_column is None else value.get(self.type_column)
-        if self._by_stream and row[-1] is not None:
-            event_type = row[-1]
-        key: list[Hashable] = []
-        for part in self.parts:
-            found = [value[ref.attribute] for ref in part.refs if ref.name is None or ref.name == event_type]
-            if not found or any(v is None or v != found[0] for v in found):
-                return None
-            key.append(found[0])
-        return tuple(key)
-
-    def release(self, numbers: Iterable[int]) -> None:
+    def release(self, numbers: Sequence[int] | Array) -> None:
         """Forget the keys of substreams that hold nothing."""
-        for number in numbers:
-            if number < len(self.values) and self.values[number] is not None:
-                del self._number[self.values[number]]  # type: ignore[arg-type]
-                self.values[number] = None
-                self._free.append(number)
+        self._table.release(np.asarray(numbers, np.int64))
 
-    def key_columns(self, numbers: Iterable[int]) -> pa.RecordBatch:
+    def key_columns(self, numbers: Sequence[int] | Array) -> pa.RecordBatch:
         """The keys of these substreams, a column for each part."""
-        keys = [self.values[n] for n in numbers]
-        columns = []
-        for k, kind in enumerate(self.types):
-            values = [key[k] for key in keys if key is not None]
-            if pa.types.is_null(kind):  # the attribute came after the columns were fixed
-                columns.append(pa.array([str(v) for v in values], pa.large_string()))
-            elif pa.types.is_temporal(kind):
-                columns.append(decode(np.array(values, np.int64), kind))
-            elif pa.types.is_floating(kind):
-                columns.append(pa.array([float(v) for v in values], kind))  # type: ignore[arg-type]
-            else:
-                columns.append(pa.array(values, kind))
+        keys = self._keys(np.asarray(numbers, np.int64))
+        columns = [to_array(part, type) for part, type in zip(keys, self.types, strict=True)]
         return pa.RecordBatch.from_arrays(columns, names=[f"{k}" for k in range(len(columns))])
 
+    def _keys(self, numbers: Array) -> list[Values]:
+        keys, data = self._table.table.keys[numbers], self._table.table.data
+        ok = np.ones(len(keys), np.bool_)
+        return [Values(keys[:, k].copy(), keys[:, k + 1].copy(), data, ok) for k in range(0, keys.shape[1], 2)]
+
     def state(self) -> pa.RecordBatch:
-        """The known substreams: their numbers and keys, as text that gives the very values back."""
-        used = [n for n, key in enumerate(self.values) if key is not None]
-        columns = [[_to_text((self.values[n] or ())[k]) for n in used] for k in range(len(self.parts))]
-        arrays = [pa.array(used, pa.int64()), *(pa.array(column, pa.large_string()) for column in columns)]
-        return pa.RecordBatch.from_arrays(arrays, names=["number", *map(str, range(len(columns)))])
+        """The known substreams: their numbers and, for each part, what `to_state` makes of its values."""
+        used = self._table.used
+        return state_batch(used, self._keys(used))
 
     def restore(self, state: pa.RecordBatch, count: int) -> None:
         """Continue from a `state` with room for `count` substreams."""
-        self.values = [None] * count
-        numbers, *columns = (column.to_pylist() for column in state.columns)
-        for number, *texts in zip(numbers, *columns, strict=True):
-            key = tuple(_from_text(text) for text in texts)
-            self.values[number] = key
-            self._number[key] = number
-        self._free = [n for n in range(count - 1, -1, -1) if self.values[n] is None]
+        numbers, *columns = state.columns
+        parts = [from_state(columns[k : k + 3]) for k in range(0, len(columns), 3)]
+        rows, data, _ = side_by_side(parts)
+        self._table = Interner(len(self.parts))
+        self._table.restore(numbers.to_numpy(), rows, data, count)
 
 
-def _to_text(value: Hashable) -> str:
-    match value:
-        case bool():
-            return f"bool {int(value)}"
-        case int():
-            return f"int {value}"
-        case float():
-            return f"float {value.hex()}"
-        case Decimal():
-            return f"decimal {value}"
-        case bytes():
-            return f"bytes {value.hex()}"
-        case _:
-            return f"text {value}"
+def state_batch(numbers: Array, parts: Sequence[Values]) -> pa.RecordBatch:
+    """The form of `PartitionKeys.state`."""
+    columns = {"number": pa.array(numbers, pa.int64())}
+    for k, part in enumerate(parts):
+        columns |= dict(zip((f"{k}.word", f"{k}.kind", f"{k}.bytes"), to_state(part), strict=True))
+    return pa.record_batch(columns)
 
 
-def _from_text(text: str) -> Hashable:
-    kind, _, value = text.partition(" ")
-    match kind:
-        case "bool":
-            return value == "1"
-        case "int":
-            return int(value)
-        case "float":
-            return float.fromhex(value)
-        case "decimal":
-            return Decimal(value)
-        case "bytes":
-            return bytes.fromhex(value)
-        case _:
-            return value
+class _Rows:
+    """One batch, and what each row's type makes of the parts of a key."""
 
-
-def _distinct(values: pa.Array, kind: pa.DataType | None) -> tuple[list[Any], Array]:
-    """The distinct values, comparable by value, and each row's index among them (-1 for NULL and NaN)."""
-    if not pa.types.is_dictionary(values.type):
-        values = values.dictionary_encode()
-    indices = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return _plain(values.dictionary, kind), indices
-
-
-def _plain(values: pa.Array, kind: pa.DataType | None) -> list[Any]:
-    """Python values that compare by value; times as ticks of `kind`, NaN as None."""
-    if pa.types.is_temporal(values.type):
-        if kind is not None and values.type != kind:
-            values = values.cast(kind)
-        return [
-            key if ok else None
-            for key, ok in zip(encode(values, "").tolist(), values.is_valid().to_pylist(), strict=True)
+    def __init__(
+        self, keys: PartitionKeys, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]
+    ) -> None:
+        self.keys = keys
+        self.batch = batch
+        self.streams = streams
+        # the name of a stream is the type of its events where they have no other
+        self.stream_types = [
+            name if keys.type_column is None or k in keys.untyped else None for k, name in enumerate(stream_names)
         ]
-    if pa.types.is_floating(values.type):
-        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-    listed: list[Any] = values.to_pylist()
-    return listed
+
+    def part(self, part: t.Part, shown: pa.DataType) -> Values:
+        """The values of one part: of a row's attributes that the part lists, which must be equal."""
+        refs = [(ref, to_values(_column(self.batch, ref.attribute), shown)) for ref in part.refs]
+        if len(refs) == 1 and refs[0][0].name is None:
+            return refs[0][1]
+        _, data, _ = side_by_side([values for _, values in refs])
+        word, at = np.zeros((2, self.batch.num_rows), np.int64)
+        ok = found = np.zeros(self.batch.num_rows, np.bool_)
+        base = 0
+        for ref, values in refs:
+            here = values._replace(at=np.where(values.at >= 0, values.at + base, values.at), data=data)
+            base += len(values.data)
+            listed = np.ones(len(ok), np.bool_) if ref.name is None else self._is_of_type(ref.name)
+            again = listed & found
+            ok = np.where(again, ok & values.ok, np.where(listed, values.ok, ok))
+            if again.any():
+                ok[again] &= _equal(Values(word, at, data, ok).take(again), here.take(again))
+            fresh = listed & ~found
+            word, at = np.where(fresh, here.word, word), np.where(fresh, here.at, at)
+            found = found | listed
+        return Values(word, at, data, ok)
+
+    def _is_of_type(self, name: str) -> Array:
+        keys = self.keys
+        if keys.type_column is None:
+            of_type = np.zeros(self.batch.num_rows, np.bool_)
+        else:
+            of_type = _is_text(_column(self.batch, keys.type_column), name)
+        if not keys._by_stream:
+            return of_type
+        named: Array = np.array([other is not None for other in self.stream_types])
+        same = np.array([other == name for other in self.stream_types])
+        streams = np.broadcast_to(self.streams, len(of_type))
+        return np.where(named[streams], same[streams], of_type)
 
 
-def _combine(
-    codes: Array, rows: list[tuple[Any, ...]], more: Array, values: list[Any]
-) -> tuple[Array, list[tuple[Any, ...]]]:
-    """Codes and combinations with a further column, whose rows hold `values[more]`."""
-    if len(rows) == 1:
-        return codes + more, [(*rows[0], value) for value in values]
-    size = len(values)
-    encoded = pa.array(codes * size + more).dictionary_encode()
-    combined = encoded.dictionary.to_pylist()
-    return (
-        encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-        [(*rows[c // size], values[c % size]) for c in combined],
-    )
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    index = batch.schema.get_field_index(name)
+    column = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
+    # what is done with decimals is slow, and they are seldom all different
+    return column.dictionary_encode() if pa.types.is_decimal(column.type) else column
+
+
+def _is_text(column: pa.Array, text: str) -> Array:
+    """Which rows have this text."""
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), np.bool_)
+    if pa.types.is_dictionary(column.type):
+        codes: Array = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return np.append(_is_text(column.dictionary, text), False)[codes]
+    equal = pc.equal(column.cast(pa.large_string()), pa.scalar(text, pa.large_string()))
+    return np.asarray(equal.fill_null(False).to_numpy(zero_copy_only=False))
+
+
+def _equal(a: Values, b: Values) -> Array:
+    """Which rows have equal values in both; says nothing of NULLs."""
+    table = Interner(1)
+    (of_a, _), (of_b, _) = (table.numbers(*side_by_side([values])) for values in (a, b))
+    return np.equal(of_a, of_b)
 
 
 def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType:

@@ -1,0 +1,299 @@
+"""Columns as the pairs of `io.interning`, such that equal values have equal pairs, and back.
+
+Numbers are one kind, however they are stored: a whole number in 64 bits is that; else what a double holds
+exactly is a double; else it is a decimal without trailing zeros. Times are ticks of the type that the part is shown in.
+Where that type is not known yet, times are the text that shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from math import isinf
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.io.interning import packed
+from ceql.io.kernels import PADDING
+from ceql.io.keys import decimal_words, decode, encode
+from ceql.io.schemas import is_text
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Value = bool | int | float | Decimal | bytes | str
+
+INT, UINT, FLOAT, BOOL, DECIMAL = -1, -2, -3, -4, -8  # values that are one word; a decimal of scale s is DECIMAL - s
+TEXT, BINARY, LONG, TIME = 0, 1, 2, 3  # values that are bytes; a long number as text
+_FIVES = 5 ** np.arange(28)
+
+
+class Values(NamedTuple):
+    """A column of values: see `io.interning` for `word` and `at`."""
+
+    word: Array
+    at: Array
+    data: Array
+    ok: Array  # False for NULL and NaN, whose pairs say nothing
+
+    def take(self, rows: Array) -> Values:
+        """These rows of the column."""
+        return Values(self.word[rows], self.at[rows], self.data, self.ok[rows])
+
+    @property
+    def texts(self) -> pa.Array:
+        """The bytes of each value, none where it is a word."""
+        data, offsets = packed(self.word, self.at, self.data)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.large_binary(), len(self.word), buffers)
+
+
+def side_by_side(columns: Sequence[Values]) -> tuple[Array, Array, Array]:
+    """One row of pairs for each row, the bytes that they point to, and whether all their values are there."""
+    rows = np.empty((len(columns[0].word), 2 * len(columns)), np.int64)
+    ok, base = columns[0].ok, 0
+    for k, values in enumerate(columns):
+        rows[:, 2 * k] = values.word
+        rows[:, 2 * k + 1] = np.where(values.at >= 0, values.at + base, values.at) if base else values.at
+        ok = ok & values.ok if k else ok
+        base += len(values.data)
+    return rows, columns[0].data if len(columns) == 1 else np.concatenate([c.data for c in columns]), ok
+
+
+# --- columns to pairs ---
+
+
+def to_values(column: pa.Array, shown: pa.DataType) -> Values:
+    """The values of a column whose part is shown as `shown` (null where that is not known)."""
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
+        column = column.dictionary_decode()
+    if pa.types.is_dictionary(column.type):
+        if not len(column.dictionary):
+            return _plain(pa.nulls(len(column)), shown)
+        indices = column.indices.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        found = _plain(column.dictionary, shown).take(indices)
+        return found._replace(ok=found.ok & _is_valid(column.indices)) if column.indices.null_count else found
+    return _plain(column, shown)
+
+
+def _plain(column: pa.Array, shown: pa.DataType) -> Values:
+    type = column.type
+    if pa.types.is_null(type):
+        return _words(np.zeros(len(column), np.int64), INT, np.zeros(len(column), np.bool_))
+    if pa.types.is_temporal(type):
+        if pa.types.is_null(shown):
+            return _bytes(_time_texts(column), TIME)
+        column = column if type == shown else column.cast(shown)
+        return _words(encode(column, ""), INT, _is_valid(column))
+    if is_text(type):
+        return _bytes(column.cast(pa.large_string()), TEXT)
+    if pa.types.is_boolean(type):
+        return _words(column.cast(pa.int64()).fill_null(0).to_numpy(), BOOL, _is_valid(column))
+    if pa.types.is_floating(type):
+        return _floats(column)
+    if pa.types.is_decimal(type):
+        return _decimals(column)
+    if pa.types.is_integer(type):
+        word = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+        at = np.where(word >= 1 << 63, UINT, INT) if type == pa.uint64() else INT
+        return _words(word.astype(np.int64, copy=False), at, _is_valid(column))
+    return _bytes(column.cast(pa.large_binary()), BINARY)
+
+
+def _time_texts(column: pa.Array) -> pa.Array:
+    """Times as text, equal times as equal text whatever their unit."""
+    type = column.type
+    if pa.types.is_timestamp(type):
+        column = column.cast(pa.timestamp("us", type.tz))
+    elif pa.types.is_time(type):
+        column = column.cast(pa.time64("ns"))
+    elif pa.types.is_duration(type):
+        column = column.cast(pa.duration("us")).cast(pa.int64())
+    return column.cast(pa.large_string())
+
+
+def _is_valid(column: pa.Array) -> Array:
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _words(word: Array, kind: int | Array, ok: Array) -> Values:
+    at = kind if isinstance(kind, np.ndarray) else np.full(len(word), kind, np.int64)
+    return Values(word, at, np.zeros(0, np.uint8), ok)
+
+
+def _bytes(column: pa.Array, kind: int) -> Values:
+    if not len(column):
+        return _words(np.zeros(0, np.int64), INT, np.zeros(0, np.bool_))
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    begin, end = int(bounds[0]), int(bounds[-1])
+    # a copy, as memory that Arrow lends is read-only, which would be another signature of the kernel
+    used = np.zeros(end - begin + PADDING, np.uint8)
+    if end > begin:
+        used[: end - begin] = np.frombuffer(data, np.uint8)[begin:end]
+    return Values(np.diff(bounds) << 2 | kind, bounds[:-1] - begin, used, _is_valid(column))
+
+
+def _floats(column: pa.Array) -> Values:
+    value = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    ok = value == value
+    whole = np.floor(value) == value
+    with np.errstate(invalid="ignore"):
+        word = value.astype(np.int64)
+        small = whole & (value >= -(2.0**63)) & (value < 2.0**63)
+        if small.all():
+            return _words(word, INT, ok)
+        large = whole & (value >= 2.0**63) & (value < 2.0**64)
+        word = np.where(small, word, value.view(np.int64))
+        at = np.where(small, INT, np.where(large, UINT, FLOAT))
+        if large.any():
+            word = np.where(large, np.where(large, value, 0).astype(np.uint64).view(np.int64), word)
+    return _words(word, at, ok)
+
+
+def _decimals(column: pa.Array) -> Values:
+    """Decimals of up to 64 bits, all at once."""
+    try:
+        word, high = decimal_words(column)
+    except pa.ArrowInvalid:  # decimal256 that does not fit in decimal128
+        return from_python(column.to_pylist())
+    if (high != word >> 63).any() or column.type.scale < 0:
+        return from_python(column.to_pylist())
+    scale = np.full(len(word), column.type.scale)
+    for _ in range(column.type.scale):
+        zero = (word % 10 == 0) & (scale > 0)
+        if not zero.any():
+            break
+        word = np.where(zero, word // 10, word)
+        scale -= zero
+    five = _FIVES[np.minimum(scale, len(_FIVES) - 1)]
+    odd = word // five  # where this is exact, the value is odd / 2 ** scale
+    double = (scale > 0) & (scale < len(_FIVES)) & (odd * five == word) & (odd.astype(float).astype(np.int64) == odd)
+    word = np.where(double, np.ldexp(odd.astype(float), -scale).view(np.int64), word)
+    at = np.where(scale == 0, INT, np.where(double, FLOAT, DECIMAL - scale))
+    return _words(word, at, _is_valid(column))
+
+
+def from_python(values: Iterable[Value | None]) -> Values:
+    """Values one by one: numbers that are too long for words, and what old snapshots hold."""
+    pairs = [_pair(value) for value in values]
+    at = np.array([kind for _, kind, _ in pairs], np.int64)
+    texts = [text for _, _, text in pairs]
+    starts = np.cumsum([0, *map(len, texts)])[:-1]
+    word = np.array([w for w, _, _ in pairs], np.int64)
+    data = np.frombuffer(bytearray(b"".join([*texts, bytes(PADDING)])), np.uint8)
+    return Values(word, np.where(at >= 0, starts, at), data, at != DECIMAL)
+
+
+def _pair(value: Value | None) -> tuple[int, int, bytes]:
+    """The word, the kind (0 for bytes) and the bytes."""
+    match value:
+        case None:
+            return 0, DECIMAL, b""  # a decimal of no digits is none
+        case bool():
+            return int(value), BOOL, b""
+        case str():
+            return len(value.encode()) << 2 | TEXT, 0, value.encode()
+        case bytes():
+            return len(value) << 2 | BINARY, 0, value
+        case float() if isinf(value):
+            return _bits(value), FLOAT, b""
+    exact = Fraction(value)
+    if exact.denominator == 1 and -(1 << 63) <= exact < 1 << 64:
+        return (int(exact), INT, b"") if exact < 1 << 63 else (int(exact) - (1 << 64), UINT, b"")
+    if Fraction(float(exact)) == exact:
+        return _bits(float(exact)), FLOAT, b""
+    scale = next(s for s in range(400) if (exact * 10**s).denominator == 1)
+    digits = int(exact * 10**scale)
+    if -(1 << 63) <= digits < 1 << 63:
+        return digits, DECIMAL - scale, b""
+    text = f"{digits}e-{scale}".encode()
+    return len(text) << 2 | LONG, 0, text
+
+
+def _bits(value: float) -> int:
+    return int(np.float64(value).view(np.int64))
+
+
+# --- pairs to columns ---
+
+
+def to_array(values: Values, type: pa.DataType) -> pa.Array:
+    """The values as a column of `type`; as text where that is null."""
+    if pa.types.is_null(type):
+        return pa.array([str(v) for v in to_python(values)], pa.large_string())
+    if pa.types.is_temporal(type):
+        return decode(values.word, type)
+    if pa.types.is_boolean(type):
+        return pa.array(values.word != 0)
+    if (values.at >= 0).all() and not pa.types.is_decimal(type):
+        return values.texts.cast(pa.large_string() if is_text(type) else pa.large_binary()).cast(type)
+    if pa.types.is_integer(type) and (values.at == INT).all():
+        return pa.array(values.word).cast(type)
+    if type == pa.uint64() and (values.at == np.where(values.word < 0, UINT, INT)).all():
+        return pa.array(values.word.view(np.uint64))
+    if pa.types.is_floating(type) and np.isin(values.at, (INT, FLOAT)).all():
+        floats = np.where(values.at == INT, values.word.astype(float), values.word.view(float))
+        return pa.array(floats.astype(type.to_pandas_dtype()), type)
+    if pa.types.is_decimal(type) and (whole := _unscaled(values, type.scale)) is not None:
+        return decode(whole, type)
+    found = to_python(values)
+    if pa.types.is_floating(type) or pa.types.is_decimal(type):
+        found = [(float if pa.types.is_floating(type) else Decimal)(v) for v in found]
+    return pa.array(found, type)
+
+
+def _unscaled(values: Values, scale: int) -> Array | None:
+    """The values times 10 ** scale, where all are whole numbers that a double holds exactly."""
+    if not ((values.at == INT) | (values.at == FLOAT) | (values.at < DECIMAL)).all() or scale > 22:
+        return None
+    own = np.where(values.at < DECIMAL, DECIMAL - values.at, 0)
+    times = np.where(values.at == FLOAT, values.word.view(float), values.word) * 10.0 ** (scale - own)
+    exact = (own <= scale) & (np.abs(times) < 1 << 53) & (times == np.floor(times))
+    return times.astype(np.int64) if exact.all() else None
+
+
+def to_python(values: Values) -> list[Any]:
+    """The values one by one."""
+    texts = values.texts.to_pylist()
+    return [_value(*pair) for pair in zip(values.word.tolist(), values.at.tolist(), texts, strict=True)]
+
+
+def _value(word: int, at: int, text: bytes) -> Value:
+    if at >= 0:
+        match word & 3:
+            case 1:
+                return text
+            case 2:
+                return Decimal(text.decode())
+            case _:
+                return text.decode()
+    match at:
+        case -1:
+            return word
+        case -2:
+            return word + (1 << 64)
+        case -3:
+            return float(np.int64(word).view(np.float64))
+        case -4:
+            return bool(word)
+        case _:
+            return Decimal(f"{word}e-{DECIMAL - at}")
+
+
+# --- for snapshots ---
+
+
+def to_state(values: Values) -> list[pa.Array]:
+    """Three columns from which `from_state` makes the values."""
+    return [pa.array(values.word), pa.array(np.minimum(values.at, 0)), values.texts]
+
+
+def from_state(columns: Sequence[pa.Array]) -> Values:
+    word, kind, texts = columns
+    found = _bytes(texts, 0)
+    at = kind.to_numpy()
+    return found._replace(word=word.to_numpy(), at=np.where(at < 0, at, found.at))
