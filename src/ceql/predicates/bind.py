@@ -176,19 +176,19 @@ class _Binder:
                 type = value_type(self.attribute(attribute))
                 if value is None or pa.types.is_null(type):
                     return UNKNOWN
-                return self.column_test(attribute, type, node.op, value, node)
-        return Test(self.slot(("mask", node), MaskColumn(self.masks.comparison(node))), 0)
+                return self.column_test(attribute, type, value, node)
+        return Test(self.slot(("mask", node), MaskColumn(node, self.masks.comparison(node))), 0)
 
-    def column_test(self, attribute: t.Attribute, type: pa.DataType, op: str, value: object, node: object) -> Logic:
+    def column_test(self, attribute: t.Attribute, type: pa.DataType, value: object, node: t.Comparison) -> Logic:
+        op = node.op
         if is_text(type):
             if not isinstance(value, str):
                 raise self.mismatch(attribute, type, f"holds text and cannot be compared with {show(value)}")
             if op in ("=", "!="):
                 return self.text_test(attribute.name, frozenset([value]), op == "!=")
             test = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}[op]
-            column = TextTestColumn(
-                attribute.name, lambda values: test(values.cast(pa.large_string()), pa.scalar(value, pa.large_string()))
-            )
+            literal = pa.scalar(value, pa.large_string())
+            column = TextTestColumn(attribute.name, node, lambda values: test(values.cast(pa.large_string()), literal))
             return Test(self.slot(("text order", attribute.name, op, value), column), 0)
         return self.number_test(attribute, type, self.ranges(attribute, type, op, value))
 
@@ -240,7 +240,7 @@ class _Binder:
         if not is_text(type):
             raise self.mismatch(node.operand, type, f"is not text, as {word} needs")
         test = compile_pattern(node, self.source)
-        column = TextTestColumn(node.operand.name, test)
+        column = TextTestColumn(node.operand.name, node, test)
         return Test(self.slot((word, node.operand.name, node.pattern), column), 0)
 
     def is_null(self, node: t.IsNull, operand: t.Expression) -> Logic:
@@ -250,7 +250,7 @@ class _Binder:
             if pa.types.is_null(self.attribute(operand)):
                 return Constant(True)
             return Test(self.slot(("null", operand.name), NullColumn(operand.name)), 0)
-        return Test(self.slot(("mask", node.operand), MaskColumn(self.masks.is_null(node))), 0)
+        return Test(self.slot(("mask", node.operand), MaskColumn(node, self.masks.is_null(node))), 0)
 
     # --- attributes ---
 

@@ -20,6 +20,7 @@ from ceql.io.keys import decimal_words, encode
 from ceql.predicates import kernels
 from ceql.predicates.logic import Truth
 from ceql.predicates.ranges import Ranges, contains, cuts
+from ceql.syntax import tree as t
 
 Array = np.ndarray[Any, np.dtype[Any]]
 NO_BITMAP: Array = np.frombuffer(b"", np.uint8)
@@ -77,7 +78,8 @@ class NumberColumn(AttributeColumn):
         padding = (1 << len(self.cuts).bit_length()) - 1 - len(self.cuts)
         greatest = np.inf if self.floating else 2**63 - 1
         self._padded = np.concatenate([self.cuts, np.full(padding, greatest, self.cuts.dtype)])
-        self._least: list[int | float] = [-np.inf if self.floating else -(2**63), *ends]
+        unbounded = self.floating or pa.types.is_decimal(type)
+        self._least: list[int | float] = [-np.inf if unbounded else -(2**63), *ends]
         self.classes = 2 + len(ends) + self.floating
 
     def truth(self, test: int, klass: int) -> Truth:
@@ -91,6 +93,9 @@ class NumberColumn(AttributeColumn):
         if numbers is None:  # decimals of more than 64 bits: compared by Arrow, cut by cut
             numbers = np.zeros(len(values), np.int64)
             for end in self.ends:
+                if abs(end) >= 10**76:  # beyond every decimal
+                    numbers += end < 0
+                    continue
                 scaled = pa.scalar(Decimal(end), pa.decimal256(76, 0))
                 reached = pc.greater_equal(_unscaled(values), scaled).fill_null(False)
                 numbers += reached.to_numpy(zero_copy_only=False)
@@ -112,7 +117,7 @@ class NumberColumn(AttributeColumn):
             return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int64)
         if pa.types.is_decimal(type):
             low, high = decimal_words(values) if type.bit_width <= 128 else (None, None)
-            return low if low is not None and bool(np.all(high == low >> 63)) else None
+            return low if not self.wide and low is not None and bool(np.all(high == low >> 63)) else None
         if pa.types.is_signed_integer(type):
             return raw(values, _SIGNED[type.bit_width]).astype(np.int64, copy=False)
         return encode(values, self.attribute)
@@ -219,11 +224,12 @@ def _as_words(data: Array) -> Array:
 
 
 class MaskColumn(Column):
-    """Any other test: a vectorised mask. Classes: unknown, false, true."""
+    """Any other test: a vectorised mask of `node`. Classes: unknown, false, true."""
 
     classes = 3
 
-    def __init__(self, mask: Callable[[pa.RecordBatch], pa.Array]) -> None:
+    def __init__(self, node: t.Comparison | t.IsNull, mask: Callable[[pa.RecordBatch], pa.Array]) -> None:
+        self.node = node
         self.mask = mask
 
     def truth(self, test: int, klass: int) -> Truth:
@@ -234,12 +240,13 @@ class MaskColumn(Column):
 
 
 class TextTestColumn(AttributeColumn):
-    """LIKE, RLIKE or an order comparison on text. Classes: unknown, false, true."""
+    """LIKE, RLIKE or an order comparison on text, whatever NOT stands in `node`. Classes: unknown, false, true."""
 
     classes = 3
 
-    def __init__(self, attribute: str, test: Callable[[pa.Array], pa.Array]) -> None:
+    def __init__(self, attribute: str, node: t.Like | t.Comparison, test: Callable[[pa.Array], pa.Array]) -> None:
         super().__init__(attribute)
+        self.node = node
         self.test = test
 
     def truth(self, test: int, klass: int) -> Truth:

@@ -168,7 +168,7 @@ def _calculate(op: str, a: Any, b: Any, whole: bool) -> Any:
         # min / -1 would overflow, and its remainder is 0 like that of every number
         quotient = pc.divide(a, pc.if_else(pc.equal(safe, pa.scalar(-1, b.type)), pa.scalar(1, b.type), safe))
         remainder = pc.subtract(a, pc.multiply(quotient, safe))
-        return pc.if_else(pc.equal(safe, pa.scalar(-1, b.type)), pa.scalar(0, b.type), remainder)
+        return pc.if_else(pc.equal(safe, pa.scalar(-1, b.type)), pc.multiply(a, pa.scalar(0, a.type)), remainder)
     return _float_remainder(a, safe)
 
 
