@@ -6,11 +6,12 @@ This is where the parts meet: symbols, windows, partitions, the machine, result 
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from ceql.engine.chunk import Chunk
 from ceql.engine.machine import Machine
 from ceql.engine.replay import ReplayMachine
 from ceql.errors import SchemaError, no_column
-from ceql.io.keys import encode
+from ceql.io.keys import bounds, encode
 from ceql.io.partitions import PartitionKeys
 from ceql.io.runs import EventBatch
 from ceql.io.schemas import is_text
@@ -41,8 +42,20 @@ _CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
 _NO_LIMIT = 1 << 62
 
 
+class Symbols(Protocol):
+    """What turns batches into symbols: `predicates.symbols.Symbolizer`, or what reads symbols computed elsewhere."""
+
+    def symbols(self, batch: pa.RecordBatch, streams: int | Array) -> Array: ...
+
+    def relevant(self, batch: pa.RecordBatch, streams: int | Array) -> tuple[Array, Array]: ...
+
+
 class Recognition:
-    """The state of a query over a stream whose first schema is `schema`."""
+    """The state of a query over a stream whose first schema is `schema`.
+
+    `computed` makes the symbols' reader where the guards were decided elsewhere (in Spark's JVM); the events need no
+    type then, nor the attributes that guards look at.
+    """
 
     def __init__(
         self,
@@ -53,6 +66,7 @@ class Recognition:
         open_schema: bool = False,
         mode: int = x.ENUMERATE,
         untyped: frozenset[int] = frozenset(),
+        computed: Callable[[SymbolTable], Symbols] | None = None,
     ) -> None:
         plan.require_uncorrelated()
         self.plan = plan
@@ -63,11 +77,13 @@ class Recognition:
         self.first_schema = schema
         self.untyped = untyped
         self.unfinished: x.Events | None = None
-        self.type = _type_column(plan, schema, self.streams, options)
+        self.type = _type_column(plan, schema, self.streams, options) if computed is None else None
         self.time = options.time_column(schema)
         self.table = SymbolTable()
+        self._computed = computed
         self._bind(schema)
-        self._check_selection(schema)
+        if computed is None:
+            self._check_selection(schema)
         self.window = bind_window(plan, schema, self.time, options, open_schema)
         parts = plan.query.partition
         self.keys = PartitionKeys(parts, schema, self.type, open_schema, plan.source, untyped) if parts else None
@@ -77,6 +93,9 @@ class Recognition:
             tuple(zip(self.keys.names, self.keys.shown_types, strict=True)) if self.keys is not None else (),
         )
         self.mode = mode
+        self.inspect: Callable[[x.Events, pa.RecordBatch], None] | None = None
+        """Looks at events in order before they are recognised; what it raises leaves them unrecognised."""
+        self.reused: list[int] = []  # partitions whose numbers the last batch used again
         self.skips = plan.cea.skips_safely() and not self.window.counts_all_rows
         self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
 
@@ -100,6 +119,10 @@ class Recognition:
 
     def _bind(self, schema: pa.Schema) -> None:
         self.schema = schema
+        self.symbolizer: Symbols
+        if self._computed is not None:
+            self.symbolizer = self._computed(self.table)
+            return
         events = Events(schema, self.open_schema, self.type, self.streams, self.untyped)
         self.symbolizer = Symbolizer(self.plan.cea.guards, events, self.plan.source, self.table)
 
@@ -170,6 +193,8 @@ class Recognition:
     def feed(self, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         """Process events; matches come in record batches whenever the buffers are full."""
         self.unfinished = self._events(batch)
+        if self.inspect is not None:
+            self.inspect(self.unfinished, batch.data)
         yield from self._process(resume=False)
 
     def resume(self) -> Iterator[pa.RecordBatch]:
@@ -190,6 +215,39 @@ class Recognition:
         """The matches found since the last record batch."""
         for chunk in self.machine.flush():
             yield self._result(chunk)
+
+    def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Forget all that the window has left, idle substreams included; no event before the time `now` (its key)
+        will come."""
+        window = self.window
+        if now is not None and window.kind == x.W_GIVEN and window.column is not None and window.column == self.time:
+            assert window.type is not None
+            assert window.size is not None
+            lowest = int(bounds(np.array([now]), window.type, window.size)[0])
+            self.machine.regs[x.HORIZON] = max(int(self.machine.regs[x.HORIZON]), lowest)
+        yield from self.flush()
+        for chunk in self.machine.compact():
+            yield self._result(chunk)
+        self._release()
+
+    def held(self) -> Array:
+        """The positions of the events that a match from now on may name, ascending; to be asked after `compact`."""
+        return self.machine.held()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no match is under way and the past is of no consequence, after `compact`."""
+        parts = self.machine.parts
+        counted = self.window.counts_all_rows or self.window.exact
+        return not len(self.held()) and not counted and not parts.initial.any()
+
+    @property
+    def expires_at(self) -> int | None:
+        """The key of the time at which the window will have left all events so far; None if it is not by time."""
+        if self.window.kind != x.W_GIVEN or self.window.column != self.time or not self._ends:
+            return None
+        assert self.window.size is not None
+        return self._ends[-1][1] + math.ceil(self.window.size) + 1
 
     def set_memory(self, memory: int) -> None:
         """Change the budget of the graph."""
@@ -238,11 +296,11 @@ class Recognition:
             if self.window.column == self.time and len(times):
                 self._ends.append((self.position, int(times[-1])))
             times = times if rows is None else times[rows]
-        keys, bounds = self.window.keys(data, rows, positions, times)
+        keys, lowest = self.window.keys(data, rows, positions, times)
         partitions = self._partitions(data, streams, rows, len(symbols))
         # memory that Arrow lends is read-only, which would be another signature of the loop
         return x.Events(
-            *(np.require(a, requirements=["C", "W"]) for a in (symbols, positions, partitions, keys, bounds, times))
+            *(np.require(a, requirements=["C", "W"]) for a in (symbols, positions, partitions, keys, lowest, times))
         )
 
     def _partitions(self, data: pa.RecordBatch, streams: int | Array, rows: Array | None, count: int) -> Array:
@@ -255,9 +313,9 @@ class Recognition:
             streams = streams if isinstance(streams, int) else streams[rows]
         numbers = self.keys.numbers(columns, streams, self.streams)
         self.machine.room_for_partitions(len(self.keys))
-        if self.keys.reused:
-            self.machine.reuse_partitions(self.keys.reused)
-            self.keys.reused = []
+        self.reused, self.keys.reused = self.keys.reused, []
+        if self.reused:
+            self.machine.reuse_partitions(self.reused)
         return numbers
 
     def _release(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,48 +11,66 @@ import pyarrow as pa
 
 from ceql.io.schemas import take_rows
 
+Positions = npt.NDArray[np.int64]
+
+
+class _Piece(NamedTuple):
+    """Rows from position `first` on, one after another, or at `positions` where there are gaps."""
+
+    first: int
+    batch: pa.RecordBatch
+    positions: Positions | None
+
+    def rows_at(self, positions: Positions) -> Positions:
+        return positions - self.first if self.positions is None else np.searchsorted(self.positions, positions)
+
 
 class RowStore:
-    """Batches of a stream by position. Batches are kept whole, by reference."""
+    """Rows of a stream by position. Batches are kept whole, by reference, until `keep` thins them out."""
 
     def __init__(self, schema: pa.Schema, first: int = 0) -> None:
         self.schema = schema
-        self._starts: list[int] = []
-        self._batches: list[pa.RecordBatch] = []
+        self._pieces: list[_Piece] = []
         self._next = first
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Append the next events."""
         if batch.num_rows:
-            self._starts.append(self._next)
-            self._batches.append(batch)
+            self._pieces.append(_Piece(self._next, batch, None))
             self._next += batch.num_rows
 
     def forget_before(self, position: int) -> None:
         """Drop the batches that end before `position`."""
-        keep = max(0, bisect_right(self._starts, position) - 1)
-        if keep:
-            del self._starts[:keep]
-            del self._batches[:keep]
+        del self._pieces[: max(0, bisect_right(self._starts, position) - 1)]
+
+    def keep(self, positions: Positions) -> None:
+        """Drop all rows but those at these positions, which ascend and are all here."""
+        batch = self.take(positions).combine_chunks().to_batches()
+        self._pieces = [_Piece(int(positions[0]), batch[0], positions)] if batch else []
+
+    def restore(self, positions: Positions, batch: pa.RecordBatch, following: int) -> None:
+        """Start from rows at these positions; the next row is at `following`."""
+        self._pieces = [_Piece(int(positions[0]), batch, positions)] if len(positions) else []
+        self._next = following
 
     def copy(self) -> RowStore:
         """The same rows, unmoved by what is added or forgotten later."""
         other = RowStore(self.schema, self._next)
-        other._starts, other._batches = self._starts.copy(), self._batches.copy()
+        other._pieces = self._pieces.copy()
         return other
 
-    def take(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+    def take(self, positions: Positions) -> pa.Table:
         """The events at these positions, in this order."""
-        if not self._batches:
+        if not self._pieces:
             return self.schema.empty_table()
         owner = np.searchsorted(self._starts, positions, side="right") - 1
         order = np.argsort(owner, kind="stable")
         pieces = []
         for k in np.unique(owner).tolist():
-            mine = positions[order[owner[order] == k]] - self._starts[k]
-            pieces.append(pa.table(take_rows(self._batches[k], pa.array(mine))))
+            rows = self._pieces[k].rows_at(positions[order[owner[order] == k]])
+            pieces.append(pa.table(take_rows(self._pieces[k].batch, pa.array(rows))))
         if not pieces:
-            return pa.table(self._batches[-1].slice(0, 0))
+            return pa.table(self._pieces[-1].batch.slice(0, 0))
         table = pa.concat_tables(pieces, promote_options="permissive").combine_chunks()
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
@@ -59,11 +78,20 @@ class RowStore:
         return pa.table(take_rows(batches[0], pa.array(back))) if batches else table
 
     @property
+    def _starts(self) -> list[int]:
+        return [piece.first for piece in self._pieces]
+
+    @property
+    def count(self) -> int:
+        """How many rows are kept."""
+        return sum(piece.batch.num_rows for piece in self._pieces)
+
+    @property
     def batches(self) -> list[pa.RecordBatch]:
         """What is kept, in order."""
-        return self._batches
+        return [piece.batch for piece in self._pieces]
 
     @property
     def first(self) -> int:
         """The position of the first kept event."""
-        return self._starts[0] if self._starts else self._next
+        return self._pieces[0].first if self._pieces else self._next

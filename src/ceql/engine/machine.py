@@ -250,6 +250,15 @@ class Machine:
             compact_pool(self.regs, self.parts, pool)
             self.parts = self.parts._replace(pool=pool)
 
+    def compact(self) -> Iterator[Chunk]:
+        """Give back what the window has left, between two batches."""
+        yield from self._collect()
+
+    def held(self) -> Array:
+        """The positions of the events that partial matches hold, ascending."""
+        named = self.nodes[: self.regs[NODES]]
+        return np.unique(np.concatenate([named[named[:, 3] != UNION][:, 1], self.log[: self.regs[x.LOG], 0]]))
+
     def _collect(self) -> Iterator[Chunk]:
         self._store()
         if len(self.parts.offset) > 1:
@@ -261,10 +270,9 @@ class Machine:
             idle = (self.parts.offset < 0) & (self.parts.initial == 0)
             self.emptied = np.flatnonzero(idle).tolist()
         used, capacity = int(self.regs[NODES]), len(self.nodes)
-        named = self.nodes[:used][self.nodes[:used, 3] != UNION][:, 1]
-        held = np.concatenate([named, self.log[: self.regs[x.LOG], 0]])
+        held = self.held()
         if len(held):
-            self.oldest = max(self.oldest, int(held.min()))
+            self.oldest = max(self.oldest, int(held[0]))
         again, self._collected = self._collected, (int(self.regs[x.EVENT]), capacity)
         if 2 * used > capacity or again == self._collected:  # collecting alone did not make room
             self._resize_nodes(2 * capacity)

@@ -215,7 +215,7 @@ class Matches:
     ) -> Iterator[tuple[pa.RecordBatch, pa.Table]]:
         for batch, known in batches:
             done = 0
-            for piece in _pieces(batch):
+            for piece in pieces(batch):
                 positions = _positions(piece)
                 if known is None:
                     rows = self._source.rows(positions)
@@ -255,7 +255,7 @@ def _positions(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     return np.asarray(batch.column("events").flatten())
 
 
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Slices of at most EVENT_ROWS events, or of one match that has more."""
     ends = np.cumsum(np.asarray(batch.column("events").value_lengths()).astype(np.int64))
     start = 0
