@@ -1,0 +1,12 @@
+"""Complex event recognition on Spark: a DataFrame of events and a query in, a DataFrame of matches out.
+
+    from ceql.spark import match
+    match(payments, "SELECT * WHERE ...", time="time")
+
+Batch or streaming, by what the DataFrame is. `pip install "ceql[spark]"`.
+"""
+
+from ceql.spark.api import explain, late_rows, match, matcher
+from ceql.spark.session import prepare, session
+
+__all__ = ["explain", "late_rows", "match", "matcher", "prepare", "session"]

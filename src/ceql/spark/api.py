@@ -1,0 +1,119 @@
+"""What users call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame
+
+from ceql.options import Options
+from ceql.plan import Plan, make_plan
+from ceql.query import Query
+from ceql.spark import batch
+from ceql.spark.checks import check_streaming
+from ceql.spark.prepare import Ask, Frames, prepare
+from ceql.spark.report import report
+from ceql.spark.streaming import stream
+
+BUCKETS = 16
+
+
+def match(
+    df: Frames,
+    query: str | Query,
+    *,
+    type: str = "type",
+    time: str = "time",
+    time_unit: str | None = None,
+    order_by: str | Sequence[str] = (),
+    events: Literal["rows", "ids"] = "rows",
+    id: str | None = None,
+    partitions: int | None = None,
+    buckets: int = BUCKETS,
+    late: str | None = None,
+    memory: int = 4 << 30,
+    max_states: int = 1 << 16,
+) -> DataFrame:
+    """The matches of a query over a DataFrame, as a lazy DataFrame: nothing runs before an action.
+
+    A streaming DataFrame gives a streaming one, in append mode; it needs a watermark on the time column.
+
+    - `df`: the events; for FROM with several streams, a dict with a DataFrame for each.
+    - `type`, `time`: the columns of types and times; `time_unit` says what plain numbers count ('s', 'ms', 'us', 'ns').
+    - `order_by`: further columns that order events of the same time.
+    - `events`: 'rows' for the matched events themselves, 'ids' for the values of the column `id`.
+    - `partitions`: batch: how many tasks to divide the work into (Spark chooses by default).
+    - `buckets`: streaming: how many states the keys are divided into; it cannot change under a checkpoint.
+    - `late`: streaming: the name of a further column that holds the events that came too late; the other columns are
+      NULL in such a row. Without it they are only counted.
+    - `memory`: the budget of a task's partial matches, in bytes; `max_states`: of the automaton's states.
+
+    Columns: the partition keys, `start_time`, `end_time`, one array for each selected variable, and `events`, an array
+    of all events of the match.
+    """
+    ask = _ask(type, time, time_unit, order_by, events, id, memory, max_states)
+    prepared = prepare(df, _plan(query), ask)
+    if not prepared.streaming:
+        if late is not None:
+            raise ValueError("late= is for streaming: in a batch no event comes too late")
+        return batch.run(prepared, partitions)
+    if partitions is not None:
+        raise ValueError("partitions= is for batch; a stream has buckets=")
+    if buckets < 1:
+        raise ValueError("buckets must be at least 1")
+    return stream(prepared, check_streaming(df, prepared, time), buckets, late)
+
+
+def matcher(query: str | Query, **options: Any) -> Callable[[DataFrame], DataFrame]:
+    """`match` as a function of the DataFrame alone: `payments.transform(matcher(query, time="ts"))`."""
+    return lambda df: match(df, query, **options)
+
+
+def explain(
+    df: Frames,
+    query: str | Query,
+    *,
+    type: str = "type",
+    time: str = "time",
+    time_unit: str | None = None,
+    order_by: str | Sequence[str] = (),
+    events: Literal["rows", "ids"] = "rows",
+    id: str | None = None,
+    partitions: int | None = None,
+    buckets: int = BUCKETS,
+) -> str:
+    """How `match` would go about it: how the work is divided, what the JVM decides, what is shipped to Python."""
+    ask = _ask(type, time, time_unit, order_by, events, id, 4 << 30, 1 << 16)
+    return report(prepare(df, _plan(query), ask), partitions, buckets)
+
+
+def late_rows(progress: Any) -> int:
+    """How many rows a micro-batch set aside as late, from a `StreamingQueryProgress` (or its dict)."""
+    observed: Mapping[str, Any] = (
+        progress.get("observedMetrics", {}) if isinstance(progress, Mapping) else progress.observedMetrics
+    )
+    return sum(int(row["late_rows"]) for name, row in observed.items() if name.startswith("ceql_"))
+
+
+def _plan(query: str | Query) -> Plan:
+    return query.plan if isinstance(query, Query) else make_plan(query)
+
+
+def _ask(
+    type: str,
+    time: str,
+    time_unit: str | None,
+    order_by: str | Sequence[str],
+    events: str,
+    id: str | None,
+    memory: int,
+    max_states: int,
+) -> Ask:
+    if events not in ("rows", "ids"):
+        raise ValueError(f"events must be 'rows' or 'ids', not {events!r}")
+    if id is not None and events == "rows":
+        raise ValueError("id= goes with events='ids'")
+    options = Options(type, time, time_unit, memory=memory, max_states=max_states)
+    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    return Ask(options, order, events == "ids", id)

@@ -1,0 +1,68 @@
+"""Batch jobs: by key, by chunks of time, or in one task.
+
+- *Keyed*: rows are shuffled by the keys of the PARTITION BY clause and sorted by time inside a task. Keys are not
+  groups: a task runs one recogniser over all its keys.
+- *Chunked*: without keys, a window of time or events cuts the stream into chunks that overlap by a window (`chunks`).
+- *Single*: what cannot be cut runs in one task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pyspark.sql import DataFrame
+
+from ceql.spark.chunks import chunked
+from ceql.spark.prepare import Prepared
+from ceql.spark.shard import recognise
+from ceql.syntax import tree as t
+
+
+class Way(Enum):
+    """How the work is divided."""
+
+    KEYED = "by key"
+    CHUNKED = "by chunks of time"
+    SINGLE = "in one task"
+
+
+@dataclass(frozen=True)
+class Division:
+    """How the work is divided, and why."""
+
+    way: Way
+    why: str
+
+
+def divide(prepared: Prepared) -> Division:
+    """Choose the way that the meaning of the query allows."""
+    query = prepared.plan.query
+    if query.consume is t.Consume.ANY:
+        return Division(Way.SINGLE, "CONSUME BY ANY forgets the events of all substreams at every match")
+    if query.partition:
+        return Division(Way.KEYED, "the PARTITION BY clause splits the stream into substreams")
+    if query.consume is t.Consume.PARTITION:
+        return Division(Way.SINGLE, "CONSUME BY forgets all events at every match, so that no part stands by itself")
+    match query.window:
+        case None:
+            return Division(Way.SINGLE, "without WITHIN or PARTITION BY every event may belong with every other")
+        case t.AttributeWindow(_, attribute) if attribute != prepared.recognition.time:
+            return Division(Way.SINGLE, f"a window over '{attribute}' says nothing about time")
+        case _:
+            return Division(Way.CHUNKED, "the window bounds how far back a match can reach")
+
+
+def run(prepared: Prepared, partitions: int | None) -> DataFrame:
+    """The lazy DataFrame of matches."""
+    frame = prepared.frame
+    match divide(prepared).way:
+        case Way.KEYED:
+            keys = prepared.keys
+            frame = frame.repartition(partitions, *keys) if partitions else frame.repartition(*keys)
+        case Way.CHUNKED:
+            return chunked(prepared, partitions)
+        case Way.SINGLE:
+            frame = frame.repartition(1)
+    ordered = frame.sortWithinPartitions(*prepared.order).select(*prepared.shipped)
+    return ordered.mapInArrow(recognise(prepared.shipment), prepared.schema)

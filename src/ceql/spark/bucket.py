@@ -1,0 +1,170 @@
+"""A hash bucket of a streaming query: the rows that wait for the watermark, and one recogniser over its keys.
+
+A micro-batch brings a bucket's rows in any order. Those at or before the watermark are late; the others wait until the
+watermark has passed them, and then go to the recogniser in order of time, so that the matches do not
+depend on how rows arrive. What is carried from one micro-batch to the next is one blob: a snapshot like a recogniser's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ceql import snapshot
+from ceql.errors import DataError
+from ceql.io.keys import encode
+from ceql.io.schemas import take_rows
+from ceql.spark.shard import Shard
+from ceql.spark.shipment import TIME, Shipment
+
+Array = np.ndarray[Any, np.dtype[Any]]
+KIND = "spark bucket"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What must not change between two runs from the same checkpoint."""
+
+    fingerprint: str
+    query: str
+    buckets: int
+    order: tuple[str, ...]
+    """The shipped columns that put rows in order."""
+    shown: tuple[str, ...]
+
+
+class Bucket:
+    """The state of one bucket."""
+
+    def __init__(self, shipment: Shipment, agreement: Agreement) -> None:
+        self._shipment = shipment
+        self._agreement = agreement
+        self._shard: Shard | None = None
+        self._waiting: pa.RecordBatch | None = None
+        self._late: list[pa.RecordBatch] = []
+
+    # --- a micro-batch ---
+
+    def step(self, arrived: Sequence[pa.RecordBatch], watermark: int | None) -> Iterator[pa.RecordBatch]:
+        """Take a micro-batch's rows in and recognise what the watermark (in microseconds; None before the first)
+        releases. Rows that come too late are left in `late`."""
+        rows = [batch for batch in arrived if batch.num_rows]
+        self._late = []
+        if watermark is not None:
+            rows = [self._on_time(batch, watermark) for batch in rows]
+        if self._waiting is not None:
+            rows.insert(0, self._waiting)
+        if not rows:
+            yield from self._compact(watermark)
+            return
+        everything = pa.concat_batches(rows)
+        released = _times(everything) <= watermark if watermark is not None else np.zeros(everything.num_rows, bool)
+        ready = take_rows(everything, pa.array(np.flatnonzero(released)))
+        rest = everything if not ready.num_rows else take_rows(everything, pa.array(np.flatnonzero(~released)))
+        self._waiting = rest if rest.num_rows else None
+        if ready.num_rows:
+            order = [(name, "ascending") for name in self._agreement.order]
+            table = pa.table(ready).sort_by(order).combine_chunks()
+            if self._shard is None:
+                self._shard = Shard(self._shipment, table.schema)
+            for batch in table.to_batches():
+                yield from self._shard.feed(batch)
+        yield from self._compact(watermark)
+
+    def _on_time(self, batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
+        late = _times(batch) <= watermark
+        if not late.any():
+            return batch
+        self._late.append(take_rows(batch, pa.array(np.flatnonzero(late))))
+        return take_rows(batch, pa.array(np.flatnonzero(~late)))
+
+    def _compact(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+        """Forget what the window has left, and the rows that no match can name."""
+        if self._shard is not None:
+            yield from self._shard.compact(watermark)
+
+    @property
+    def late(self) -> list[pa.RecordBatch]:
+        """The rows of the last micro-batch that came too late."""
+        return self._late
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits and no match is under way: such a bucket need not be kept."""
+        return self._waiting is None and (self._shard is None or self._shard.is_idle)
+
+    @property
+    def wakes_at(self) -> int | None:
+        """The watermark (in microseconds) from which there is something to do without new rows."""
+        if self._waiting is not None:
+            return int(_times(self._waiting).min())
+        return self._shard.expires_at if self._shard is not None else None
+
+    # --- state ---
+
+    def to_bytes(self) -> bytes:
+        """The state as a blob."""
+        agreed = self._agreement
+        header: dict[str, Any] = {
+            "kind": KIND,
+            "query": agreed.fingerprint,
+            "text": agreed.query,
+            "buckets": agreed.buckets,
+            "order": list(agreed.order),
+            "shown": list(agreed.shown),
+            "shard": None,
+        }
+        arrays: dict[str, Array] = {}
+        tables: dict[str, Sequence[pa.RecordBatch]] = {}
+        if self._waiting is not None:
+            tables["waiting"] = [self._waiting]
+        if self._shard is not None:
+            header["shard"], arrays, own = self._shard.state()
+            tables.update(own)
+        return snapshot.write(header, arrays, tables)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes, shipment: Shipment, agreement: Agreement) -> Bucket:
+        """Go on from a blob; `DataError` says why when it is of another query or division."""
+        header, arrays, tables = snapshot.read(blob)
+        if header.get("kind") != KIND:
+            raise DataError("the checkpoint's state is not that of a streaming query of ceql")
+        _check(header, agreement)
+        self = cls(shipment, agreement)
+        if "waiting" in tables:
+            self._waiting = tables["waiting"][0]
+        if header["shard"] is not None:
+            self._shard = Shard.from_state(shipment, header["shard"], arrays, tables)
+        return self
+
+
+def _check(header: dict[str, Any], agreed: Agreement) -> None:
+    again = "start it with a new checkpointLocation, or run what it was begun with"
+    if header["query"] != agreed.fingerprint:
+        raise DataError(
+            f"the checkpoint was made by another query; {again}. It was begun with:\n{header['text']}\n"
+            f"and is now asked for:\n{agreed.query}"
+        )
+    if header["buckets"] != agreed.buckets:
+        raise DataError(
+            f"the checkpoint has its keys in {header['buckets']} buckets, not in {agreed.buckets}: "
+            f"pass buckets={header['buckets']}, or {again}"
+        )
+    if header["order"] != list(agreed.order):
+        raise DataError(f"the checkpoint was made with another order_by=; {again}")
+    if header["shown"] != list(agreed.shown):
+        raise DataError(
+            f"the checkpoint's events have the columns {', '.join(header['shown'])}, "
+            f"and the stream's now {', '.join(agreed.shown)}; {again}"
+        )
+
+
+def _times(batch: pa.RecordBatch) -> Array:
+    column = batch.column(batch.schema.get_field_index(TIME))
+    if column.null_count:
+        raise DataError("an event has no time: the time column is NULL; filter such rows out, or give them a time")
+    return encode(column, TIME)

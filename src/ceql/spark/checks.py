@@ -1,0 +1,85 @@
+"""What must hold of a streaming DataFrame, checked on the driver before the query starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import TimestampNTZType, TimestampType
+
+from ceql.errors import SchemaError
+from ceql.spark.prepare import WATERMARK, Frames, Prepared
+
+
+def check_streaming(frames: Frames, prepared: Prepared, time: str) -> int:
+    """The watermark's delay in milliseconds; `SchemaError` where the stream has none, or append is impossible."""
+    all_frames = list(frames.values()) if isinstance(frames, Mapping) else [frames]
+    delays = []
+    for df in all_frames:
+        if not df.isStreaming:
+            raise SchemaError("some of the streams are streaming DataFrames and some are not; make them all one kind")
+        delays.append(_delay(df, time))
+        _check_upstream(df)
+    return max(delays)
+
+
+def _delay(df: DataFrame, time: str) -> int:
+    field = df.schema[time]
+    if not isinstance(field.dataType, TimestampType | TimestampNTZType):
+        raise SchemaError(
+            f"the time column '{time}' is {field.dataType.simpleString()}; a stream's must be a timestamp, as a "
+            f"watermark needs: df.withColumn('{time}', timestamp_millis('{time}')), for example"
+        )
+    if WATERMARK in field.metadata:
+        return int(field.metadata[WATERMARK])
+    others = [f.name for f in df.schema.fields if WATERMARK in f.metadata]
+    if others:
+        raise SchemaError(
+            f"the watermark is on '{others[0]}', but time='{time}': pass time='{others[0]}', or put the watermark on "
+            f"'{time}'"
+        )
+    raise SchemaError(
+        f"a streaming DataFrame needs a watermark, which says how late events may come: "
+        f"df.withWatermark('{time}', '10 seconds') before match()"
+    )
+
+
+def _check_upstream(df: DataFrame) -> None:
+    """Refuse what never gives a final row before the stream ends: an aggregation without a watermark of its own."""
+    logical = _analyzed(df)
+    for node in _nodes(logical) if logical is not None else ():
+        if node.nodeName() == "Aggregate" and node.isStreaming() and not _grouped_by_time(node):
+            raise SchemaError(
+                "the DataFrame aggregates a stream without grouping by time (a window over the watermarked column), so "
+                "that its rows are never final and match() can append nothing; match the events first, and aggregate "
+                "the matches"
+            )
+
+
+def _analyzed(df: DataFrame) -> Any:
+    """The analysed plan; None through Spark Connect, where Spark itself refuses the query when it starts."""
+    try:
+        return df._jdf.queryExecution().analyzed()
+    except Exception:
+        return None
+
+
+def _nodes(node: Any) -> Any:
+    yield node
+    children = node.children()
+    for k in range(children.size()):
+        yield from _nodes(children.apply(k))
+
+
+def _grouped_by_time(aggregate: Any) -> bool:
+    keys = aggregate.groupingExpressions()
+    return any(_watermarked(keys.apply(k)) for k in range(keys.size()))
+
+
+def _watermarked(expression: Any) -> bool:
+    metadata = getattr(expression, "metadata", None)
+    if metadata is not None and metadata().contains(WATERMARK):
+        return True
+    references = expression.references().toSeq()
+    return any(references.apply(k).metadata().contains(WATERMARK) for k in range(references.size()))

@@ -1,0 +1,151 @@
+"""A stream without keys, cut into chunks of time that are recognised side by side.
+
+A match that ends in a chunk begins at most a window before the chunk. So each chunk is preceded by that much warm-up,
+whose own matches are left to the chunk before; together the chunks give what one run over everything gives.
+
+Bounds come from the data: a first, narrow pass sends segments (least time, greatest time, number of rows) of sorted
+pieces of the time column; one small task makes of them a table of chunks with like numbers of rows, which is broadcast
+to the second pass. For `n EVENTS` the warm-up begins where whole segments with n rows lie between it and the chunk,
+which is never too late. All of it is part of the plan: nothing is run before an action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from ceql.io.keys import bounds, decode, encode
+from ceql.spark.prepare import Prepared
+from ceql.spark.shard import larger, recognise
+from ceql.spark.shipment import CHUNK, MAIN, TIME
+from ceql.syntax import tree as t
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_SEGMENT_ROWS = 512
+_MOST_CHUNKS = 256
+
+
+def chunked(prepared: Prepared, chunks: int | None) -> DataFrame:
+    """The matches of a query whose window cuts the stream."""
+    frame = prepared.frame
+    count = chunk_count(prepared, chunks)
+    if count == 1:
+        ordered = frame.repartition(1).sortWithinPartitions(*prepared.order).select(*prepared.shipped)
+        return ordered.mapInArrow(recognise(prepared.shipment), prepared.schema)
+    time = frame.schema[TIME].dataType
+    segments = frame.select(TIME).mapInArrow(
+        segment, StructType([StructField("low", time), StructField("high", time), StructField("rows", LongType())])
+    )
+    cut = cutter(prepared, count)
+    table = StructType(
+        [StructField(CHUNK, IntegerType())] + [StructField(name, time) for name in ("warm", "begin", "stop")]
+    )
+    bounds_table = segments.repartition(1).mapInArrow(cut, table)
+    inside = (F.col("warm").isNull() | (F.col(TIME) >= F.col("warm"))) & (
+        F.col("stop").isNull() | (F.col(TIME) < F.col("stop"))
+    )
+    main = F.col("begin").isNull() | (F.col(TIME) >= F.col("begin"))
+    rows = frame.join(F.broadcast(bounds_table), inside).withColumn(MAIN, main)
+    ordered = rows.repartitionById(count, F.col(CHUNK)).sortWithinPartitions(*prepared.order)
+    return ordered.select(*prepared.shipped, MAIN).mapInArrow(recognise(prepared.shipment), prepared.schema)
+
+
+def chunk_count(prepared: Prepared, asked: int | None) -> int:
+    """How many chunks to make at most."""
+    return asked or min(_MOST_CHUNKS, 2 * parallelism(prepared))
+
+
+def parallelism(prepared: Prepared) -> int:
+    """How many tasks run side by side, as far as the session tells."""
+    session = prepared.frame.sparkSession
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect has no context
+        return min(16, int(session.conf.get("spark.sql.shuffle.partitions") or 16))
+
+
+def segment(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Sorted pieces of the time column as segments."""
+    for batch in larger(batches):
+        times = batch.column(0).drop_null()
+        if not len(times):
+            continue
+        values = times.take(pa.array(np.argsort(encode(times, TIME), kind="stable")))
+        first = np.arange(0, len(values), _SEGMENT_ROWS)
+        last = np.minimum(first + _SEGMENT_ROWS, len(values))
+        yield pa.RecordBatch.from_arrays(
+            [values.take(pa.array(first)), values.take(pa.array(last - 1)), pa.array(last - first)],
+            names=["low", "high", "rows"],
+        )
+
+
+def cutter(prepared: Prepared, count: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that makes the table of chunks from all segments: `[begin, stop)` each, warmed up from `warm` on."""
+    window = prepared.plan.query.window
+    events = window.count if isinstance(window, t.EventsWindow) else None
+    size = prepared.recognition.window.size
+    assert size is not None
+
+    def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = [batch for batch in batches if batch.num_rows]
+        if not given:
+            return
+        table = pa.Table.from_batches(given)
+        kind = table.schema.field("low").type
+        low, high = (encode(_whole(table.column(name)), TIME) for name in ("low", "high"))
+        rows = table.column("rows").to_numpy()
+        begin = edges(low, rows, count)
+        if events is None:
+            warm = bounds(begin, kind, size)
+        else:
+            warm = np.array([_back(low, high, rows, int(edge), events) for edge in begin], np.int64)
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(np.arange(len(begin) + 1, dtype=np.int32)),
+                _shifted(warm, kind, 1),
+                _shifted(begin, kind, 1),
+                _shifted(begin, kind, 0),
+            ],
+            names=[CHUNK, "warm", "begin", "stop"],
+        )
+
+    return cut
+
+
+def edges(low: Array, rows: Array, count: int) -> Array:
+    """Times that cut the rows into at most `count` parts of about the same size.
+
+    >>> edges(np.array([0, 10, 20, 30]), np.array([5, 5, 5, 5]), 2).tolist()
+    [20]
+    """
+    order = np.argsort(low, kind="stable")
+    before = np.cumsum(rows[order]) - rows[order]
+    wanted = np.arange(1, count) * (rows.sum() / count)
+    at = np.minimum(np.searchsorted(before, wanted), len(low) - 1)
+    found: Array = np.unique(low[order][at])
+    later: Array = found[found > low.min()]
+    return later
+
+
+def _back(low: Array, high: Array, rows: Array, edge: int, events: int) -> int:
+    """A time such that at least `events` rows lie between it and `edge`, or the very first."""
+    inside = high < edge
+    order = np.argsort(-low[inside], kind="stable")
+    enough = int(np.searchsorted(np.cumsum(rows[inside][order]), events))
+    return int(low[inside][order][enough]) if enough < len(order) else int(low.min())
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks)
+
+
+def _shifted(values: Array, kind: pa.DataType, by: int) -> pa.Array:
+    """The times as a column with a NULL before the first (`by` 1) or after the last (0)."""
+    taken = pa.array([None, *range(len(values))] if by else [*range(len(values)), None], pa.int64())
+    return decode(values, kind).take(taken)

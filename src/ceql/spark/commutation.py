@@ -1,0 +1,71 @@
+"""Events of one substream at the same time, in no order that is known: do they commute?
+
+Spark has no order of rows but that of columns. Where two rows of a substream agree in all of these, what comes out
+could depend on which goes first. Often it does not: `A ; B` finds the same pairs whichever of two A's at the
+same time is read first. Two symbols *commute* when, from every state, reading both in either order can do
+the same to both events, ends the same matches at the same events, and reaches the same states. That is enough for every
+query that keeps all matches of a formula (no strategy, LIMIT or CONSUME) in a window of time.
+"""
+
+from __future__ import annotations
+
+from ceql.automata.cea import CEA, NO_LABEL, Label, Transition
+from ceql.plan import Plan
+from ceql.syntax import tree as t
+
+# what reading two events can do: to the first, to the second, and where it ends (a state, or at which event it matched)
+_Effect = tuple[Label, Label, tuple[str, int]]
+
+
+class Commutation:
+    """Which symbols of an automaton commute, worked out as they are asked for."""
+
+    def __init__(self, cea: CEA) -> None:
+        self._cea = cea
+        self._resting = cea.resting_after()
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def holds(self, a: int, b: int) -> bool:
+        """Whether events with these sets of guards (bit masks) commute."""
+        if (a, b) not in self._known:
+            self._known[a, b] = self._effects(a, b, swapped=False) == self._effects(b, a, swapped=True)
+        return self._known[a, b]
+
+    def _effects(self, first: int, second: int, swapped: bool) -> set[tuple[int, _Effect]]:
+        found: set[tuple[int, _Effect]] = set()
+        names = (1, 0) if swapped else (0, 1)
+
+        def add(origin: int, one: Label, two: Label, end: tuple[str, int]) -> None:
+            found.add((origin, (two, one, end) if swapped else (one, two, end)))
+
+        def arrive(origin: int, one: Label, step: Transition) -> None:
+            for state in self._resting[step.target]:
+                add(origin, one, step.label, ("state", state))
+            if step.target in self._cea.final:
+                add(origin, one, step.label, ("matched at", names[1]))
+
+        for origin in range(-1, len(self._cea.states)):  # -1: no event of a match read yet
+            for step in self._steps(origin, first):
+                if step.target in self._cea.final:
+                    add(origin, step.label, NO_LABEL, ("matched at", names[0]))
+                for further in self._steps(step.target, second):
+                    arrive(origin, step.label, further)
+        for step in self._steps(-1, second):  # a match may begin at the second event
+            arrive(-1, NO_LABEL, step)
+        return found
+
+    def _steps(self, state: int, bits: int) -> list[Transition]:
+        row = self._cea.initial if state < 0 else self._cea.states[state]
+        return [step for step in row if step.guard & ~bits == 0]
+
+
+def may_commute(plan: Plan) -> bool:
+    """Whether ties can be harmless at all under this query."""
+    query = plan.query
+    return (
+        plan.cea.skips_safely()
+        and query.strategy in (None, t.Strategy.ALL)
+        and query.limit is None
+        and query.consume is t.Consume.NONE
+        and (query.window is None or isinstance(query.window, t.TimeWindow))
+    )

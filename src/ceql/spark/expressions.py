@@ -1,0 +1,357 @@
+"""The guards of a query as Spark columns: what the engine would find true of a row, computed in the JVM.
+
+In: guards bound to an Arrow schema (`Bound`). Out: a boolean column for each. It is exact where Spark can be made to
+give the engine's truth value for every row; else it is true of more rows, and names the attributes from
+which the engine decides.
+
+Each formula is read in negation normal form: NOT moves down to the tests, and a test under NOT becomes its
+opposite. AND and OR are then monotone, so that unknown may count as false anywhere (a column may be NULL),
+and a test that Spark cannot do may be replaced by a weaker one.
+
+Tests keep the shape that file formats understand: a column, bare, compared with a literal of its own type. A range
+is closed, within the type's least and greatest value, so that every literal exists. Floats are compared from above in
+any case, which shuts out NaN (the greatest to Spark), and a zero that is a lower end is written -0.0: Parquet's
+dictionaries hold -0.0 to be less than 0.0, and would skip it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import and_, or_
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from ceql.predicates.bind import Bound, value_type
+from ceql.predicates.columns import (
+    AttributeColumn,
+    MaskColumn,
+    NullColumn,
+    NumberColumn,
+    StreamColumn,
+    TextColumn,
+    TextTestColumn,
+)
+from ceql.predicates.logic import AllOf, AnyOf, Constant, Logic, Not, Test
+from ceql.predicates.ranges import Ranges
+from ceql.spark.calculations import NEGATED, Calculator, compare
+from ceql.spark.patterns import java_like, java_regex
+from ceql.syntax import tree as t
+
+Number = int | float
+Closed = list[tuple[Number, Number]]
+"""Ranges with both ends, ascending and apart."""
+
+
+@dataclass(frozen=True)
+class GuardColumn:
+    """Where a guard holds; NULL counts as false."""
+
+    exact: bool
+    column: Column
+    """Exact: true where the guard holds. Else: true there at least."""
+    needs: frozenset[str]
+    """Not exact: the attributes that the engine must read to decide the guard itself."""
+
+
+def by_name(name: str) -> Column:
+    """A column by its name, whatever characters it has."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def guard_columns(
+    bound: Bound, schema: pa.Schema, stream: Column | None, column: Callable[[str], Column] = by_name
+) -> list[GuardColumn]:
+    """A column for each guard of `bound`, which was bound to `schema`.
+
+    `stream` is the number of an event's stream, where there is more than one; `column` gives an attribute.
+    """
+    translator = _Translator(bound, schema, stream, column)
+    return [translator.guard(guard) for guard in bound.guards]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A formula as a column or a constant, and whether it is not merely weaker."""
+
+    column: Column | bool
+    exact: bool = True
+
+
+class _Translator:
+    def __init__(self, bound: Bound, schema: pa.Schema, stream: Column | None, column: Callable[[str], Column]) -> None:
+        self.bound = bound
+        self.schema = schema
+        self.stream = stream
+        self.column = column
+        self.calculator = Calculator(schema, column)
+
+    def guard(self, guard: Logic) -> GuardColumn:
+        part = self.formula(guard, False)
+        column = F.lit(part.column) if isinstance(part.column, bool) else part.column
+        needs = frozenset() if part.exact else frozenset(self.attributes(guard))
+        return GuardColumn(part.exact, column, needs)
+
+    def formula(self, logic: Logic, negated: bool) -> _Part:
+        match logic:
+            case Constant(value):
+                return _Part(value is not None and value != negated)
+            case Not(item):
+                return self.formula(item, not negated)
+            case AllOf(items) | AnyOf(items):
+                parts = [self.formula(item, negated) for item in items]
+                return _any(parts) if isinstance(logic, AnyOf) != negated else _all(parts)
+            case Test(slot, index):
+                column = self.test(slot, index, negated)
+                return _Part(self.weaker(logic) if column is None else column, column is not None)
+
+    def test(self, slot: int, index: int, negated: bool) -> Column | bool | None:
+        """One test, or its opposite; None where Spark cannot do it."""
+        match self.bound.columns[slot]:
+            case NumberColumn(attribute=name, tests=tests):
+                type = value_type(self.schema.field(name).type)
+                return _number(self.column(name), type, tests[index], negated)
+            case TextColumn(attribute=name, tests=texts, negated=outside):
+                text = self.text(name)
+                wanted = sorted(texts[index])
+                inside = text == F.lit(wanted[0]) if len(wanted) == 1 else text.isin(wanted)
+                return ~inside if outside[index] != negated else inside
+            case NullColumn(attribute=name):
+                return self.column(name).isNotNull() if negated else self.column(name).isNull()
+            case StreamColumn():
+                if self.stream is None:
+                    raise ValueError("the guards tell streams apart, and no column says which stream a row is of")
+                return self.stream != F.lit(index) if negated else self.stream == F.lit(index)
+            case TextTestColumn(node=t.Like() as node, attribute=name):
+                return _pattern(self.text(name), node, negated)
+            case TextTestColumn(node=t.Comparison(op, _, t.Literal(value)), attribute=name):
+                return compare(NEGATED[op] if negated else op, self.text(name), F.lit(value))
+            case MaskColumn(node=t.Comparison() as node):
+                return self.calculator.comparison(node, negated)
+            case MaskColumn(node=t.IsNull() as node):
+                return self.calculator.is_null(node, negated)
+        raise AssertionError(slot)
+
+    def text(self, name: str) -> Column:
+        """A text column to be compared byte by byte, whatever its collation; the cast of others is optimized away."""
+        return self.column(name).cast(StringType())
+
+    def weaker(self, test: Test) -> Column | bool:
+        """What is true at least where a test, or its opposite, is: such a test is unknown of NULLs."""
+        column = self.bound.columns[test.slot]
+        if isinstance(column, MaskColumn) and isinstance(column.node, t.IsNull):
+            return True
+        present = [_Part(self.column(name).isNotNull()) for name in sorted(self.attributes(test))]
+        return _all(present).column
+
+    def attributes(self, logic: Logic) -> set[str]:
+        """The attributes of the schema that a formula looks at."""
+        match logic:
+            case AllOf(items) | AnyOf(items):
+                return set().union(*map(self.attributes, items))
+            case Not(item):
+                return self.attributes(item)
+            case Test(slot):
+                column = self.bound.columns[slot]
+                if isinstance(column, AttributeColumn):
+                    return {column.attribute} & set(self.schema.names)
+                return _names(column.node) & set(self.schema.names) if isinstance(column, MaskColumn) else set()
+        return set()
+
+
+def _names(node: t.Comparison | t.IsNull | t.Expression) -> set[str]:
+    match node:
+        case t.Attribute(name):
+            return {name}
+        case t.Comparison(_, left, right) | t.Arithmetic(_, left, right):
+            return _names(left) | _names(right)
+        case t.Minus(operand) | t.IsNull(operand):
+            return _names(operand)
+    return set()
+
+
+# --- AND and OR ---
+
+
+def _all(parts: Sequence[_Part]) -> _Part:
+    if any(part.column is False for part in parts):
+        return _Part(False)
+    columns = [part.column for part in parts if not isinstance(part.column, bool)]
+    return _Part(_joined(columns, and_) if columns else True, all(part.exact for part in parts))
+
+
+def _any(parts: Sequence[_Part]) -> _Part:
+    always = [part for part in parts if part.column is True]
+    if always:
+        return _Part(True, any(part.exact for part in always))
+    columns = [part.column for part in parts if not isinstance(part.column, bool)]
+    return _Part(_joined(columns, or_) if columns else False, all(part.exact for part in parts))
+
+
+def _joined(columns: Sequence[Column], operator: Callable[[Column, Column], Column]) -> Column:
+    """All columns in order, as a balanced tree: Spark recurses along it."""
+    if len(columns) == 1:
+        return columns[0]
+    half = len(columns) // 2
+    return operator(_joined(columns[:half], operator), _joined(columns[half:], operator))
+
+
+# --- numbers, truth values, dates and times ---
+
+
+@dataclass(frozen=True)
+class _Domain:
+    """The values of a type in order, as the numbers of `ranges.py`, and as literals."""
+
+    least: Number
+    greatest: Number
+    literal: Callable[[Number], Column]
+    dtype: type[np.float32] | type[np.float64] | None = None
+
+    def ceil(self, number: Number) -> Number:
+        """The least value of the type at or above."""
+        if self.dtype is None:
+            return number
+        with np.errstate(over="ignore"):
+            near = float(self.dtype(number))
+        return near if near >= number else self.after(near)
+
+    def after(self, value: Number) -> Number:
+        return value + 1 if self.dtype is None else self._towards(value, np.inf)
+
+    def before(self, value: Number) -> Number:
+        return value - 1 if self.dtype is None else self._towards(value, -np.inf)
+
+    def _towards(self, value: Number, end: float) -> float:
+        assert self.dtype is not None
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.nextafter(self.dtype(value), self.dtype(end)))
+
+    def closed(self, ranges: Ranges) -> Closed:
+        """Half-open ranges as closed ones."""
+        found: Closed = []
+        for start, end in sorted(ranges, key=lambda part: self.least if part[0] is None else part[0]):
+            low = self.least if start is None else max(self.ceil(start), self.least)
+            if end is not None and self.ceil(end) <= self.least:
+                continue
+            high = self.greatest if end is None else min(self.before(self.ceil(end)), self.greatest)
+            if low > high:
+                continue
+            if found and low <= self.after(found[-1][1]):
+                found[-1] = (found[-1][0], max(found[-1][1], high))
+            else:
+                found.append((low, high))
+        return found
+
+    def others(self, ranges: Closed) -> Closed:
+        """All other values."""
+        found: Closed = []
+        start: Number | None = self.least
+        for low, high in ranges:
+            if start is not None and low > start:
+                found.append((start, self.before(low)))
+            start = self.after(high) if high < self.greatest else None
+        return found if start is None else [*found, (start, self.greatest)]
+
+
+def _number(column: Column, type: pa.DataType, test: Ranges, negated: bool) -> Column | bool | None:
+    domain = _domain(type)
+    if domain is None:
+        return None
+    inside = domain.closed(test)
+    outside = domain.others(inside)
+    if negated:
+        inside, outside = outside, inside
+    if not inside:
+        return False
+    if domain.dtype is None:
+        if not outside:
+            return column.isNotNull()
+        if len(outside) == 1 and outside[0][0] == outside[0][1] and len(inside) > 1:
+            return column != domain.literal(outside[0][0])
+    return _joined([_range(column, domain, low, high) for low, high in inside], or_)
+
+
+def _range(column: Column, domain: _Domain, low: Number, high: Number) -> Column:
+    if low == high and (low != 0 or domain.dtype is None):
+        return column == domain.literal(low)
+    ends = []
+    if low > domain.least:
+        ends.append(column >= domain.literal(low if low != 0 or domain.dtype is None else -0.0))
+    if high < domain.greatest or domain.dtype is not None:
+        ends.append(column <= domain.literal(high))
+    return _joined(ends, and_)
+
+
+def _domain(type: pa.DataType) -> _Domain | None:
+    """The domain of an Arrow type that Spark has; None for one that it has not, or that has no literals here."""
+    if pa.types.is_boolean(type):
+        return _Domain(0, 1, lambda n: F.lit(bool(n)))
+    if pa.types.is_signed_integer(type):
+        name = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}[type.bit_width]
+        return _Domain(-(2 ** (type.bit_width - 1)), 2 ** (type.bit_width - 1) - 1, lambda n: F.lit(n).cast(name))
+    if type in (pa.float32(), pa.float64()):
+        name, dtype = ("float", np.float32) if type == pa.float32() else ("double", np.float64)
+        return _Domain(-np.inf, np.inf, lambda n: F.lit(float(n)).cast(name), dtype)
+    if pa.types.is_decimal128(type) and type.scale >= 0:
+        most = 10**type.precision - 1
+        return _Domain(-most, most, partial(_decimal, type))
+    if type == pa.date32():
+        return _Domain(-(2**31), 2**31 - 1, lambda n: F.date_from_unix_date(F.lit(n)))
+    if pa.types.is_timestamp(type) and type.unit == "us":
+        moment = _local_time if type.tz is None else lambda n: F.timestamp_micros(F.lit(n))
+        return _Domain(-(2**63), 2**63 - 1, moment)
+    return None
+
+
+def _decimal(type: pa.DataType, unscaled: Number) -> Column:
+    digits = str(abs(int(unscaled))).rjust(type.scale + 1, "0")
+    whole = len(digits) - type.scale
+    text = f"{'-' if unscaled < 0 else ''}{digits[:whole]}.{digits[whole:]}"
+    return F.lit(text).cast(f"decimal({type.precision}, {type.scale})")
+
+
+def _local_time(microseconds: Number) -> Column:
+    """A TIMESTAMP_NTZ: no function makes one of a number, and PySpark's timedeltas before 0 are a second off."""
+    days, rest = divmod(int(microseconds), 86_400 * 10**6)
+    seconds = F.lit(f"{rest // 10**6}.{rest % 10**6:06}").cast("decimal(18, 6)")
+    return F.lit("1970-01-01").cast("timestamp_ntz") + F.make_dt_interval(days=F.lit(days), secs=seconds)
+
+
+# --- patterns ---
+
+
+def _pattern(text: Column, node: t.Like, negated: bool) -> Column | bool | None:
+    if node.pattern and not node.regex and not node.pattern.strip("%"):
+        return False if negated else text.isNotNull()
+    if node.regex:
+        regex = java_regex(node.pattern)
+        found = None if regex is None else text.rlike(regex)
+    else:
+        found = _like(text, node.pattern)
+    return ~found if negated and found is not None else found
+
+
+def _like(text: Column, pattern: str) -> Column | None:
+    """LIKE by the plain functions that file formats know, where they are enough."""
+    pieces = pattern.split("%")
+    if "_" in pattern or (any(pieces[1:-1]) and (len(pieces) > 3 or pieces[0] or pieces[-1])):
+        regex = java_like(pattern)
+        return None if regex is None else text.rlike(regex)
+    if len(pieces) == 1:
+        return text == F.lit(pattern)
+    first, last = pieces[0], pieces[-1]
+    found = []
+    if first:
+        found.append(text.startswith(first))
+    if last:
+        found.append(text.endswith(last))
+    if first and last:
+        found.append(F.octet_length(text) >= F.lit(len(first.encode()) + len(last.encode())))
+    found += [text.contains(piece) for piece in pieces[1:-1] if piece]
+    return _joined(found, and_)

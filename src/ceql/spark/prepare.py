@@ -1,0 +1,385 @@
+"""From DataFrames to shipped rows: the query bound to the columns, guards and keys computed in the JVM.
+
+All that can be wrong with a query, a schema or an option is found here, on the driver, before any job starts. Nothing
+is run: what comes out is a lazy DataFrame of shipped columns (see `shipment`) without rows that can change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from ceql.errors import DataError, SchemaError, did_you_mean
+from ceql.io.keys import is_ordered
+from ceql.io.schemas import check_names, unify_schemas
+from ceql.options import Options
+from ceql.plan import Plan
+from ceql.recognition import Recognition
+from ceql.snapshot import schema_to_text
+from ceql.spark.expressions import GuardColumn, guard_columns
+from ceql.spark.shard import result_names
+from ceql.spark.shipment import (
+    BITS,
+    ORDER,
+    STREAM,
+    TIME,
+    WINDOW,
+    Shipment,
+    attribute_column,
+    bits_column,
+    key_column,
+)
+from ceql.syntax import tree as t
+
+Frames = DataFrame | Mapping[str, DataFrame]
+WATERMARK = "spark.watermarkDelayMs"
+"""Metadata of the column that a watermark is on."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the caller of `match` asks for, besides the query and the events."""
+
+    options: Options
+    order_by: tuple[str, ...] = ()
+    ids: bool = False
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query bound to DataFrames."""
+
+    plan: Plan
+    frame: DataFrame
+    """The shipped rows."""
+    shipment: Shipment
+    schema: StructType
+    """Of the result."""
+    recognition: Recognition
+    guards: tuple[GuardColumn, ...]
+    drops: bool
+    """Whether rows that satisfy no guard are left in the JVM."""
+    order: tuple[str, ...]
+    """Shipped columns that put the rows of a task in order."""
+    streaming: bool
+
+    @property
+    def event_type(self) -> DataType:
+        """The type of an event in the result."""
+        events = self.schema["events"].dataType
+        assert isinstance(events, ArrayType)
+        return events.elementType
+
+    @property
+    def keys(self) -> list[str]:
+        """The shipped key columns."""
+        return [key_column(k) for k in range(len(self.shipment.keys))]
+
+    @property
+    def shipped(self) -> list[str]:
+        """The columns that tasks get: all but those that only sort."""
+        return [c for c in self.frame.columns if not c.startswith("o_")]
+
+
+def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
+    """Bind a query to DataFrames; `SchemaError` and `QueryError` say what does not fit."""
+    plan.require_uncorrelated()
+    streams = _streams(frames, plan)
+    session = streams[0][1].sparkSession
+    schemas = [arrow_schema(df.schema, session) for _, df in streams]
+    schema = unify_schemas(schemas)
+    options = ask.options
+    _check_time(options, schema, plan)
+    names = plan.query.streams or (None,)
+    untyped = options.untyped(schemas)
+    recognition = Recognition(plan, schema, names, options, untyped=untyped)
+    spark_types = _spark_types([df for _, df in streams], schema)
+    shown = _shown(ask, plan, schema)
+
+    bound = recognition.symbolizer.bound  # type: ignore[attr-defined]
+    drops = recognition.skips and not isinstance(plan.query.window, t.EventsWindow)
+    several = len(streams) > 1
+    by_stream = [guard_columns(bound, schema, F.lit(k) if several else None) for k in range(len(streams))]
+    guards = tuple(by_stream[0])
+    undecided = tuple(k for k, guard in enumerate(guards) if not guard.exact)
+    reads = sorted({name for k in undecided for name in guards[k].needs})
+    shipment = Shipment(
+        query=plan.source,
+        options=replace(options, lateness=0),
+        attributes=tuple(dict.fromkeys([*shown, *reads])),
+        keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
+        shown=shown,
+        ids=ask.ids,
+        exact=tuple(k for k, guard in enumerate(guards) if guard.exact),
+        undecided=undecided,
+        schema=schema_to_text(pa.schema([schema.field(name) for name in reads])) if undecided else "",
+        type=recognition.type,
+        streams=tuple(names),
+        untyped=untyped,
+        ordered_by=ask.order_by or (("the streams' order",) if several else ()),
+    )
+    shipped = [
+        _ship(df, k, plan, recognition, by_stream[k], shipment, spark_types, ask, drops, several)
+        for k, (_, df) in enumerate(streams)
+    ]
+    return Prepared(
+        plan=plan,
+        frame=reduce(DataFrame.unionAll, shipped),
+        shipment=shipment,
+        schema=_result_schema(plan, recognition, shipment, spark_types),
+        recognition=recognition,
+        guards=guards,
+        drops=drops,
+        order=(TIME, *([STREAM] if several else ()), *(f"o_{k}" for k in range(len(ask.order_by)))),
+        streaming=any(df.isStreaming for _, df in streams),
+    )
+
+
+def arrow_schema(schema: StructType, session: SparkSession) -> pa.Schema:
+    """The columns of a DataFrame as Arrow sees them; a TIMESTAMP is in the session's time zone."""
+    zone = session.conf.get("spark.sql.session.timeZone") or "UTC"
+    fields = []
+    for field in schema.fields:
+        try:
+            fields.append(pa.field(field.name, to_arrow_type(field.dataType, timezone=zone)))
+        except Exception as error:
+            raise SchemaError(
+                f"column '{field.name}' ({field.dataType.simpleString()}) cannot be sent to Python; drop or cast it"
+            ) from error
+    folded: dict[str, str] = {}
+    for field in schema.fields:
+        if folded.setdefault(field.name.lower(), field.name) != field.name:
+            raise SchemaError(
+                f"columns '{folded[field.name.lower()]}' and '{field.name}' differ in case alone, which Spark does not "
+                "tell apart; rename one"
+            )
+    return check_names(pa.schema(fields), "the DataFrame")
+
+
+def name_of(attribute: str) -> Column:
+    """The column of this very name, dots and all."""
+    return F.col("`" + attribute.replace("`", "``") + "`")
+
+
+def _streams(frames: Frames, plan: Plan) -> list[tuple[str | None, DataFrame]]:
+    wanted = plan.query.streams
+    if not isinstance(frames, Mapping):
+        if len(wanted) > 1:
+            raise DataError(
+                f"FROM names {len(wanted)} streams: pass a dict with a DataFrame for each of {', '.join(wanted)}"
+            )
+        return [(wanted[0] if wanted else None, frames)]
+    if not wanted:
+        if len(frames) != 1:
+            raise DataError("the query has no FROM clause: pass one DataFrame, or name the streams in FROM")
+        return [(None, next(iter(frames.values())))]
+    for name in frames:
+        if name not in wanted:
+            hint = did_you_mean(name, list(wanted)) or ""
+            raise DataError(f"the query's FROM lists no stream '{name}'. {hint}".strip())
+    missing = [name for name in wanted if name not in frames]
+    if missing:
+        raise DataError(f"there is no DataFrame for stream '{missing[0]}' of FROM")
+    return [(name, frames[name]) for name in wanted]
+
+
+def _check_time(options: Options, schema: pa.Schema, plan: Plan) -> None:
+    if options.time_column(schema) is None:
+        able = [f.name for f in schema if is_ordered(f.type)]
+        raise SchemaError(
+            "the rows of a DataFrame have no order of their own: pass time=, the column that orders the events"
+            + (f" (one of {', '.join(able)})" if able else "")
+        )
+    name = str(options.time)
+    if not is_ordered(schema.field(name).type):
+        raise SchemaError(
+            f"column '{name}' is {schema.field(name).type}, which is no time; use a timestamp, date or number"
+        )
+
+
+def _spark_types(frames: Sequence[DataFrame], schema: pa.Schema) -> dict[str, DataType]:
+    """The Spark type of every column; where streams differ, the one that holds both."""
+    types: dict[str, DataType] = {}
+    for name in schema.names:
+        own = {df.schema[name].dataType.simpleString(): df.schema[name].dataType for df in frames if name in df.columns}
+        types[name] = next(iter(own.values())) if len(own) == 1 else from_arrow_type(schema.field(name).type)
+        if isinstance(types[name], StringType):
+            types[name] = StringType()  # without collation, char or varchar
+    return types
+
+
+def _shown(ask: Ask, plan: Plan, schema: pa.Schema) -> tuple[str, ...]:
+    """The attributes that the result shows of events."""
+    if ask.ids:
+        if ask.id is None:
+            raise SchemaError("events='ids' needs id=, the column that identifies an event")
+        _require_column(ask.id, schema, "id")
+        return (ask.id,)
+    items = plan.query.items or ()
+    if items and all(item.attributes for item in items) and not plan.query.distinct:
+        named = {name for item in items for name in item.attributes}
+        return tuple(name for name in schema.names if name in named)
+    return tuple(schema.names)
+
+
+def _require_column(name: str, schema: pa.Schema, given_as: str) -> None:
+    if name not in schema.names:
+        raise SchemaError(
+            f"the events have no column '{name}' (given as {given_as}=); they have {', '.join(schema.names)}",
+            suggestion=did_you_mean(name, schema.names),
+        )
+
+
+def _ship(
+    df: DataFrame,
+    number: int,
+    plan: Plan,
+    recognition: Recognition,
+    guards: Sequence[GuardColumn],
+    shipment: Shipment,
+    types: Mapping[str, DataType],
+    ask: Ask,
+    drops: bool,
+    several: bool,
+) -> DataFrame:
+    """The shipped rows of one stream."""
+    for name in types:
+        if name not in df.columns:
+            df = df.withColumn(name, F.lit(None).cast(types[name]))
+        elif df.schema[name].dataType.simpleString() != types[name].simpleString():
+            df = df.withColumn(name, name_of(name).cast(types[name]))
+    wanted = []
+    if drops:
+        holds = [guard.column for guard in guards]
+        wanted.append(reduce(Column.__or__, holds) if holds else F.lit(False))
+    keys = [_key(part, k, plan, recognition, number, types) for k, part in enumerate(plan.query.partition)]
+    for key, kind in zip(keys, _key_types(recognition), strict=True):
+        wanted.append(key.isNotNull() & ~F.isnan(key) if kind in ("float", "double") else key.isNotNull())
+    time = name_of(str(ask.options.time))
+    if wanted:
+        condition = reduce(Column.__and__, wanted)
+        df = df.where(_after_watermark(condition, time) if df.isStreaming else condition)
+    columns = [time.alias(TIME)]
+    columns += _bits(guards, shipment)
+    columns += [
+        _unsigned(key, kind).alias(key_column(k))
+        for k, (key, kind) in enumerate(zip(keys, _key_types(recognition), strict=True))
+    ]
+    if isinstance(plan.query.window, t.AttributeWindow):
+        columns.append(name_of(plan.query.window.attribute).alias(WINDOW))
+    if several:
+        columns.append(F.lit(number).alias(STREAM))
+    order = []
+    for name in ask.order_by:
+        _require_column(name, recognition.schema, "order_by")
+        order.append(name_of(name))
+    if order or several:
+        columns.append(F.xxhash64(*order, *([F.lit(number)] if several else [])).alias(ORDER))
+    columns += [column.alias(f"o_{k}") for k, column in enumerate(order)]
+    columns += [name_of(name).alias(attribute_column(k)) for k, name in enumerate(shipment.attributes)]
+    return df.select(*columns)
+
+
+def _after_watermark(condition: Column, time: Column) -> Column:
+    """The condition, kept above the watermark, which must see all rows: those that are dropped move time on, too.
+
+    Spark moves a filter below the watermark unless it looks at the time. So this one does; a row without a time goes
+    through, and is complained of.
+    """
+    return condition | time.isNull() | (time < F.lit("0001-01-01").cast("timestamp"))
+
+
+def _bits(guards: Sequence[GuardColumn], shipment: Shipment) -> list[Column]:
+    """Which guards hold, as the bits of integers no wider than they need to be."""
+    columns = []
+    for word in range(len(shipment.bit_columns)):
+        mine = shipment.exact[word * BITS : (word + 1) * BITS]
+        kind: DataType = ShortType() if len(mine) < 16 else IntegerType() if len(mine) < 32 else LongType()
+        bits = [
+            F.when(guards[guard].column, F.lit(1 << place).cast(kind)).otherwise(F.lit(0).cast(kind))
+            for place, guard in enumerate(mine)
+        ]
+        columns.append(reduce(Column.bitwiseOR, bits).alias(bits_column(word)))
+    return columns
+
+
+def _key_types(recognition: Recognition) -> list[str]:
+    return (
+        []
+        if recognition.keys is None
+        else [from_arrow_type(kind).simpleString() for kind in recognition.keys.shown_types]
+    )
+
+
+def _unsigned(key: Column, kind: str) -> Column:
+    """-0.0 as 0.0, with which it is equal: equal keys must go to one task."""
+    return key + F.lit(0.0).cast(kind) if kind in ("float", "double") else key
+
+
+def _key(
+    part: t.Part, index: int, plan: Plan, recognition: Recognition, stream: int, types: Mapping[str, DataType]
+) -> Column:
+    """The value of a part of the PARTITION BY clause; NULL where the event belongs to no substream."""
+    assert recognition.keys is not None
+    kind = from_arrow_type(recognition.keys.shown_types[index])
+
+    def value(ref: t.PartRef) -> Column:
+        column = name_of(ref.attribute)
+        return column if types[ref.attribute].simpleString() == kind.simpleString() else column.cast(kind)
+
+    def agreed(refs: Sequence[t.PartRef]) -> Column:
+        if not refs:
+            return F.lit(None).cast(kind)
+        first, *others = (value(ref) for ref in refs)
+        if not others:
+            return first
+        return F.when(reduce(Column.__and__, [first == other for other in others]), first)
+
+    qualified = list(dict.fromkeys(ref.name for ref in part.refs if ref.name is not None))
+    bare = [ref for ref in part.refs if ref.name is None]
+    if not qualified:
+        return agreed(bare)
+    if recognition.type is None or stream in recognition.untyped:
+        name = (plan.query.streams or (None,))[stream]
+        return agreed([ref for ref in part.refs if ref.name in (None, name)])
+    event_type = name_of(recognition.type)
+    chosen: Any = F
+    for name in qualified:
+        refs = [ref for ref in part.refs if ref.name in (None, name)]
+        chosen = chosen.when(event_type == name, agreed(refs))
+    return chosen.otherwise(agreed(bare))  # type: ignore[no-any-return]
+
+
+def _result_schema(
+    plan: Plan, recognition: Recognition, shipment: Shipment, types: Mapping[str, DataType]
+) -> StructType:
+    def events(names: Sequence[str]) -> DataType:
+        if shipment.ids:
+            return ArrayType(types[shipment.shown[0]])
+        return ArrayType(StructType([StructField(name, types[name]) for name in names]))
+
+    variables = plan.columns
+    time = types[str(recognition.time)]
+    keys = [from_arrow_type(kind) for kind in recognition.keys.shown_types] if recognition.keys is not None else []
+    shown = [events(plan.projections.get(name, shipment.shown)) for name in variables]
+    kinds = [*keys, time, time, *shown, events(shipment.shown)]
+    names = result_names(shipment.keys, variables)
+    return StructType([StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])

@@ -1,0 +1,75 @@
+"""How a query would run on Spark, as text."""
+
+from __future__ import annotations
+
+from ceql.explain.text import section, wrapped
+from ceql.spark.batch import Way, divide
+from ceql.spark.chunks import chunk_count
+from ceql.spark.commutation import may_commute
+from ceql.spark.prepare import Prepared
+from ceql.syntax import tree as t
+
+
+def report(prepared: Prepared, partitions: int | None, buckets: int) -> str:
+    """The whole text."""
+    parts = [
+        section("Division of work", wrapped(_division(prepared, partitions, buckets))),
+        section("In the JVM", [line for text in _jvm(prepared) for line in wrapped(text, "- ", "  ")]),
+        section("Shipped to Python", wrapped(", ".join(_shipped(prepared)))),
+        section("Events of the same time", wrapped(_ties(prepared))),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _division(prepared: Prepared, partitions: int | None, buckets: int) -> str:
+    division = divide(prepared)
+    if prepared.streaming:
+        if division.way is Way.KEYED:
+            return (
+                f"Streaming: the keys are divided into {buckets} buckets by hash, each with one state; {division.why}."
+            )
+        return "Streaming: one bucket, one state, one task at a time; there is no PARTITION BY to divide by."
+    match division.way:
+        case Way.KEYED:
+            number = f"{partitions} tasks" if partitions else "as many tasks as Spark's shuffle has"
+            return f"By key, in {number}, one recogniser over all keys of a task; {division.why}."
+        case Way.CHUNKED:
+            return (
+                f"In at most {chunk_count(prepared, partitions)} chunks of time of like numbers of rows, each preceded "
+                f"by a window of warm-up whose matches are left to the chunk before; {division.why}."
+            )
+        case Way.SINGLE:
+            return f"In one task: {division.why}."
+
+
+def _jvm(prepared: Prepared) -> list[str]:
+    shipment = prepared.shipment
+    lines = [f"{len(shipment.exact)} of {len(prepared.guards)} conditions on events are decided."]
+    lines += [
+        f"Condition {k} is decided in Python, from {', '.join(sorted(prepared.guards[k].needs))}."
+        for k in shipment.undecided
+    ]
+    if prepared.drops:
+        lines.append("Events that satisfy no condition are dropped.")
+    elif isinstance(prepared.plan.query.window, t.EventsWindow):
+        lines.append("No event is dropped: WITHIN counts them all.")
+    else:
+        lines.append("No event is dropped: contiguity (:, :+ or STRICT) looks at them all.")
+    if prepared.keys:
+        lines.append("Events without a key (NULL) are dropped: they belong to no substream.")
+    return lines
+
+
+def _shipped(prepared: Prepared) -> list[str]:
+    words = ["which conditions hold", "the time"]
+    words += [f"the key {name}" for name in prepared.shipment.keys]
+    words += list(prepared.shipment.attributes)
+    return words
+
+
+def _ties(prepared: Prepared) -> str:
+    by = prepared.shipment.ordered_by
+    rule = f"ordered by {', '.join(by)}; " if by else "not ordered (there is no order_by); "
+    if may_commute(prepared.plan):
+        return rule + "those left in doubt are refused where their order could change the matches."
+    return rule + "those of one substream left in doubt are refused, since their order may matter to this query."

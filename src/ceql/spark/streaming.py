@@ -1,0 +1,219 @@
+"""Streaming: the same recognition, carried from micro-batch to micro-batch in Spark's state store.
+
+    rows ─► pack ─► shuffle by bucket ─► step (state: one blob per bucket) ─► unpack ─► matches
+
+Spark's price is per row and per key, so both are made few: `pack` turns an Arrow batch into one IPC blob per bucket
+(a row of the shuffle is thousands of events), a state belongs to a hash bucket of keys, and matches leave the
+stateful step as blobs too, which `unpack` opens.
+
+The stateful step gives lateness a meaning of its own: a row is late when its time is at or before the watermark, and
+late rows are counted and can be had, where Spark would drop them unseen. So what Spark takes for the event time of the
+packed rows is NULL, which is never late; the watermark itself comes from the user's own `withWatermark`, upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StructField, StructType
+
+from ceql.errors import SchemaError
+from ceql.io.schemas import take_rows
+from ceql.spark.bucket import Agreement, Bucket
+from ceql.spark.prepare import WATERMARK, Prepared
+from ceql.spark.shard import larger
+from ceql.spark.shipment import Shipment, attribute_column
+from ceql.syntax import tree as t
+
+BUCKET, DATA, ROWS, LATE, CLOCK = "bucket", "data", "rows", "late", "clock"
+_BLOB = [StructField(ROWS, LongType()), StructField(DATA, BinaryType())]
+PACKED = StructType([StructField(BUCKET, IntegerType()), *_BLOB])
+STEPPED = StructType([StructField(LATE, BooleanType()), *_BLOB])
+STATE = StructType([StructField("state", BinaryType())])
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STORE = "spark.sql.streaming.stateStore.providerClass"
+_DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+METRICS = "ceql"
+"""What the names of observed metrics begin with."""
+_numbers = count(1)  # two of them in one streaming query must not have the same name
+
+
+def stream(prepared: Prepared, delay: int, buckets: int, late: str | None) -> DataFrame:
+    """The streaming DataFrame of matches; `delay` is the watermark's, in milliseconds."""
+    keyed = bool(prepared.keys) and prepared.plan.query.consume is not t.Consume.ANY
+    division = buckets if keyed else 1
+    agreement = Agreement(
+        fingerprint=prepared.plan.fingerprint,
+        query=prepared.plan.source.strip(),
+        buckets=division,
+        order=prepared.order,
+        shown=prepared.shipment.shown,
+    )
+    bucket = F.pmod(F.hash(*prepared.keys), F.lit(division)) if keyed else F.lit(0)
+    rows = prepared.frame.select(bucket.alias(BUCKET), *prepared.frame.columns)
+    packed = rows.mapInArrow(pack, PACKED)
+    clocked = packed.withColumn(CLOCK, F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay}))
+    use_rocksdb(clocked.sparkSession)
+    stepped = clocked.groupBy(BUCKET).transformWithState(
+        Stepper(prepared.shipment, agreement, late is not None), STEPPED, "append", "EventTime"
+    )
+    counted = stepped.observe(
+        f"{METRICS}_{next(_numbers)}",
+        F.coalesce(F.sum(F.when(F.col(LATE), F.col(ROWS))), F.lit(0)).alias("late_rows"),
+        F.coalesce(F.sum(F.when(~F.col(LATE), F.col(ROWS))), F.lit(0)).alias("matches"),
+    )
+    fields = list(prepared.schema.fields)
+    if late is not None:
+        if late in prepared.schema.names:
+            raise SchemaError(f"late='{late}' is already a column of the result; give it another name")
+        fields.append(StructField(late, prepared.event_type))
+    schema = StructType(fields)
+    return counted.mapInArrow(unpacker(schema, prepared.shipment, late), schema)
+
+
+def use_rocksdb(session: SparkSession) -> None:
+    """Let new streaming queries of the session keep their state in RocksDB, as transformWithState needs.
+
+    Only where nobody has chosen a store: queries that have a checkpoint keep theirs.
+    """
+    if session.conf.get(_STORE) == _DEFAULT_STORE:
+        session.conf.set(_STORE, ROCKSDB)
+
+
+def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows as one blob for each bucket: a few large rows in place of many small ones."""
+    for batch in larger(batches):
+        buckets = batch.column(0).to_numpy()
+        rows = batch.select(batch.schema.names[1:])
+        order = np.argsort(buckets, kind="stable")
+        if (buckets[1:] != buckets[:-1]).any():
+            rows = take_rows(rows, pa.array(order))
+        names, starts = np.unique(buckets[order], return_index=True)
+        stops = [*starts[1:].tolist(), len(order)]
+        blobs = [_to_ipc([rows.slice(start, stop - start)]) for start, stop in zip(starts.tolist(), stops, strict=True)]
+        counts = np.array(stops, np.int64) - starts
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(names, pa.int32()), pa.array(counts, pa.int64()), pa.array(blobs, pa.binary())],
+            names=PACKED.names,
+        )
+
+
+class Stepper(StatefulProcessor):
+    """The stateful step, as transformWithState calls it."""
+
+    def __init__(self, shipment: Shipment, agreement: Agreement, keeps_late: bool) -> None:
+        self._given = (shipment, agreement, keeps_late)
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._state = handle.getValueState("state", STATE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+        return self._run([bytes(row[DATA]) for row in rows], timerValues)
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[Row]:
+        return self._run([], timerValues)
+
+    def _run(self, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
+        before = self._state.get() if self._state.exists() else None
+        turn = Turn(*self._given, bytes(before[0]) if before is not None else None, timers.getCurrentWatermarkInMs())
+        for row in turn.run(arrived):
+            yield Row(**dict(zip(STEPPED.names, row, strict=True)))
+        for timer in list(self._handle.listTimers()):
+            self._handle.deleteTimer(timer)
+        if turn.after is not None:
+            self._state.update((turn.after,))
+            if turn.wakes_at is not None:
+                self._handle.registerTimer(turn.wakes_at)
+        elif before is not None:
+            self._state.clear()
+
+
+class Turn:
+    """A bucket's turn in a micro-batch, whatever the state is kept in.
+
+    `before` is the blob to go on from; after `run`, `after` is the one to keep (None for nothing), and `wakes_at`
+    the watermark in milliseconds above which the bucket has something to do without new rows.
+    """
+
+    def __init__(
+        self, shipment: Shipment, agreement: Agreement, keeps_late: bool, before: bytes | None, clock: int
+    ) -> None:
+        self._keeps_late = keeps_late
+        self._clock = max(0, clock)
+        self._bucket = Bucket(shipment, agreement)
+        if before is not None:
+            self._bucket = Bucket.from_bytes(before, shipment, agreement)
+        self.after: bytes | None = None
+        self.wakes_at: int | None = None
+
+    def run(self, arrived: list[bytes]) -> Iterator[tuple[bool, int, bytes | None]]:
+        """Rows of the step's result: whether these are late events, how many, and the blob that holds them."""
+        bucket = self._bucket
+        watermark = self._clock * 1000 if self._clock > 0 else None  # 0: there is none yet
+        for found in bucket.step([batch for blob in arrived for batch in _from_ipc(blob)], watermark):
+            yield False, found.num_rows, _to_ipc([found])
+        if bucket.late:
+            rows = sum(batch.num_rows for batch in bucket.late)
+            yield True, rows, _to_ipc(bucket.late) if self._keeps_late else None
+        if not bucket.is_empty:
+            self.after = bucket.to_bytes()
+            if (wakes := bucket.wakes_at) is not None:
+                # a timer fires when the watermark is above it; one that is due already would be taken for the one that
+                # has just fired, and forgotten
+                self.wakes_at = max(-(-wakes // 1000) - 1, self._clock + 1)
+
+
+def unpacker(
+    schema: StructType, shipment: Shipment, late: str | None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that opens the blobs: rows of the result."""
+    names = schema.names
+
+    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for is_late, blob in zip(batch.column(LATE).to_pylist(), batch.column(DATA).to_pylist(), strict=True):
+                for found in _from_ipc(blob) if blob is not None else ():
+                    if late is None:
+                        yield found
+                    elif is_late:
+                        events = late_events(found, shipment)
+                        columns = [pa.nulls(found.num_rows)] * (len(names) - 1) + [events]
+                        yield pa.RecordBatch.from_arrays(columns, names=names)
+                    else:
+                        yield pa.RecordBatch.from_arrays([*found.columns, pa.nulls(found.num_rows)], names=names)
+
+    return unpack
+
+
+def late_events(rows: pa.RecordBatch, shipment: Shipment) -> pa.Array:
+    """Shipped rows as the events that the result would have shown."""
+    place = {name: attribute_column(k) for k, name in enumerate(shipment.attributes)}
+    columns = [rows.column(place[name]) for name in shipment.shown]
+    return columns[0] if shipment.ids else pa.StructArray.from_arrays(columns, names=list(shipment.shown))
+
+
+def _to_ipc(batches: list[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _from_ipc(blob: bytes) -> list[pa.RecordBatch]:
+    return list(pa.ipc.open_stream(pa.py_buffer(blob)))
