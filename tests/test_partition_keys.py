@@ -114,9 +114,12 @@ def test_numbers_are_those_of_a_dict(data: Any) -> None:
             free |= set(gone) & set(numbers.values())
             numbers = {key: n for key, n in numbers.items() if n not in free}
         if data.draw(st.booleans()):
-            state, room = keys.state(), len(keys)
+            state, used = keys.state(), keys.used.tolist()
+            assert used == sorted(numbers.values())
             keys = partition_keys(", ".join(names), schema, open_schema=True)
-            keys.restore(state, room)
+            keys.restore(state, len(used))
+            numbers = {key: used.index(number) for key, number in numbers.items()}
+            free, count = set(), len(numbers)
         assert (len(keys), keys.known) == (count, len(numbers))
         if numbers:
             shown = keys.key_columns(list(numbers.values())).to_pylist()

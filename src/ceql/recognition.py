@@ -325,14 +325,18 @@ class Recognition:
             if not self.window.exact:  # of a forgotten key it would not be known where its attribute stood
                 parts, emptied = machine.parts, np.array(machine.emptied)
                 idle = (parts.offset[emptied] < 0) & (parts.initial[emptied] == 0)
-                self.keys.release(emptied[idle].tolist())
+                self.keys.release(emptied[idle])
             machine.emptied = []
 
     # --- state ---
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array], pa.RecordBatch | None]:
-        """The state between two batches: a header for JSON, arrays, and the partitions' keys."""
+        """The state between two batches: a header for JSON, arrays, and the partitions' keys.
+
+        Partitions that hold nothing any more leave no trace in it: the others are numbered anew.
+        """
         machine = self.machine
+        arrays = machine.state()
         header = {
             "position": self.position,
             "symbols": [hex(bits) for bits in self.table.bits],
@@ -340,9 +344,16 @@ class Recognition:
             "schema": schema_to_text(self.schema),
             "ends": list(self._ends),
             "oldest": machine.oldest,
-            "partitions": len(self.keys) if self.keys is not None else 1,
+            "partitions": 1,
         }
-        return header, machine.state(), self.keys.state() if self.keys is not None else None
+        if self.keys is None:
+            return header, arrays, None
+        used = self.keys.used
+        header["partitions"] = len(used)
+        for name in x.Partitions._fields:
+            if name != "pool":
+                arrays[f"parts.{name}"] = arrays[f"parts.{name}"][used]
+        return header, arrays, self.keys.state()
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Array], keys: pa.RecordBatch | None) -> None:
         """Continue from a `state` of the same query."""
@@ -361,7 +372,7 @@ class Recognition:
         if self.keys is not None:
             assert chunk.partition is not None
             numbers, rows = np.unique(chunk.partition, return_inverse=True)
-            key_columns = self.keys.key_columns(numbers.tolist())
+            key_columns = self.keys.key_columns(numbers)
             chunk = chunk._replace(partition=rows.astype(np.int32))
         return to_batch(chunk, self.layout, self.label_masks, key_columns, self.pattern)
 

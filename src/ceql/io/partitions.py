@@ -125,10 +125,15 @@ class PartitionKeys:
         ok = np.ones(len(keys), np.bool_)
         return [Values(keys[:, k].copy(), keys[:, k + 1].copy(), data, ok) for k in range(0, keys.shape[1], 2)]
 
+    @property
+    def used(self) -> Array:
+        """The numbers of the known substreams, ascending."""
+        return self._table.used
+
     def state(self) -> pa.RecordBatch:
-        """The known substreams: their numbers and, for each part, what `to_state` makes of its values."""
-        used = self._table.used
-        return state_batch(used, self._keys(used))
+        """The known substreams, numbered anew in the order of `used`; for each part, what `to_state` makes of it."""
+        used = self.used
+        return state_batch(np.arange(len(used)), self._keys(used))
 
     def restore(self, state: pa.RecordBatch, count: int) -> None:
         """Continue from a `state` with room for `count` substreams."""
