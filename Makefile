@@ -25,8 +25,10 @@ CACHE := $(CURDIR)/$(VENV)/numba
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-demo: $(CLI)  ## recognise frauds in 20,000 sample payments
+demo: $(CLI)  ## recognise frauds in 20,000 sample payments, then the same on Spark, in files and as a stream
 	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo
+	@echo
+	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo --spark
 
 test: lint types tests checked nojit  ## everything that must hold: lint, types, the suite in three ways
 
@@ -76,7 +78,7 @@ $(READY): | python
 	@touch $@
 
 $(CLI): $(READY) pyproject.toml
-	$(PY) -m pip install --quiet -e '.[cli]'
+	$(PY) -m pip install --quiet -e '.[cli,spark]'
 	@touch $@
 
 $(DEV): $(READY) pyproject.toml

@@ -83,7 +83,8 @@ def run_command(
     query: QueryArgument,
     events: EventsArgument = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write to this file; its suffix tells the format.")
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write to this file; its suffix tells the format."),
     ] = None,
     format: Annotated[
         Format | None,
@@ -107,15 +108,41 @@ def run_command(
     memory: Annotated[
         int, typer.Option("--memory", min=1, help="The most that partial matches may take, in MiB.")
     ] = 4096,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Run on Spark: EVENTS may be folders and patterns, -o makes a folder.")
+    ] = False,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Spark's master, as local[4].", show_default=False)
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", metavar="[NAME=]TABLE", help="A table of Spark's with the events (of stream NAME)."),
+    ] = None,
+    order_by: Annotated[
+        list[str] | None,
+        typer.Option("--order-by", metavar="COLUMN", help="With --spark: what orders events of the same time."),
+    ] = None,
 ) -> None:
     """Find the matches of QUERY in EVENTS."""
     with guarded():
         if only_count and (limit_output or with_events or out or format):
             raise UsageError("--count prints one number: it goes without -o, --format, --events and --limit-output")
-        compiled, files = _inputs(query, events, stream)
         columns = {**_columns(type, time, time_unit, lateness), "memory": memory << 20}
-        job = Job(compiled, files, columns, out, format, limit_output, with_events, progress, skip_bad_lines)
-        code = count(job) if only_count else run(job)
+        if spark:
+            _refuse(
+                "does not go with --spark", {"--lateness": columns.pop("lateness"), "--skip-bad-lines": skip_bad_lines}
+            )
+            from ceql.cli.spark import SparkJob, on_spark, sources
+
+            compiled, files = _inputs(query, sources(events, table), stream)
+            columns["order_by"] = order_by or ()
+            code = on_spark(SparkJob(compiled, files, columns, master, out, format, limit_output, only_count, progress))
+        else:
+            _refuse("needs --spark", {"--master": master, "--table": table, "--order-by": order_by})
+            compiled, files = _inputs(query, events, stream)
+            path = None if out is None else Path(out)
+            job = Job(compiled, files, columns, path, format, limit_output, with_events, progress, skip_bad_lines)
+            code = count(job) if only_count else run(job)
     raise typer.Exit(code)
 
 
@@ -164,12 +191,21 @@ def diagnose_command(
 
 
 @app.command("demo")
-def demo_command() -> None:
+def demo_command(
+    spark: Annotated[
+        bool, typer.Option("--spark", help="On Spark: the same events as files, and as a stream.")
+    ] = False,
+) -> None:
     """Recognise frauds in 20,000 sample card payments."""
-    from ceql.demo import demo
-
     with guarded():
-        demo()
+        if spark:
+            from ceql.demo.pipeline import pipeline
+
+            pipeline()
+        else:
+            from ceql.demo import demo
+
+            demo()
 
 
 def _inputs(
@@ -179,6 +215,13 @@ def _inputs(
         raise UsageError("the query and the events cannot both come from standard input")
     compiled = read_query(query)
     return compiled, read_events(compiled, events or [], streams or [])
+
+
+def _refuse(why: str, options: dict[str, Any]) -> None:
+    """Name the first option that was given though it does not apply."""
+    for name, value in options.items():
+        if value:
+            raise UsageError(f"{name} {why}")
 
 
 def _columns(type: str, time: str, time_unit: TimeUnit | None, lateness: str) -> dict[str, Any]:

@@ -88,6 +88,36 @@ def people_rows(
     return ["match", *(["time"] if timed else []), *keys, *variables], lines
 
 
+def struct_rows(
+    table: pa.Table, projections: dict[str, tuple[str, ...]], hidden: set[str]
+) -> tuple[list[str], list[list[str]]]:
+    """The same for matches that hold their events, as those of Spark do: keys, times, variables, all events."""
+    names = table.column_names
+    middle = names.index("start_time")
+    keys = names[:middle]
+    variables = names[middle + 2 : -1] or ["events"]
+    columns = {name: to_python(table[name], " ") for name in names[: middle + 2]}
+    events = {name: _structs(table[name]) for name in variables}
+    lines = []
+    for k in range(table.num_rows):
+        line = [_between(columns["start_time"][k], columns["end_time"][k])]
+        line += [cell(columns[key][k]) for key in keys]
+        for name in variables:
+            rows = dict(enumerate(events[name][k]))
+            line.append(_events(list(rows), rows, projections.get(name), hidden | set(keys)))
+        lines.append(line)
+    return ["time", *keys, *variables], lines
+
+
+def _structs(column: pa.ChunkedArray) -> list[list[dict[str, Any]]]:
+    """Lists of structs as dicts, their times as text."""
+    found = []
+    for lists in column.chunks:
+        rows = iter(to_rows(pa.RecordBatch.from_struct_array(lists.flatten()), " "))
+        found += [[next(rows) for _ in range(n)] for n in lists.value_lengths().to_pylist()]
+    return found
+
+
 def _between(start: Any, end: Any) -> str:
     """Two times, the second without what it shares with the first."""
     first, last = cell(start), cell(end)

@@ -51,7 +51,7 @@ def demo() -> None:
     print("All the tiny payments before it, however many they are: + repeats, MAX keeps the largest match:\n")
     _show_matches(MAXIMAL, events)
     print("Matches are counted without being enumerated. Every choice of payments before every withdrawal of a card:\n")
-    _show_query(COUNTED)
+    show_query(COUNTED)
     started = perf_counter()
     n = compile(COUNTED).run(events).count()
     print(f"{n:,} matches, counted in {_milliseconds(started)}")
@@ -60,7 +60,7 @@ def demo() -> None:
 def _show_matches(query: str, events: pa.Table) -> None:
     from ceql.cli.table import people_rows, print_table
 
-    _show_query(query)
+    show_query(query)
     started = perf_counter()
     compiled = compile(query)
     found = list(compiled.run(events).with_rows())
@@ -95,7 +95,8 @@ def _show_events(events: pa.Table) -> None:
     print_table(events.column_names, [*zip(*columns, strict=True), ["…"] * len(columns)])
 
 
-def _show_query(query: str) -> None:
+def show_query(query: str) -> None:
+    """Print a query, indented."""
     print(indent(query, "    ") + "\n")
 
 

@@ -117,9 +117,6 @@ def _use(place: str, path: str, java: Java) -> None:
 
 def _launcher(path: str, java: Java) -> str:
     """A folder to be JAVA_HOME: in the user's cache, or a temporary one where that cannot hold a program."""
-    options = (
-        "--sun-misc-unsafe-memory-access=allow" if (java.version or 0) > 23 else ""
-    )  # Arrow needs it; Spark 4.1 does not say so
     script = _LAUNCHER.format(java=shlex.quote(path))
     name = f"java-{java.version}-{hashlib.sha256(script.encode()).hexdigest()[:8]}"
     cache_home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

@@ -1,0 +1,176 @@
+"""The parts of `make bench-spark`, each run in a process of its own with its own session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import ceql.spark
+from bench.spark import data, rivals_by_hand
+from ceql.options import Options
+from ceql.plan import make_plan
+from ceql.spark.prepare import Ask, prepare
+
+RUNS = 3
+
+
+def _session(master: str) -> SparkSession:
+    return ceql.spark.session(master, config={"spark.sql.shuffle.partitions": "8", "spark.driver.memory": "6g"})
+
+
+def _query(selective: bool, key: str | None, window: str = "1 SECOND") -> str:
+    """Three types of thirty: 10% of the rows; or both sides, which are all of them, with a rare end."""
+    formula = "T0 AS x ; T1 AS y ; T2 AS z" if selective else "BUY AS x ; SELL AS y ; BUY AS z FILTER z[price < 1]"
+    partition = f" PARTITION BY {key}" if key else ""
+    return f"SELECT ANY x, y, z WHERE {formula}{partition} WITHIN {window}"
+
+
+def _type(query: str) -> str:
+    return "side" if "BUY" in query else "type"
+
+
+def _noop(df: DataFrame) -> None:
+    df.write.format("noop").mode("overwrite").save()
+
+
+def _best(action: Callable[[], Any], runs: int = RUNS) -> float:
+    times = []
+    for _ in range(runs):
+        begun = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def _match(df: DataFrame, query: str, **options: Any) -> DataFrame:
+    return ceql.spark.match(df, query, type=_type(query), time="ts", events="ids", id="ts", **options)
+
+
+def batch(master: str, folder: Path) -> dict[str, tuple[float, int]]:
+    """Seconds and matches of batch jobs and of their yardsticks."""
+    spark = _session(master)
+    df = spark.read.parquet(str(folder))
+    _noop(_match(df.limit(10_000), _query(True, "k1000")))  # compiles the kernels
+    found: dict[str, tuple[float, int]] = {}
+
+    def measure(name: str, frame: DataFrame, matches: bool = True) -> None:
+        seconds = _best(lambda: _noop(frame))
+        found[name] = (seconds, frame.count() if matches else 0)
+
+    some = _query(True, "k1000")
+    measure("10%, scan", _scan(df, some), matches=False)
+    measure("10%", _match(df, some))
+    everything = _query(False, "k1000")
+    measure("all, identity", _identity(df, everything), matches=False)
+    measure("all", _match(df, everything))
+    measure("all, 10 keys", _match(df, _query(False, "k10")))
+    measure("all, 100,000 keys", _match(df, _query(False, "k100000", "100 SECONDS")))
+    measure("10%, 10 keys", _match(df, _query(True, "k10")))
+    measure("10%, 100,000 keys", _match(df, _query(True, "k100000", "100 SECONDS")))
+    measure("no keys, chunks", _match(df, _query(False, None)))
+    measure("no keys, one task", _match(df, _query(False, None), partitions=1))
+    return found
+
+
+def _prepared(df: DataFrame, query: str) -> Any:
+    return prepare(df, make_plan(query), Ask(Options(_type(query), "ts"), ids=True, id="ts"))
+
+
+def _scan(df: DataFrame, query: str) -> DataFrame:
+    """The filters alone, in Spark SQL: which rows satisfy which, over the columns that the query needs."""
+    prepared = _prepared(df, query)
+    holds: list[Column] = [guard.column for guard in prepared.guards]
+    sums = [F.count(F.when(column, 1)) for column in holds]
+    return df.where(reduce(Column.__or__, holds)).agg(*sums, F.max("ts"), F.max("k1000"))
+
+
+def _identity(df: DataFrame, query: str) -> DataFrame:
+    """The same plan, with a function that gives back what it gets."""
+    prepared = _prepared(df, query)
+    ordered = prepared.frame.repartition(*prepared.keys).sortWithinPartitions(*prepared.order)
+    shipped = ordered.select(*prepared.shipped)
+
+    def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    return shipped.mapInArrow(same, shipped.schema)
+
+
+def cores(master: str, folder: Path) -> dict[str, float]:
+    """Seconds with so many cores."""
+    spark = _session(master)
+    df = spark.read.parquet(str(folder))
+    _noop(_match(df.limit(10_000), _query(True, "k1000")))
+    return {
+        "all relevant, 1,000 keys": _best(lambda: _noop(_match(df, _query(False, "k1000"), partitions=8))),
+        "10% relevant, 1,000 keys": _best(lambda: _noop(_match(df, _query(True, "k1000"), partitions=8))),
+        "all relevant, no keys, 8 chunks": _best(lambda: _noop(_match(df, _query(False, None), partitions=8))),
+    }
+
+
+def streaming(master: str, folder: Path) -> dict[str, float]:
+    """Million rows per second in the steady state, 10,000 keys, all rows relevant."""
+    spark = _session(master)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    source = Path(tempfile.mkdtemp())
+    rows, files = 200_000, 8
+    random = np.random.default_rng(0)
+    for k in range(files):
+        table = data.table(k * rows, rows, 100 + k).select(["side", "price", "ts"])
+        table = table.append_column("k", pa.array(random.integers(0, 10_000, rows)))
+        parquet.write_table(table, source / f"{k:03}.parquet")
+        os.utime(source / f"{k:03}.parquet", (1_000_000 + k, 1_000_000 + k))
+    schema = spark.read.parquet(str(source)).schema
+    query = _query(False, "k", "20 SECONDS")
+
+    def rate(make: Callable[[DataFrame], DataFrame]) -> float:
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
+        checkpoint = tempfile.mkdtemp()
+        writer = make(stream.withWatermark("ts", "1 second")).writeStream.format("noop")
+        run = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        run.awaitTermination()
+        shutil.rmtree(checkpoint)
+        times = [p.durationMs["triggerExecution"] for p in run.recentProgress if p.numInputRows]
+        return rows / float(np.median(times[2:])) / 1000
+
+    return {
+        "ceql": rate(lambda df: _match(df, query)),
+        "ceql on applyInPandasWithState": rate(lambda df: rivals_by_hand.on_group_state(df, query)),
+        "a state for each key": rate(lambda df: rivals_by_hand.state_by_key(df)),
+    }
+
+
+def rivals(master: str, folder: Path) -> dict[int, dict[str, float]]:
+    """Seconds of a sequence of n by key within a second: ceql, a self-join, a Python loop by group."""
+    spark = _session(master)
+    df = spark.read.parquet(str(folder)).where(
+        F.col("ts") < F.timestamp_micros(F.lit(data.BEGIN + 500_000 * data.SPACING))
+    )
+    df.cache().count()
+    found = {}
+    for length in (2, 3, 4):
+        formula = " ; ".join(f"{data.TYPES[k]} AS x{k}" for k in range(length))
+        query = f"SELECT * WHERE {formula} PARTITION BY k10 WITHIN 1 SECOND"
+        ours, join = _match(df, query), rivals_by_hand.self_join(df, length)
+        loop = rivals_by_hand.loop_by_group(df, length)
+        counts = {ours.count(), join.count(), loop.count()}
+        assert len(counts) == 1, counts
+        found[length] = {
+            "ceql": _best(lambda frame=ours: _noop(frame)),
+            "join": _best(lambda frame=join: _noop(frame)),
+            "loop": _best(lambda frame=loop: _noop(frame)),
+            "matches": counts.pop(),
+        }
+    return found

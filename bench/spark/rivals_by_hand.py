@@ -1,0 +1,118 @@
+"""What one would write without ceql: self-joins, loops over groups, a state for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Any
+
+import pandas
+from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+import ceql.spark
+from bench.spark.data import TYPES
+from ceql.spark.streaming import BUCKET, DATA, STATE, STEPPED, Stepper, Turn
+
+SECOND = 1_000_000
+
+
+def self_join(df: DataFrame, length: int) -> DataFrame:
+    """A sequence of types by key within a second, as joins with bounds of time."""
+    parts = [
+        df.where(F.col("type") == TYPES[k]).select(F.col("k10"), F.col("ts").alias(f"t{k}")) for k in range(length)
+    ]
+
+    def join(left: DataFrame, k: int) -> DataFrame:
+        right = parts[k]
+        later = F.col(f"t{k}") > F.col(f"t{k - 1}")
+        soon = F.col(f"t{k}") <= F.col("t0") + F.expr("INTERVAL 1 SECOND")
+        return left.join(right, (left["k10"] == right["k10"]) & later & soon).drop(right["k10"])
+
+    return reduce(join, range(1, length), parts[0])
+
+
+def loop_by_group(df: DataFrame, length: int) -> DataFrame:
+    """The same as a loop over the rows of a key that keeps partial matches."""
+    schema = ", ".join(["k10 long", *(f"t{k} timestamp" for k in range(length))])
+    step_of = {name: k for k, name in enumerate(TYPES[:length])}
+
+    def run(rows: pandas.DataFrame) -> pandas.DataFrame:
+        rows = rows.sort_values("ts")
+        partial: list[list[tuple[Any, ...]]] = [[] for _ in range(length)]
+        found = []
+        for name, ts in zip(rows["type"], rows["ts"], strict=True):
+            k = step_of[name]
+            if k == 0:
+                partial[0].append((ts,))
+                continue
+            partial[k - 1] = [p for p in partial[k - 1] if (ts - p[0]).value <= SECOND * 1000]
+            grown = [(*p, ts) for p in partial[k - 1]]
+            if k == length - 1:
+                found += grown
+            else:
+                partial[k] += grown
+        key = rows["k10"].iloc[0]
+        return pandas.DataFrame([(key, *f) for f in found], columns=["k10", *(f"t{k}" for k in range(length))])
+
+    wanted = df.where(F.col("type").isin(TYPES[:length])).select("k10", "type", "ts")
+    return wanted.groupBy("k10").applyInPandas(run, schema)
+
+
+def state_by_key(df: DataFrame) -> DataFrame:
+    """A streaming BUY ; SELL ; BUY below a price, with a state for each key."""
+
+    def run(key: tuple[Any, ...], frames: Iterable[pandas.DataFrame], state: GroupState) -> Iterator[pandas.DataFrame]:
+        # of each step the latest start, and the events so far: enough for one match per end
+        first, second = state.get if state.exists else (None, None)
+        found = []
+        for frame in frames:
+            ordered = frame.sort_values("ts")
+            times = ordered["ts"].astype("int64") // 1000
+            for side, price, ts in zip(ordered["side"], ordered["price"], times, strict=True):
+                if side == "SELL":
+                    if first is not None and ts - first <= 20 * SECOND:
+                        second = first
+                    continue
+                if price < 1 and second is not None and ts - second <= 20 * SECOND:
+                    found.append((key[0], second, int(ts)))
+                first = int(ts)
+        state.update((first, second))
+        yield pandas.DataFrame(found, columns=["k", "start", "end"])
+
+    return df.groupBy("k").applyInPandasWithState(
+        run, "k long, start long, end long", "first long, second long", "append", GroupStateTimeout.NoTimeout
+    )
+
+
+def on_group_state(df: DataFrame, query: str) -> DataFrame:
+    """`match` on the older state API: the same steps, called by applyInPandasWithState."""
+    original = GroupedData.transformWithState
+
+    def instead(self: GroupedData, processor: Stepper, *_: Any) -> DataFrame:
+        given = processor._given
+
+        def step(key: Any, frames: Iterable[pandas.DataFrame], state: GroupState) -> Iterator[pandas.DataFrame]:
+            before = bytes(state.get[0]) if state.exists else None
+            arrived = [] if state.hasTimedOut else [bytes(blob) for frame in frames for blob in frame[DATA]]
+            turn = Turn(*given, before, state.getCurrentWatermarkMs())
+            for row in turn.run(arrived):
+                yield pandas.DataFrame([row], columns=STEPPED.names)
+            if turn.after is not None:
+                state.update((turn.after,))
+                if turn.wakes_at is not None:
+                    state.setTimeoutTimestamp(turn.wakes_at)
+            elif state.exists:
+                state.remove()
+
+        packed = self._df
+        return packed.groupBy(BUCKET).applyInPandasWithState(
+            step, STEPPED, STATE, "append", GroupStateTimeout.EventTimeTimeout
+        )
+
+    GroupedData.transformWithState = instead  # type: ignore[method-assign,assignment]
+    try:
+        return ceql.spark.match(df, query, type="side", time="ts", events="ids", id="ts")
+    finally:
+        GroupedData.transformWithState = original  # type: ignore[method-assign]

@@ -1,0 +1,279 @@
+"""`ceql run --spark`: the same command on a Spark cluster or on all cores, over files, folders and tables."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from glob import glob
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ceql import errors
+from ceql.cli.exits import Exit, UsageError, say
+from ceql.cli.inputs import STDIN
+from ceql.cli.sinks import Format, choose_format
+from ceql.cli.stages import Stages
+from ceql.cli.table import print_table, struct_rows
+from ceql.query import Query
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+TABLE = "table:"
+"""Stands before the name of a table where a file may stand."""
+TABLE_LIMIT = 100
+_SUFFIXES = {
+    ".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".orc": "orc",
+}  # fmt: skip
+_COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)$")
+_RAISED = re.compile(r"^ceql\.errors\.(\w+): (.*?)(?=\n\n|\n\tat | SQLSTATE: |\Z)", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class SparkJob:
+    """All that `ceql run --spark` was told."""
+
+    query: Query
+    sources: dict[str | None, list[str]]
+    """Files, folders, patterns and tables by stream."""
+    columns: dict[str, Any]
+    """The keyword arguments of `ceql.spark.match`: type, time, time_unit, order_by, memory."""
+    master: str | None = None
+    out: str | None = None
+    format: Format | None = None
+    limit: int | None = None
+    count: bool = False
+    progress: bool = True
+
+
+def sources(events: list[str] | None, tables: list[str] | None) -> list[str]:
+    """Files and tables as `ceql.cli.inputs` reads them.
+
+    >>> sources(["a.parquet"], ["db.payments", "Fails=db.fails"])
+    ['a.parquet', 'table:db.payments', 'Fails=table:db.fails']
+    """
+    found = list(events or [])
+    for table in tables or []:
+        stream, named, name = table.rpartition("=")
+        found.append(f"{stream}{named}{TABLE}{name}")
+    return found
+
+
+def on_spark(job: SparkJob) -> Exit:
+    """Count, write or print the matches; says whether there were any."""
+    format = _check(job)
+    with explained(), _session(job.master) as spark:
+        from ceql.spark import match
+
+        frames = {name: _read(spark, paths, job.columns["time"]) for name, paths in job.sources.items()}
+        named = {name: frame for name, frame in frames.items() if name is not None}
+        found = match(named or frames[None], job.query, **job.columns)
+        bar = Stages(spark, job.progress and sys.stderr.isatty())
+        if job.count:
+            with bar:
+                n = found.count()
+            print(n)
+        elif job.out is not None:
+            with bar:
+                n = _write(found, format, job.out, job.limit)
+        elif format is Format.table:
+            n = _show(found, job, bar)
+        else:
+            n = _print(found, format, job.limit)
+    return Exit.DONE if n else Exit.NO_MATCH
+
+
+def _check(job: SparkJob) -> Format:
+    """What can be told before Spark is started, which takes seconds."""
+    format = choose_format(job.format, None if job.out is None else Path(job.out))
+    if format is Format.arrow or (format is Format.table and job.out is not None):
+        raise UsageError(f"--spark does not write {format.value} files: parquet, csv or json")
+    if job.out is not None and Path(job.out).exists():
+        raise UsageError(f"{job.out} exists already: --spark makes a folder of this name")
+    for path in (path for paths in job.sources.values() for path in paths):
+        if path == STDIN:
+            raise UsageError("--spark reads files, folders or a --table, not standard input")
+        if not path.startswith(TABLE):
+            _format_of(path)
+    require_pyspark()
+    return format
+
+
+def require_pyspark() -> None:
+    """Say what to install, where it is missing."""
+    if find_spec("pyspark") is None:
+        raise errors.CeqlError("--spark needs PySpark: pip install 'ceql[spark]'")
+
+
+@contextmanager
+def _session(master: str | None) -> Iterator[SparkSession]:
+    """The session that runs, or one that is stopped in the end; errors come as exceptions, so it logs none."""
+    from pyspark.sql import SparkSession
+
+    from ceql.spark import session
+
+    running = SparkSession.getActiveSession() is not None
+    spark = session(master, config={} if running else {"spark.sql.session.timeZone": "UTC"})
+    if running:
+        yield spark
+        return
+    try:
+        if hasattr(spark, "_jvm"):
+            spark.sparkContext.setLogLevel("OFF")
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _read(spark: SparkSession, paths: list[str], time: str) -> DataFrame:
+    """One DataFrame of all; columns that some lack are NULL there. Times that are text become timestamps."""
+    by_format: dict[str, list[str]] = {}
+    frames = []
+    for path in paths:
+        if path.startswith(TABLE):
+            frames.append(spark.table(path.removeprefix(TABLE)))
+        else:
+            by_format.setdefault(_format_of(path), []).append(path)
+    for format, files in by_format.items():
+        match format:
+            case "csv":  # a file whose columns stand in another order is an error, not a mix-up
+                frames.append(spark.read.csv(files, header=True, inferSchema=True, enforceSchema=False))
+            case "json":
+                frames.append(spark.read.json(files))
+            case _:
+                frames.append(spark.read.format(format).option("mergeSchema", True).load(files))
+    first, *others = (_timed(frame, time) for frame in frames)
+    for other in others:
+        first = first.unionByName(other, allowMissingColumns=True)
+    return first
+
+
+def _timed(frame: DataFrame, time: str) -> DataFrame:
+    text = dict(frame.dtypes).get(time) == "string"
+    return frame.withColumn(time, _column(time).cast("timestamp")) if text else frame
+
+
+def _format_of(path: str) -> str:
+    """By the name's suffix; of a folder or pattern without one, by the names of the files in it."""
+    known = _by_suffix(path)
+    if known is not None:
+        return known
+    inside = {
+        _by_suffix(file.name)
+        for folder in glob(path)
+        for file in ([Path(folder)] if Path(folder).is_file() else Path(folder).rglob("*"))
+        if file.is_file() and not file.name.startswith(("_", "."))
+    }
+    if len(inside) == 1 and None not in inside:
+        return str(inside.pop())
+    if "://" not in path and not glob(path):
+        raise errors.DataError(f"no such file: {path}")
+    raise UsageError(f"cannot tell the format of {path}: --spark reads *.parquet, *.csv, *.json, *.orc or a --table")
+
+
+def _by_suffix(path: str) -> str | None:
+    name = _COMPRESSED.sub("", path.lower().rstrip("/"))
+    return _SUFFIXES.get(Path(name).suffix)
+
+
+def _show(found: DataFrame, job: SparkJob, bar: Stages) -> int:
+    """A table of some matches: the first that Spark comes by, in order of time."""
+    limit = job.limit or TABLE_LIMIT
+    with bar:
+        table = found.limit(limit + 1).toArrow()
+    more = table.num_rows > limit
+    table = table.slice(0, limit).sort_by([("end_time", "ascending"), ("start_time", "ascending")])
+    if table.num_rows:
+        print_table(*struct_rows(table, job.query.plan.projections, {job.columns["type"], job.columns["time"]}))
+    if more and job.limit is None:
+        say(f"these are {limit} of the matches; --limit-output N shows more, -o FOLDER writes all, --count counts them")
+    return int(table.num_rows)
+
+
+def _write(found: DataFrame, format: Format, out: str, limit: int | None) -> int:
+    """A folder of files; how many matches are in it."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    seen = Observation()
+    found = found if limit is None else found.limit(limit)
+    writer = found.observe(seen, F.count(F.lit(1)).alias("n")).select(*_flat(found, format)).write
+    match format:
+        case Format.csv:
+            writer.csv(out, header=True)
+        case Format.json:
+            writer.json(out, ignoreNullFields=False)
+        case _:
+            writer.parquet(out)
+    return int(seen.get["n"])
+
+
+def _print(found: DataFrame, format: Format, limit: int | None) -> int:
+    """Lines on standard output as Spark comes by them, partition after partition."""
+    from pyspark.sql import functions as F
+
+    found = found if limit is None else found.limit(limit)
+    csv_lines = csv.writer(sys.stdout, lineterminator="\n")
+    if format is Format.csv:
+        csv_lines.writerow(found.columns)
+        lines = found.select(*_flat(found, format))
+    else:
+        lines = found.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
+    n = 0
+    for line in lines.toLocalIterator():
+        n += 1
+        if format is Format.csv:
+            csv_lines.writerow(line)
+        else:
+            print(line[0])
+    return n
+
+
+def _flat(found: DataFrame, format: Format) -> list[Column]:
+    """All columns; for CSV as text, the nested ones as JSON."""
+    from pyspark.sql import functions as F
+
+    if format is not Format.csv:
+        return [_column(name) for name in found.columns]
+    return [
+        (
+            F.to_json(_column(name)) if kind.startswith(("array", "struct", "map")) else _column(name).cast("string")
+        ).alias(name)
+        for name, kind in found.dtypes
+    ]
+
+
+def _column(name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Spark's exceptions as errors of ours: what a worker raised is looked for in the text that is left of it."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise _explain(error) from error
+
+
+def _explain(error: PySparkException) -> errors.CeqlError:
+    text = str(error)
+    raised = _RAISED.findall(text)
+    if raised:
+        name, message = raised[-1]
+        kind = getattr(errors, name, errors.CeqlError)
+        if issubclass(kind, errors.ResourceError):
+            return errors.ResourceError(message, "")
+        return kind(message) if issubclass(kind, errors.CeqlError) else errors.CeqlError(message)
+    first = re.sub(r"^\[[A-Z_.]+\] | SQLSTATE: .*", "", text.strip().split("\n")[0])
+    return errors.CeqlError(f"Spark: {first}")

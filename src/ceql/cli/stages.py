@@ -1,0 +1,58 @@
+"""How far Spark is: a bar for each stage that runs, on stderr, for those who have waited a second."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PATIENCE = 1.0
+_PERIOD = 0.2
+
+
+class Stages:
+    """Watches the jobs of a session from a thread of its own, while an action runs in the `with` block."""
+
+    def __init__(self, spark: SparkSession, wanted: bool, console: Console | None = None, patience: float = _PATIENCE):
+        self._tracker = spark.sparkContext.statusTracker() if wanted and hasattr(spark, "_jvm") else None
+        self._console = console or Console(stderr=True)
+        self._patience = patience
+        self._done = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> None:
+        if self._tracker is not None:
+            self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._tracker is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        if self._done.wait(self._patience):
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("tasks"))
+        with Progress(*columns, TimeElapsedColumn(), console=self._console, transient=True) as progress:
+            bars = {}
+            while True:
+                active = self._active()
+                for stage, (done, tasks) in active.items():
+                    if stage not in bars:
+                        bars[stage] = progress.add_task(f"stage {stage}", total=tasks)
+                    progress.update(bars[stage], completed=done)
+                for stage in bars.keys() - active.keys():
+                    progress.remove_task(bars.pop(stage))
+                if self._done.wait(_PERIOD):
+                    return
+
+    def _active(self) -> dict[int, tuple[int, int]]:
+        """Tasks done and in all, of the stages that run."""
+        assert self._tracker is not None
+        infos = {stage: self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()}
+        return {stage: (info.numCompletedTasks, info.numTasks) for stage, info in infos.items() if info is not None}
