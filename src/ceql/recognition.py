@@ -229,6 +229,7 @@ class Recognition:
         for chunk in self.machine.compact():
             yield self._result(chunk)
         self._release()
+        self.oldest_position()  # forgets when batches ended
 
     def held(self) -> Array:
         """The positions of the events that a match from now on may name, ascending; to be asked after `compact`."""
@@ -258,7 +259,7 @@ class Recognition:
 
     def oldest_position(self) -> int:
         """No match from now on names an event before this position."""
-        oldest = self.machine.oldest
+        oldest = self.machine.oldest_held()
         if self.window.kind == x.W_GIVEN and self.window.size is not None:
             if self.window.column is None:
                 oldest = max(oldest, self.position - int(self.window.size))
@@ -343,7 +344,7 @@ class Recognition:
             "states": [state_to_json(state) for state in machine.cache.states],
             "schema": schema_to_text(self.schema),
             "ends": list(self._ends),
-            "oldest": machine.oldest,
+            "oldest": machine.oldest_held(),
             "partitions": 1,
         }
         if self.keys is None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
+import ceql.spark
+
 ZONE = "Europe/Paris"
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    ceql.spark.prepare()
     builder = SparkSession.builder.master("local[2]")
     for key, value in {
         "spark.ui.enabled": "false",
@@ -24,6 +24,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": ZONE,
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():

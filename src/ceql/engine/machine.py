@@ -75,7 +75,8 @@ class Machine:
         self._kept = KeptCounts()
         self._collected = (-1, -1)  # at which event and capacity there was a collection last
         self.emptied: list[int] = []  # partitions found empty by the last collection
-        self.oldest = 0  # no partial match holds an event before this position
+        self.oldest = 0  # no partial match holds an event before this position, see `oldest_held`
+        self._collected_since = False
 
     # --- partitions ---
 
@@ -256,8 +257,27 @@ class Machine:
 
     def held(self) -> Array:
         """The positions of the events that partial matches hold, ascending."""
-        named = self.nodes[: self.regs[NODES]]
-        return np.unique(np.concatenate([named[named[:, 3] != UNION][:, 1], self.log[: self.regs[x.LOG], 0]]))
+        positions = self._held()
+        if not len(positions):
+            return positions
+        first = int(positions.min())
+        marked = np.zeros(int(positions.max()) - first + 1, np.bool_)  # cheaper than sorting: most positions are near
+        marked[positions - first] = True
+        return np.flatnonzero(marked) + first
+
+    def oldest_held(self) -> int:
+        """A position before which no partial match holds an event; looked up anew after a collection only."""
+        if self._collected_since:
+            held = self._held()
+            if len(held):
+                self.oldest = max(self.oldest, int(held.min()))
+            self._collected_since = False
+        return self.oldest
+
+    def _held(self) -> Array:
+        """The same in no order, and with repeats."""
+        used = self.nodes[: self.regs[NODES]]
+        return np.concatenate([used[used[:, 3] != UNION][:, 1], self.log[: self.regs[x.LOG], 0]])
 
     def _collect(self) -> Iterator[Chunk]:
         self._store()
@@ -270,9 +290,7 @@ class Machine:
             idle = (self.parts.offset < 0) & (self.parts.initial == 0)
             self.emptied = np.flatnonzero(idle).tolist()
         used, capacity = int(self.regs[NODES]), len(self.nodes)
-        held = self.held()
-        if len(held):
-            self.oldest = max(self.oldest, int(held[0]))
+        self._collected_since = True
         again, self._collected = self._collected, (int(self.regs[x.EVENT]), capacity)
         if 2 * used > capacity or again == self._collected:  # collecting alone did not make room
             self._resize_nodes(2 * capacity)

@@ -9,19 +9,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from ceql.errors import SchemaError
-from ceql.spark.prepare import WATERMARK, Frames, Prepared
+from ceql.spark.prepare import WATERMARK, Frames
 
 
-def check_streaming(frames: Frames, prepared: Prepared, time: str) -> int:
-    """The watermark's delay in milliseconds; `SchemaError` where the stream has none, or append is impossible."""
-    all_frames = list(frames.values()) if isinstance(frames, Mapping) else [frames]
-    delays = []
-    for df in all_frames:
-        if not df.isStreaming:
-            raise SchemaError("some of the streams are streaming DataFrames and some are not; make them all one kind")
-        delays.append(_delay(df, time))
+def check_streaming(frames: Frames, time: str) -> int | None:
+    """The watermark's delay in milliseconds, None for batch.
+
+    `SchemaError` where a stream has no watermark, or can append nothing.
+    """
+    listed = list(frames.values()) if isinstance(frames, Mapping) else [frames]
+    streaming = [df for df in listed if df.isStreaming]
+    if not streaming:
+        return None
+    if len(streaming) < len(listed):
+        raise SchemaError("some of the streams are streaming DataFrames and some are not; make them all one kind")
+    for df in streaming:
         _check_upstream(df)
-    return max(delays)
+    return max([_delay(df, time) for df in streaming if time in df.columns], default=0)  # `prepare` misses the column
 
 
 def _delay(df: DataFrame, time: str) -> int:

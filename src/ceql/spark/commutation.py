@@ -3,7 +3,7 @@
 Spark has no order of rows but that of columns. Where two rows of a substream agree in all of these, what comes out
 could depend on which goes first. Often it does not: `A ; B` finds the same pairs whichever of two A's at the
 same time is read first. Two symbols *commute* when, from every state, reading both in either order can do
-the same to both events, ends the same matches at the same events, and reaches the same states. That is enough for every
+the same to both events, completes the same matches, and reaches the same states. That is enough for every
 query that keeps all matches of a formula (no strategy, LIMIT or CONSUME) in a window of time.
 """
 
@@ -23,6 +23,9 @@ class Commutation:
     def __init__(self, cea: CEA) -> None:
         self._cea = cea
         self._resting = cea.resting_after()
+        # where every event of a match is bound, a match is known by its events, wherever it ended
+        hidden = any(t.guard != 0 and not t.label for row in (cea.initial, *cea.states) for t in row)
+        self._ends = (0, 1) if hidden else (0, 0)
         self._known: dict[tuple[int, int], bool] = {}
 
     def holds(self, a: int, b: int) -> bool:
@@ -33,21 +36,22 @@ class Commutation:
 
     def _effects(self, first: int, second: int, swapped: bool) -> set[tuple[int, _Effect]]:
         found: set[tuple[int, _Effect]] = set()
-        names = (1, 0) if swapped else (0, 1)
+        ends = self._ends[::-1] if swapped else self._ends
 
         def add(origin: int, one: Label, two: Label, end: tuple[str, int]) -> None:
             found.add((origin, (two, one, end) if swapped else (one, two, end)))
 
         def arrive(origin: int, one: Label, step: Transition) -> None:
             for state in self._resting[step.target]:
-                add(origin, one, step.label, ("state", state))
+                if self._cea.states[state]:  # else nothing follows
+                    add(origin, one, step.label, ("state", state))
             if step.target in self._cea.final:
-                add(origin, one, step.label, ("matched at", names[1]))
+                add(origin, one, step.label, ("matched at", ends[1]))
 
         for origin in range(-1, len(self._cea.states)):  # -1: no event of a match read yet
             for step in self._steps(origin, first):
                 if step.target in self._cea.final:
-                    add(origin, step.label, NO_LABEL, ("matched at", names[0]))
+                    add(origin, step.label, NO_LABEL, ("matched at", ends[0]))
                 for further in self._steps(step.target, second):
                     arrive(origin, step.label, further)
         for step in self._steps(-1, second):  # a match may begin at the second event

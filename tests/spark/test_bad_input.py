@@ -1,0 +1,170 @@
+"""What is wrong is said by the driver, before any job starts, in words that help."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import ceql
+import ceql.spark
+
+SCHEMA = "type string, k int, v double, s string, list array<int>, ts timestamp"
+START = datetime.datetime(2024, 5, 1, 12)
+
+
+@pytest.fixture(scope="module")
+def df(spark: SparkSession) -> DataFrame:
+    rows = [(t, 1, 1.0, "a", [1], START + datetime.timedelta(seconds=i)) for i, t in enumerate("ABAB")]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "error", "said"),
+    [
+        ("SELECT * WHERE A ;", {}, ceql.QueryError, "line 1"),
+        ("SELECT * WHERE A FILTER A[price > 1]", {}, ceql.SchemaError, "'price'"),
+        ("SELECT * WHERE A FILTER A[v = 'x']", {}, ceql.SchemaError, "holds numbers"),
+        ("SELECT * WHERE A PARTITION BY kk", {}, ceql.SchemaError, "Did you mean 'k'"),
+        ("SELECT * WHERE A PARTITION BY list", {}, ceql.SchemaError, "cannot be a key"),
+        ("SELECT x[vv] WHERE A AS x", {}, ceql.SchemaError, "'vv'"),
+        ("SELECT * WHERE A", {"time": "time"}, ceql.SchemaError, "have no order of their own: pass time="),
+        ("SELECT * WHERE A", {"time": "when"}, ceql.SchemaError, "no column 'when'"),
+        ("SELECT * WHERE A", {"time": "s"}, ceql.SchemaError, "which is no time"),
+        ("SELECT * WHERE A", {"type": "kind"}, ceql.SchemaError, "no column 'kind'"),
+        ("SELECT * WHERE A", {"type": "v"}, ceql.SchemaError, "must be text"),
+        ("SELECT * WHERE A WITHIN 1 SECOND", {"time": "v"}, ceql.SchemaError, "time_unit"),
+        ("SELECT * WHERE A", {"order_by": "sequence"}, ceql.SchemaError, "given as order_by="),
+        ("SELECT * WHERE A", {"events": "ids"}, ceql.SchemaError, "needs id="),
+        ("SELECT * WHERE A", {"events": "ids", "id": "nr"}, ceql.SchemaError, "given as id="),
+        ("SELECT * WHERE A", {"events": "all"}, ValueError, "'rows' or 'ids'"),
+        ("SELECT * WHERE A", {"id": "k"}, ValueError, "goes with events='ids'"),
+        ("SELECT * WHERE A", {"late": "late"}, ValueError, "late= is for streaming"),
+        ("SELECT * FROM S, T WHERE A", {}, ceql.DataError, "a DataFrame for each of S, T"),
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v", {}, ceql.QueryError, "compares events with each other"),
+    ],
+)
+def test_wrong_queries_and_columns(df: DataFrame, query: str, options: Any, error: type, said: str) -> None:
+    with pytest.raises(error, match=re.escape(said)):
+        ceql.spark.match(df, query, **{"time": "ts", **options})
+
+
+def test_wrong_dictionaries_of_streams(df: DataFrame) -> None:
+    query = "SELECT * FROM S, T WHERE A"
+    with pytest.raises(ceql.DataError, match="no DataFrame for stream 'T'"):
+        ceql.spark.match({"S": df}, query, time="ts")
+    with pytest.raises(ceql.DataError, match="lists no stream 'U'"):
+        ceql.spark.match({"S": df, "U": df}, query, time="ts")
+    with pytest.raises(ceql.DataError, match="has no FROM clause"):
+        ceql.spark.match({"S": df, "T": df}, "SELECT * WHERE A", time="ts")
+
+
+def test_columns_that_spark_cannot_tell_apart(spark: SparkSession) -> None:
+    df = spark.createDataFrame([("A", 1, 2)], "type string, v int, time int").withColumnRenamed("v", "Type")
+    with pytest.raises(ceql.SchemaError, match="differ in case alone"):
+        ceql.spark.match(df, "SELECT * WHERE A")
+
+
+def failing(df: DataFrame, query: str, **options: Any) -> str:
+    with pytest.raises(PythonException) as caught:
+        ceql.spark.match(df, query, time="ts", **options).collect()
+    return str(caught.value)
+
+
+def test_an_event_without_a_time(df: DataFrame) -> None:
+    holes = df.withColumn("ts", F.when(F.col("type") == "A", F.col("ts")))
+    assert "an event has no time" in failing(holes, "SELECT * WHERE A ; B PARTITION BY k")
+
+
+def test_events_without_a_key_belong_to_no_substream(df: DataFrame) -> None:
+    empty = df.withColumn("k", F.lit(None).cast("int"))
+    assert ceql.spark.match(empty, "SELECT * WHERE A ; B PARTITION BY k", time="ts").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "refused"),
+    [
+        ("SELECT * WHERE A ; B PARTITION BY k", True),  # which of A and B is first?
+        ("SELECT * WHERE A ; A", False),  # the same set of events either way
+        ("SELECT * WHERE A AS x ; A AS y", True),
+        ("SELECT * WHERE A+", False),
+        ("SELECT NEXT * WHERE A+", True),
+        ("SELECT * WHERE A ; C", False),
+        ("SELECT * WHERE A : C", True),
+        ("SELECT * WHERE A ; C WITHIN 2 EVENTS", True),
+        ("SELECT * WHERE A ; C WITHIN 2 SECONDS", False),
+        ("SELECT * WHERE A ; C LIMIT 1", True),
+        ("SELECT * WHERE A OR B", False),
+    ],
+)
+def test_ties_are_refused_where_they_could_change_the_result(spark: SparkSession, query: str, refused: bool) -> None:
+    """Two A's and a B at the same time, then a C."""
+    rows = [(t, 1, 1.0, str(i), [1], START + datetime.timedelta(seconds=t == "C")) for i, t in enumerate("AABC")]
+    df = spark.createDataFrame(rows, SCHEMA)
+    if refused:
+        message = failing(df, query)
+        assert "have the same time" in message
+        assert "order_by=" in message
+    else:
+        ceql.spark.match(df, query, time="ts").collect()
+    in_order = ceql.spark.match(df, query, time="ts", order_by="s", events="ids", id="s").collect()
+    table = df.drop("list").orderBy("ts", "s").toArrow()
+    whole = [tuple(m.events) for m in ceql.match(query, table, time="ts")]
+    assert sorted(tuple(int(e) for e in row.events) for row in in_order) == sorted(whole)
+
+
+def test_ties_of_different_keys_do_not_matter(spark: SparkSession) -> None:
+    rows = [(t, k, 1.0, "", [1], START) for k in range(5) for t in "A"]
+    df = spark.createDataFrame(rows, SCHEMA)
+    assert ceql.spark.match(df, "SELECT NEXT * WHERE A PARTITION BY k", time="ts").count() == 5
+
+
+def test_ties_that_order_by_does_not_break(spark: SparkSession) -> None:
+    df = spark.createDataFrame([(t, 1, 1.0, "same", [1], START) for t in "AB"], SCHEMA)
+    assert "and the same s" in failing(df, "SELECT * WHERE A ; B", order_by="s")
+
+
+# --- streams ---
+
+
+@pytest.fixture(scope="module")
+def stream(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    return spark.readStream.schema(SCHEMA).parquet(str(tmp_path_factory.mktemp("in")))
+
+
+def test_a_stream_needs_a_watermark_on_its_time(stream: DataFrame) -> None:
+    query = "SELECT * WHERE A ; B"
+    with pytest.raises(ceql.SchemaError, match="needs a watermark"):
+        ceql.spark.match(stream, query, time="ts")
+    other = stream.withColumn("seen", F.col("ts")).withWatermark("seen", "1 second")
+    with pytest.raises(ceql.SchemaError, match="the watermark is on 'seen', but time='ts'"):
+        ceql.spark.match(other, query, time="ts")
+    with pytest.raises(ceql.SchemaError, match="a stream's must be a timestamp"):
+        ceql.spark.match(stream.withWatermark("ts", "1 second"), query, time="v", time_unit="s")
+
+
+def test_an_aggregation_upstream_makes_append_impossible(stream: DataFrame) -> None:
+    counted = stream.withWatermark("ts", "1 second").groupBy("type").agg(F.max("ts").alias("ts"))
+    with pytest.raises(ceql.SchemaError, match="aggregates a stream"):
+        ceql.spark.match(counted, "SELECT * WHERE A", time="ts")
+
+
+def test_options_of_the_other_kind_are_refused(stream: DataFrame) -> None:
+    good = stream.withWatermark("ts", "1 second")
+    with pytest.raises(ValueError, match="a stream has buckets="):
+        ceql.spark.match(good, "SELECT * WHERE A", time="ts", partitions=3)
+    with pytest.raises(ValueError, match="at least 1"):
+        ceql.spark.match(good, "SELECT * WHERE A", time="ts", buckets=0)
+    with pytest.raises(ceql.SchemaError, match="already a column"):
+        ceql.spark.match(good, "SELECT * WHERE A", time="ts", late="A")
+
+
+def test_streams_and_tables_do_not_mix(stream: DataFrame, df: DataFrame) -> None:
+    frames = {"S": stream.withWatermark("ts", "1 second"), "T": df}
+    with pytest.raises(ceql.SchemaError, match="make them all one kind"):
+        ceql.spark.match(frames, "SELECT * FROM S, T WHERE A", time="ts")
