@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ceql
 from ceql.engine.chunk import Chunk
 from ceql.errors import DataError
 from ceql.io.keys import encode
@@ -353,3 +354,9 @@ for name in ("pandas", "polars"):
         raise SystemExit(1)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_distinct_drops_the_variables_and_shows_events_whole():
+    events = [{"type": "A", "v": 1, "time": 1}, {"type": "B", "v": 2, "time": 2}]
+    (row,) = ceql.match("SELECT DISTINCT x[v] WHERE A AS x ; B", events).events().to_pylist()
+    assert row == {"match": 0, "position": 0, "variables": [], "type": "A", "v": 1, "time": 1}

@@ -368,3 +368,20 @@ def test_an_interrupt_ends_a_long_run() -> None:
     output, _ = process.communicate(timeout=60)
     assert output == "stopped\n"
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("d > -100000000000000000000", [False, True, True]),
+        ("d < 100000000000000000000", [True, True, False]),
+        ("d < 1e400", [True, True, True]),
+        ("d >= -1e400", [True, True, True]),
+        ("d = 1000000000000000000000", [False, False, True]),
+    ],
+)
+def test_decimals_against_literals_beyond_64_bits(condition, holds):
+    values = [Decimal(-(10**21)), Decimal("0.50"), Decimal(10**21)]
+    table = pa.table({"type": ["A"] * 3, "d": pa.array(values, pa.decimal128(38, 2))})
+    found = ceql.match(f"SELECT * WHERE A AS x FILTER x[{condition}]", table)
+    assert [m.start for m in found] == [k for k, held in enumerate(holds) if held]

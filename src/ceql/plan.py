@@ -46,8 +46,12 @@ class Plan:
 
     @property
     def projections(self) -> dict[str, tuple[str, ...]]:
-        """The attributes to show of a variable's events, for the variables that name some (`SELECT x[a, b]`)."""
-        return {i.name: i.attributes for i in self.query.items or () if i.attributes}
+        """The attributes to show of a variable's events, for the variables that name some (`SELECT x[a, b]`).
+
+        Under DISTINCT there are no variables, and events are shown whole.
+        """
+        items = () if self.query.distinct else self.query.items or ()
+        return {i.name: i.attributes for i in items if i.attributes}
 
     @cached_property
     def normal(self) -> Normal:
