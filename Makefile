@@ -20,7 +20,7 @@ CLI := $(READY)-cli
 # compiled kernels: the package keeps each state of its sources, and checked code, apart
 CACHE := $(CURDIR)/$(VENV)/numba
 
-.PHONY: help demo test lint types tests warm checked nojit bench soak fuzz clean python
+.PHONY: help demo test lint types tests warm checked nojit bench bench-spark soak fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -54,6 +54,9 @@ nojit: $(DEV)  ## the corpus on the kernels as plain Python
 
 bench: $(DEV)  ## time per event against polars and CORE's figures, five minutes
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.run
+
+bench-spark: $(DEV)  ## the pipeline on Spark against Spark alone, ten million rows, about ten minutes
+	NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m bench.spark
 
 soak: $(DEV)  ## memory over a hundred million events
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.soak

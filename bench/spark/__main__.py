@@ -80,15 +80,16 @@ def main() -> int:
     older = streaming["ceql on applyInPandasWithState"]
     verdicts.show("transformWithState to applyInPandasWithState", streaming["ceql"] / older)
 
-    print(
-        "\nAgainst what one would write: 500,000 rows, a sequence of n by key within a second; times as fast"
-    )
+    print("\nAgainst what one would write: 500,000 rows, a sequence of n by key within a second; times as fast")
     for length, row in part("rivals").items():
         ours = row["ceql"]
         print(f"  n = {length}: {row['matches']:,} matches; ceql {ours:.2f} s", end="")
         for name, called in (("join", "self-join"), ("loop", "Python loop by key")):
             print(f"; {called} {row[name]:.2f} s ({row[name] / ours:.1f})", end="")
         print(flush=True)
+    print("\nMemory: the most that a Python worker had, in MB; rows or matches; seconds")
+    for name, (megabytes, size, seconds) in part("memory").items():
+        print(f"  {name:<74} {megabytes:6.0f}  {size:>11,}  {seconds:6.1f}")
     for missed in verdicts.missed:
         print(f"MISSED: {missed}")
     return 1 if verdicts.missed else 0

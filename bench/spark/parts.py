@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import reduce
@@ -174,3 +175,55 @@ def rivals(master: str, folder: Path) -> dict[int, dict[str, float]]:
             "matches": counts.pop(),
         }
     return found
+
+
+def memory(master: str, folder: Path) -> dict[str, tuple[float, int, float]]:
+    """The most memory that a Python worker had, in MB, with the rows or matches that it went through, and seconds."""
+    spark = _session(master)
+    df = spark.read.parquet(str(folder))
+    _noop(_match(df.limit(10_000), _query(True, "k1000")))
+    total = df.count()
+    found = {}
+
+    def measure(name: str, frame: DataFrame, size: int) -> None:
+        begun = time.perf_counter()
+        with Peak() as peak:
+            _noop(frame)
+        found[name] = (peak.megabytes, size, time.perf_counter() - begun)
+
+    quarter = F.timestamp_micros(F.lit(data.BEGIN + total // 4 * data.SPACING))
+    query = _query(False, "k1000")
+    measure("a quarter of the rows", _match(df.where(F.col("ts") < quarter), query, partitions=1), total // 4)
+    measure("all rows in one task", _match(df, query, partitions=1), total)
+    skewed = df.withColumn("k", F.when(F.col("k1000") < 999, 0).otherwise(F.col("k1000")))
+    measure("all rows, one key with 99.9% of them", _match(skewed, _query(False, "k", "100 MILLISECONDS")), total)
+    few = df.where(F.col("ts") < F.timestamp_micros(F.lit(data.BEGIN + 28_400 * data.SPACING)))
+    many = "SELECT x, y WHERE BUY AS x ; SELL AS y"
+    matches = _match(few, many, partitions=1)
+    measure("a hundred million matches from one task", matches, matches.count())
+    return found
+
+
+class Peak:
+    """The greatest resident memory of any Python worker while this is open."""
+
+    def __enter__(self) -> Peak:
+        self.megabytes = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.1):
+            for status in Path("/proc").glob("[0-9]*/status"):
+                try:
+                    if "pyspark" in (status.parent / "cmdline").read_text():
+                        lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+                        self.megabytes = max(self.megabytes, int(lines.get("VmRSS", "0 kB").split()[0]) / 1024)
+                except OSError:
+                    continue
