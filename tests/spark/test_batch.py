@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 import ways
 from hypothesis import HealthCheck, given, settings
@@ -20,24 +17,12 @@ CASES = [case for case in corpus.load() if not case.correlated and case.error is
 GROUPS = ways.batched(CASES, 60)
 
 
-@contextmanager
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Without code generation, which costs more than everything else on so few rows."""
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    try:
-        yield
-    finally:
-        spark.conf.unset("spark.sql.codegen.wholeStage")
-        spark.conf.unset("spark.sql.codegen.factoryMode")
-
-
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 @pytest.mark.parametrize("group", range(len(GROUPS)))
 def test_corpus(spark: SparkSession, group: int, partitions: int) -> None:
     cases = GROUPS[group]
     examples = [ways.Example.of(case.query, case.events, **case.keywords) for case in cases]
-    with interpreted(spark):
+    with ways.interpreted(spark):
         found = ways.run_batch(spark, examples, partitions)
     for case, example, got in zip(cases, examples, found, strict=True):
         assert got == example.expected(), str(case)
@@ -58,7 +43,7 @@ def in_merged_order(case: generators.Generated) -> generators.Generated:
 def test_random_cases(spark: SparkSession, cases: list[generators.Generated], partitions: int | None) -> None:
     cases = [in_merged_order(case) for case in cases]
     examples = [ways.Example.of(print_query(case.query), case.events) for case in cases]
-    with interpreted(spark):
+    with ways.interpreted(spark):
         found = ways.run_batch(spark, examples, partitions)
     for case, example, got in zip(cases, examples, found, strict=True):
         assert got == example.expected(), case

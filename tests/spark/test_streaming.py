@@ -6,18 +6,38 @@ from pathlib import Path
 
 import pytest
 import ways
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import corpus
+import generators
+from ceql.syntax.printer import print_query
 
 CASES = [case for case in corpus.load() if not case.correlated and case.error is None]
-GROUPS = ways.batched(CASES, 20)
+GROUPS = ways.batched(CASES, 60)
 
 
 @pytest.mark.parametrize("group", range(len(GROUPS)))
 def test_corpus(spark: SparkSession, group: int, tmp_path: Path) -> None:
     cases = GROUPS[group]
     examples = [ways.Example.of(case.query, case.events, **case.keywords) for case in cases]
-    found = ways.run_stream(spark, examples, tmp_path, seed=group)
+    with ways.interpreted(spark):
+        found = ways.run_stream(spark, examples, tmp_path, seed=group)
     for case, example, got in zip(cases, examples, found, strict=True):
         assert got == example.expected(timed=False), str(case)
+
+
+@settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
+@given(st.lists(generators.uncorrelated_cases(), min_size=20, max_size=20), st.integers(100, 1 << 30))
+def test_random_cases(
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    cases: list[generators.Generated],
+    seed: int,
+) -> None:
+    examples = [ways.Example.of(print_query(case.query), case.events) for case in cases]
+    with ways.interpreted(spark):
+        found = ways.run_stream(spark, examples, tmp_path_factory.mktemp("stream"), seed)
+    for case, example, got in zip(cases, examples, found, strict=True):
+        assert got == example.expected(timed=False), case

@@ -10,7 +10,8 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -18,12 +19,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 import ceql
 import paths
-from ceql.spark import match
+from ceql.options import Options
+from ceql.spark import match, streaming
+from ceql.spark.prepare import Ask, prepare
 
 POSITION, STAMP = "pos", "stamp"
 EPOCH = 1_700_000_000_000  # in milliseconds: where the times of a stream begin
@@ -155,9 +158,13 @@ def run_batch(spark: SparkSession, examples: Sequence[Example], partitions: int 
 
 
 def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, seed: int) -> list[Counter[str]]:
-    """Each example as a stream of small files, arriving out of order within the lateness, cut at random."""
+    """Each example as a stream of small files, arriving out of order within the lateness, cut at random.
+
+    All share one stateful step, in which four buckets belong to each example, since a step of their own for each would
+    take minutes. The rest is as `match` does it.
+    """
     draw = random.Random(seed)
-    results = []
+    prepared, agreements, blobs = [], [], []
     for k, example in enumerate(examples):
         frames = {}
         for name, table in example.tables.items():
@@ -166,40 +173,89 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
             schema = spark.createDataFrame(table.slice(0, 0)).schema
             stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
             frames[name] = stream.withWatermark(STAMP, f"{LATENESS} milliseconds")
-        results.append(
-            match(
-                frames.get(None, frames),
-                example.query,
-                type=example.options["type"],
-                time=STAMP,
-                order_by=POSITION,
-                events="ids",
-                id=POSITION,
-                buckets=2,
-            )
-        )
-    together = in_one_job(examples, results)
+        ask = Ask(Options(example.options["type"], STAMP), (POSITION,), True, POSITION)
+        prepared.append(prepare(frames.get(None, frames), example.query.plan, ask))
+        agreements.append(streaming.agree(prepared[-1], 2))
+        packed = streaming.packed(prepared[-1], agreements[-1].buckets, LATENESS)
+        blobs.append(packed.withColumn(streaming.BUCKET, F.col(streaming.BUCKET) + 1 + 4 * k))
+    streaming.use_rocksdb(spark)
+    together = reduce(DataFrame.unionAll, blobs).groupBy(streaming.BUCKET)
+    dispatch = _dispatcher([(p.shipment, a, False) for p, a in zip(prepared, agreements, strict=True)])
+    found = together.transformWithState(
+        dispatch, "case int, late boolean, rows long, data binary", "append", "EventTime"
+    )
     name = f"found{seed}_{folder.name.replace('-', '_')}"
-    writer = together.writeStream.format("memory").queryName(name).outputMode("append")
+    writer = found.writeStream.format("memory").queryName(name).outputMode("append")
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
-    return gather(examples, spark.table(name).collect(), timed=False)
+    rows = []
+    for row in spark.table(name).collect():
+        assert not row.late
+        k = row["case"]
+        unpack = streaming.unpacker(prepared[k].schema, prepared[k].shipment, None)
+        blob = pa.RecordBatch.from_pydict({"late": [False], "rows": [row.rows], "data": [bytes(row.data)]})
+        for batch in unpack([blob]):
+            batch = batch.drop_columns(["start_time", "end_time"]).append_column("start_time", pa.nulls(batch.num_rows))
+            rows += [(k, m) for m in batch.to_pylist()]
+    counts: list[Counter[str]] = [Counter() for _ in examples]
+    for k, match_ in rows:
+        counts[k][_of_stream(examples[k], match_)] += 1
+    return counts
+
+
+def _of_stream(example: Example, row: dict[str, Any]) -> str:
+    names = [n for n in row if n not in ("start_time", "events")]
+    variables = example.query.plan.columns
+    keys = {n: row[n] for n in names[: len(names) - len(variables)]}
+    bound = dict(zip(variables, (tuple(row[n]) for n in names[len(keys) :]), strict=True))
+    return _canonical(row["events"], bound, None, None, keys)
+
+
+def _dispatcher(given: list[Any]) -> Any:
+    # local, so that workers get the class by value: they cannot import this module
+    class Dispatch(streaming.Stepper):
+        def __init__(self) -> None:
+            super().__init__(*given[0])
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+            self._given = given[key[0] // 4]
+            for row in super().handleInputRows((key[0] % 4 - 1,), rows, timerValues):
+                yield Row(case=key[0] // 4, late=row.late, rows=row.rows, data=row.data)
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:
+            self._given = given[key[0] // 4]
+            for row in super().handleExpiredTimer((key[0] % 4 - 1,), timerValues, expiredTimerInfo):
+                yield Row(case=key[0] // 4, late=row.late, rows=row.rows, data=row.data)
+
+    return Dispatch()
 
 
 def write_files(table: pa.Table, folder: Path, draw: random.Random) -> None:
-    """The rows in files, one for each micro-batch, and a last row far in the future that moves the watermark on."""
+    """The rows in up to three files, one for each micro-batch; the last has a row far in the future, that moves the
+    watermark past all others."""
     folder.mkdir(parents=True)
     stamps = [s.value // 1000 for s in table[STAMP]]
     arrival = sorted(range(table.num_rows), key=lambda k: stamps[k] + draw.random() * (LATENESS - 0.001))
-    cuts = sorted(draw.sample(range(1, len(arrival)), k=min(len(arrival) - 1, 3))) if len(arrival) > 1 else []
-    files = [arrival[a:b] for a, b in zip([0, *cuts], [*cuts, len(arrival)], strict=True)]
-    for k, rows in enumerate(files):
-        pq.write_table(table.take(pa.array(rows, pa.int64())), folder / f"{k:03}.parquet")
+    cuts = sorted(draw.sample(range(1, len(arrival)), k=min(len(arrival) - 1, 2))) if len(arrival) > 1 else []
     end = dict.fromkeys(table.schema.names) | {STAMP: (EPOCH + 10**9) * 1000}
     last = pa.Table.from_pydict({n: pa.array([v], table.schema.field(n).type) for n, v in end.items()})
-    pq.write_table(last, folder / f"{len(files):03}.parquet")
-    for k in range(len(files) + 1):  # the source takes files in order of their age
-        os.utime(folder / f"{k:03}.parquet", (1_000_000 + k, 1_000_000 + k))
+    for k, (begin, stop) in enumerate(zip([0, *cuts], [*cuts, len(arrival)], strict=True)):
+        rows = table.take(pa.array(arrival[begin:stop], pa.int64()))
+        file = folder / f"{k:03}.parquet"
+        pq.write_table(rows if stop < len(arrival) else pa.concat_tables([rows, last]), file)
+        os.utime(file, (1_000_000 + k, 1_000_000 + k))  # the source takes files in order of their age
+
+
+@contextmanager
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Without code generation, which costs more than everything else on so few rows."""
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    try:
+        yield
+    finally:
+        spark.conf.unset("spark.sql.codegen.wholeStage")
+        spark.conf.unset("spark.sql.codegen.factoryMode")
 
 
 def batched(items: Sequence[Any], size: int) -> list[Sequence[Any]]:

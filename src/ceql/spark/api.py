@@ -52,9 +52,10 @@ def match(
     Columns: the partition keys, `start_time`, `end_time`, one array for each selected variable, and `events`, an array
     of all events of the match.
     """
-    ask = _ask(type, time, time_unit, order_by, events, id, memory, max_states)
+    ask = make_ask(type, time, time_unit, order_by, events, id, memory, max_states)
+    delay = check_streaming(df, time)
     prepared = prepare(df, _plan(query), ask)
-    if not prepared.streaming:
+    if delay is None:
         if late is not None:
             raise ValueError("late= is for streaming: in a batch no event comes too late")
         return batch.run(prepared, partitions)
@@ -62,7 +63,7 @@ def match(
         raise ValueError("partitions= is for batch; a stream has buckets=")
     if buckets < 1:
         raise ValueError("buckets must be at least 1")
-    return stream(prepared, check_streaming(df, prepared, time), buckets, late)
+    return stream(prepared, delay, buckets, late)
 
 
 def matcher(query: str | Query, **options: Any) -> Callable[[DataFrame], DataFrame]:
@@ -84,7 +85,7 @@ def explain(
     buckets: int = BUCKETS,
 ) -> str:
     """How `match` would go about it: how the work is divided, what the JVM decides, what is shipped to Python."""
-    ask = _ask(type, time, time_unit, order_by, events, id, 4 << 30, 1 << 16)
+    ask = make_ask(type, time, time_unit, order_by, events, id, 4 << 30, 1 << 16)
     return report(prepare(df, _plan(query), ask), partitions, buckets)
 
 
@@ -100,7 +101,7 @@ def _plan(query: str | Query) -> Plan:
     return query.plan if isinstance(query, Query) else make_plan(query)
 
 
-def _ask(
+def make_ask(
     type: str,
     time: str,
     time_unit: str | None,

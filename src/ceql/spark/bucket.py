@@ -18,6 +18,7 @@ from ceql import snapshot
 from ceql.errors import DataError
 from ceql.io.keys import encode
 from ceql.io.schemas import take_rows
+from ceql.snapshot import schema_from_text, schema_to_text
 from ceql.spark.shard import Shard
 from ceql.spark.shipment import TIME, Shipment
 
@@ -32,9 +33,12 @@ class Agreement:
     fingerprint: str
     query: str
     buckets: int
-    order: tuple[str, ...]
-    """The shipped columns that put rows in order."""
+    type: str | None
+    time: str | None
+    order_by: tuple[str, ...]
     shown: tuple[str, ...]
+    order: tuple[str, ...]
+    """The shipped columns that put rows in order; what follows from the rest."""
 
 
 class Bucket:
@@ -44,6 +48,7 @@ class Bucket:
         self._shipment = shipment
         self._agreement = agreement
         self._shard: Shard | None = None
+        self._schema: pa.Schema | None = None  # of shipped rows, as they first were
         self._waiting: pa.RecordBatch | None = None
         self._late: list[pa.RecordBatch] = []
 
@@ -52,7 +57,7 @@ class Bucket:
     def step(self, arrived: Sequence[pa.RecordBatch], watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Take a micro-batch's rows in and recognise what the watermark (in microseconds; None before the first)
         releases. Rows that come too late are left in `late`."""
-        rows = [batch for batch in arrived if batch.num_rows]
+        rows = [self._conform(batch) for batch in arrived if batch.num_rows]
         self._late = []
         if watermark is not None:
             rows = [self._on_time(batch, watermark) for batch in rows]
@@ -74,6 +79,17 @@ class Bucket:
             for batch in table.to_batches():
                 yield from self._shard.feed(batch)
         yield from self._compact(watermark)
+
+    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the very columns that the first ones had: a session's time zone may change."""
+        if self._schema is None:
+            self._schema = batch.schema
+        if batch.schema.equals(self._schema):
+            return batch
+        if _without_zones(batch.schema) != _without_zones(self._schema):
+            raise DataError(f"the checkpoint's events do not go with those that come: {_CHANGED}; {_AGAIN}")
+        columns = [column.cast(field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _on_time(self, batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
         late = _times(batch) <= watermark
@@ -114,8 +130,12 @@ class Bucket:
             "query": agreed.fingerprint,
             "text": agreed.query,
             "buckets": agreed.buckets,
-            "order": list(agreed.order),
+            "type": agreed.type,
+            "time": agreed.time,
+            "order_by": list(agreed.order_by),
             "shown": list(agreed.shown),
+            "exact": list(self._shipment.exact),
+            "schema": schema_to_text(self._schema) if self._schema is not None else None,
             "shard": None,
         }
         arrays: dict[str, Array] = {}
@@ -135,32 +155,52 @@ class Bucket:
             raise DataError("the checkpoint's state is not that of a streaming query of ceql")
         _check(header, agreement)
         self = cls(shipment, agreement)
+        if header["schema"] is not None:
+            self._schema = schema_from_text(header["schema"])
         if "waiting" in tables:
             self._waiting = tables["waiting"][0]
+            if header["exact"] != list(shipment.exact):
+                raise DataError(
+                    f"events wait in the checkpoint that were prepared in another way: {_CHANGED}; {_AGAIN}"
+                )
         if header["shard"] is not None:
             self._shard = Shard.from_state(shipment, header["shard"], arrays, tables)
         return self
 
 
+_AGAIN = "start it with a new checkpointLocation, or run what it was begun with"
+_CHANGED = "columns had other types when the checkpoint was made, or another version of ceql made it"
+
+
 def _check(header: dict[str, Any], agreed: Agreement) -> None:
-    again = "start it with a new checkpointLocation, or run what it was begun with"
     if header["query"] != agreed.fingerprint:
         raise DataError(
-            f"the checkpoint was made by another query; {again}. It was begun with:\n{header['text']}\n"
+            f"the checkpoint was made by another query; {_AGAIN}. It was begun with:\n{header['text']}\n"
             f"and is now asked for:\n{agreed.query}"
         )
     if header["buckets"] != agreed.buckets:
         raise DataError(
             f"the checkpoint has its keys in {header['buckets']} buckets, not in {agreed.buckets}: "
-            f"pass buckets={header['buckets']}, or {again}"
+            f"pass buckets={header['buckets']}, or {_AGAIN}"
         )
-    if header["order"] != list(agreed.order):
-        raise DataError(f"the checkpoint was made with another order_by=; {again}")
+    for name, now in (("type", agreed.type), ("time", agreed.time), ("order_by", list(agreed.order_by))):
+        if header[name] != now:
+            raise DataError(f"the checkpoint was made with {name}={header[name]!r}, not with {name}={now!r}; {_AGAIN}")
     if header["shown"] != list(agreed.shown):
         raise DataError(
             f"the checkpoint's events have the columns {', '.join(header['shown'])}, "
-            f"and the stream's now {', '.join(agreed.shown)}; {again}"
+            f"and the stream's now {', '.join(agreed.shown)}; {_AGAIN}"
         )
+
+
+def _without_zones(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return [
+        (field.name, pa.timestamp(field.type.unit, "UTC") if _is_zoned(field.type) else field.type) for field in schema
+    ]
+
+
+def _is_zoned(type: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(type)) and type.tz is not None
 
 
 def _times(batch: pa.RecordBatch) -> Array:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import (
@@ -103,16 +102,16 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
     """Bind a query to DataFrames; `SchemaError` and `QueryError` say what does not fit."""
     plan.require_uncorrelated()
     streams = _streams(frames, plan)
-    session = streams[0][1].sparkSession
-    schemas = [arrow_schema(df.schema, session) for _, df in streams]
+    zone = streams[0][1].sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+    schemas = [arrow_schema(df.schema, zone) for _, df in streams]
     schema = unify_schemas(schemas)
     options = ask.options
-    _check_time(options, schema, plan)
+    check_time(options, schema, plan)
     names = plan.query.streams or (None,)
     untyped = options.untyped(schemas)
     recognition = Recognition(plan, schema, names, options, untyped=untyped)
     spark_types = _spark_types([df for _, df in streams], schema)
-    shown = _shown(ask, plan, schema)
+    shown = shown_attributes(ask, plan, schema)
 
     bound = recognition.symbolizer.bound  # type: ignore[attr-defined]
     drops = recognition.skips and not isinstance(plan.query.window, t.EventsWindow)
@@ -144,7 +143,7 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
         plan=plan,
         frame=reduce(DataFrame.unionAll, shipped),
         shipment=shipment,
-        schema=_result_schema(plan, recognition, shipment, spark_types),
+        schema=result_schema(plan, recognition, shipment, spark_types),
         recognition=recognition,
         guards=guards,
         drops=drops,
@@ -153,9 +152,8 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
     )
 
 
-def arrow_schema(schema: StructType, session: SparkSession) -> pa.Schema:
+def arrow_schema(schema: StructType, zone: str) -> pa.Schema:
     """The columns of a DataFrame as Arrow sees them; a TIMESTAMP is in the session's time zone."""
-    zone = session.conf.get("spark.sql.session.timeZone") or "UTC"
     fields = []
     for field in schema.fields:
         try:
@@ -176,7 +174,7 @@ def arrow_schema(schema: StructType, session: SparkSession) -> pa.Schema:
 
 def name_of(attribute: str) -> Column:
     """The column of this very name, dots and all."""
-    return F.col("`" + attribute.replace("`", "``") + "`")
+    return F.col(quoted(attribute))
 
 
 def _streams(frames: Frames, plan: Plan) -> list[tuple[str | None, DataFrame]]:
@@ -201,7 +199,7 @@ def _streams(frames: Frames, plan: Plan) -> list[tuple[str | None, DataFrame]]:
     return [(name, frames[name]) for name in wanted]
 
 
-def _check_time(options: Options, schema: pa.Schema, plan: Plan) -> None:
+def check_time(options: Options, schema: pa.Schema, plan: Plan) -> None:
     if options.time_column(schema) is None:
         able = [f.name for f in schema if is_ordered(f.type)]
         raise SchemaError(
@@ -226,12 +224,12 @@ def _spark_types(frames: Sequence[DataFrame], schema: pa.Schema) -> dict[str, Da
     return types
 
 
-def _shown(ask: Ask, plan: Plan, schema: pa.Schema) -> tuple[str, ...]:
+def shown_attributes(ask: Ask, plan: Plan, schema: pa.Schema) -> tuple[str, ...]:
     """The attributes that the result shows of events."""
     if ask.ids:
         if ask.id is None:
             raise SchemaError("events='ids' needs id=, the column that identifies an event")
-        _require_column(ask.id, schema, "id")
+        require_column(ask.id, schema, "id")
         return (ask.id,)
     items = plan.query.items or ()
     if items and all(item.attributes for item in items) and not plan.query.distinct:
@@ -240,7 +238,7 @@ def _shown(ask: Ask, plan: Plan, schema: pa.Schema) -> tuple[str, ...]:
     return tuple(schema.names)
 
 
-def _require_column(name: str, schema: pa.Schema, given_as: str) -> None:
+def require_column(name: str, schema: pa.Schema, given_as: str) -> None:
     if name not in schema.names:
         raise SchemaError(
             f"the events have no column '{name}' (given as {given_as}=); they have {', '.join(schema.names)}",
@@ -270,7 +268,7 @@ def _ship(
     if drops:
         holds = [guard.column for guard in guards]
         wanted.append(reduce(Column.__or__, holds) if holds else F.lit(False))
-    keys = [_key(part, k, plan, recognition, number, types) for k, part in enumerate(plan.query.partition)]
+    keys = [F.expr(key_text(part, k, plan, recognition, number, types)) for k, part in enumerate(plan.query.partition)]
     for key, kind in zip(keys, _key_types(recognition), strict=True):
         wanted.append(key.isNotNull() & ~F.isnan(key) if kind in ("float", "double") else key.isNotNull())
     time = name_of(str(ask.options.time))
@@ -279,17 +277,14 @@ def _ship(
         df = df.where(_after_watermark(condition, time) if df.isStreaming else condition)
     columns = [time.alias(TIME)]
     columns += _bits(guards, shipment)
-    columns += [
-        _unsigned(key, kind).alias(key_column(k))
-        for k, (key, kind) in enumerate(zip(keys, _key_types(recognition), strict=True))
-    ]
+    columns += [key.alias(key_column(k)) for k, key in enumerate(keys)]
     if isinstance(plan.query.window, t.AttributeWindow):
         columns.append(name_of(plan.query.window.attribute).alias(WINDOW))
     if several:
         columns.append(F.lit(number).alias(STREAM))
     order = []
     for name in ask.order_by:
-        _require_column(name, recognition.schema, "order_by")
+        require_column(name, recognition.schema, "order_by")
         order.append(name_of(name))
     if order or several:
         columns.append(F.xxhash64(*order, *([F.lit(number)] if several else [])).alias(ORDER))
@@ -329,46 +324,54 @@ def _key_types(recognition: Recognition) -> list[str]:
     )
 
 
-def _unsigned(key: Column, kind: str) -> Column:
-    """-0.0 as 0.0, with which it is equal: equal keys must go to one task."""
-    return key + F.lit(0.0).cast(kind) if kind in ("float", "double") else key
-
-
-def _key(
+def key_text(
     part: t.Part, index: int, plan: Plan, recognition: Recognition, stream: int, types: Mapping[str, DataType]
-) -> Column:
-    """The value of a part of the PARTITION BY clause; NULL where the event belongs to no substream."""
+) -> str:
+    """The value of a part of the PARTITION BY clause in SQL; NULL where the event belongs to no substream."""
     assert recognition.keys is not None
-    kind = from_arrow_type(recognition.keys.shown_types[index])
+    kind = from_arrow_type(recognition.keys.shown_types[index]).simpleString()
 
-    def value(ref: t.PartRef) -> Column:
-        column = name_of(ref.attribute)
-        return column if types[ref.attribute].simpleString() == kind.simpleString() else column.cast(kind)
+    def value(ref: t.PartRef) -> str:
+        column = quoted(ref.attribute)
+        return column if types[ref.attribute].simpleString() == kind else f"CAST({column} AS {kind})"
 
-    def agreed(refs: Sequence[t.PartRef]) -> Column:
+    def agreed(refs: Sequence[t.PartRef]) -> str:
         if not refs:
-            return F.lit(None).cast(kind)
+            return f"CAST(NULL AS {kind})"
         first, *others = (value(ref) for ref in refs)
         if not others:
             return first
-        return F.when(reduce(Column.__and__, [first == other for other in others]), first)
+        return f"CASE WHEN {' AND '.join(f'{first} = {other}' for other in others)} THEN {first} END"
 
-    qualified = list(dict.fromkeys(ref.name for ref in part.refs if ref.name is not None))
-    bare = [ref for ref in part.refs if ref.name is None]
-    if not qualified:
-        return agreed(bare)
-    if recognition.type is None or stream in recognition.untyped:
-        name = (plan.query.streams or (None,))[stream]
-        return agreed([ref for ref in part.refs if ref.name in (None, name)])
-    event_type = name_of(recognition.type)
-    chosen: Any = F
-    for name in qualified:
-        refs = [ref for ref in part.refs if ref.name in (None, name)]
-        chosen = chosen.when(event_type == name, agreed(refs))
-    return chosen.otherwise(agreed(bare))  # type: ignore[no-any-return]
+    def chosen() -> str:
+        qualified = list(dict.fromkeys(ref.name for ref in part.refs if ref.name is not None))
+        bare = [ref for ref in part.refs if ref.name is None]
+        if not qualified:
+            return agreed(bare)
+        if recognition.type is None or stream in recognition.untyped:
+            name = (plan.query.streams or (None,))[stream]
+            return agreed([ref for ref in part.refs if ref.name in (None, name)])
+        of_types = [
+            f"WHEN {quoted(recognition.type)} = {_literal(name)} "
+            f"THEN {agreed([ref for ref in part.refs if ref.name in (None, name)])}"
+            for name in qualified
+        ]
+        return f"CASE {' '.join(of_types)} ELSE {agreed(bare)} END"
+
+    # -0.0 as 0.0, with which it is equal: equal keys must go to one task
+    return f"{chosen()} + CAST(0.0 AS {kind})" if kind in ("float", "double") else chosen()
 
 
-def _result_schema(
+def quoted(name: str) -> str:
+    """The column of this very name in SQL, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def result_schema(
     plan: Plan, recognition: Recognition, shipment: Shipment, types: Mapping[str, DataType]
 ) -> StructType:
     def events(names: Sequence[str]) -> DataType:

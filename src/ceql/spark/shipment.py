@@ -75,7 +75,7 @@ class Shipment:
     @cached_property
     def plan(self) -> Plan:
         """The plan over the shipped columns."""
-        return _plan(self.query)
+        return shipped_plan(self.query)
 
     @property
     def commutation(self) -> Commutation | None:
@@ -89,7 +89,7 @@ class Shipment:
 
 
 @lru_cache(maxsize=16)
-def _plan(text: str) -> Plan:
+def shipped_plan(text: str) -> Plan:
     """The plan of a query whose keys and window attribute are the shipped columns.
 
     Kept for the tasks that a worker runs one after another, automaton included.
@@ -105,7 +105,7 @@ def _plan(text: str) -> Plan:
 
 @lru_cache(maxsize=16)
 def _commutation(text: str) -> Commutation | None:
-    plan = _plan(text)
+    plan = shipped_plan(text)
     return Commutation(plan.cea) if may_commute(plan) else None
 
 
@@ -131,6 +131,9 @@ class ShippedSymbols:
         """The symbol of every row."""
         if self._dense is not None:
             return self._from_table(batch)
+        if self._undecided is not None and not self._shipment.bit_columns:
+            own = self._decide(batch)
+            return np.array([self._number((k,)) for k in range(len(self._own_table.bits))], np.int32)[own]
         codes = [self._column(batch, name) for name in self._shipment.bit_columns]
         if self._undecided is not None:
             codes.append(self._decide(batch))

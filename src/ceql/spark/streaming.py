@@ -45,6 +45,9 @@ STATE = StructType([StructField("state", BinaryType())])
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+SEAL = -1
+"""A bucket without rows, whose state says what the checkpoint is of. Every micro-batch with input looks at it: a query
+that does not fit must not run on as long as its rows happen to meet no state."""
 METRICS = "ceql"
 """What the names of observed metrics begin with."""
 _numbers = count(1)  # two of them in one streaming query must not have the same name
@@ -52,31 +55,50 @@ _numbers = count(1)  # two of them in one streaming query must not have the same
 
 def stream(prepared: Prepared, delay: int, buckets: int, late: str | None) -> DataFrame:
     """The streaming DataFrame of matches; `delay` is the watermark's, in milliseconds."""
+    agreement = agree(prepared, buckets)
+    stepper = Stepper(prepared.shipment, agreement, late is not None)
+    return opened(stepped(packed(prepared, agreement.buckets, delay), stepper), prepared, late)
+
+
+def agree(prepared: Prepared, buckets: int) -> Agreement:
+    """What a checkpoint of this query binds."""
     keyed = bool(prepared.keys) and prepared.plan.query.consume is not t.Consume.ANY
-    division = buckets if keyed else 1
-    agreement = Agreement(
+    return Agreement(
         fingerprint=prepared.plan.fingerprint,
         query=prepared.plan.source.strip(),
-        buckets=division,
-        order=prepared.order,
+        buckets=buckets if keyed else 1,
+        type=prepared.shipment.options.type,
+        time=prepared.shipment.options.time,
+        order_by=prepared.shipment.ordered_by,
         shown=prepared.shipment.shown,
+        order=prepared.order,
     )
-    bucket = F.pmod(F.hash(*prepared.keys), F.lit(division)) if keyed else F.lit(0)
+
+
+def packed(prepared: Prepared, buckets: int, delay: int) -> DataFrame:
+    """The shipped rows as blobs by bucket."""
+    bucket = F.pmod(F.hash(*prepared.keys), F.lit(buckets)) if buckets > 1 else F.lit(0)
     rows = prepared.frame.select(bucket.alias(BUCKET), *prepared.frame.columns)
-    packed = rows.mapInArrow(pack, PACKED)
-    clocked = packed.withColumn(CLOCK, F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay}))
-    use_rocksdb(clocked.sparkSession)
-    stepped = clocked.groupBy(BUCKET).transformWithState(
-        Stepper(prepared.shipment, agreement, late is not None), STEPPED, "append", "EventTime"
-    )
-    counted = stepped.observe(
+    clock = F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay})
+    return rows.mapInArrow(pack, PACKED).withColumn(CLOCK, clock)
+
+
+def stepped(blobs: DataFrame, stepper: Stepper) -> DataFrame:
+    """The stateful step."""
+    use_rocksdb(blobs.sparkSession)
+    return blobs.groupBy(BUCKET).transformWithState(stepper, STEPPED, "append", "EventTime")
+
+
+def opened(blobs: DataFrame, prepared: Prepared, late: str | None) -> DataFrame:
+    """The matches (and late events) of the stateful step, counted and opened."""
+    counted = blobs.observe(
         f"{METRICS}_{next(_numbers)}",
         F.coalesce(F.sum(F.when(F.col(LATE), F.col(ROWS))), F.lit(0)).alias("late_rows"),
         F.coalesce(F.sum(F.when(~F.col(LATE), F.col(ROWS))), F.lit(0)).alias("matches"),
     )
     fields = list(prepared.schema.fields)
     if late is not None:
-        if late in prepared.schema.names:
+        if late.lower() in (name.lower() for name in prepared.schema.names):
             raise SchemaError(f"late='{late}' is already a column of the result; give it another name")
         fields.append(StructField(late, prepared.event_type))
     schema = StructType(fields)
@@ -108,6 +130,9 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             [pa.array(names, pa.int32()), pa.array(counts, pa.int64()), pa.array(blobs, pa.binary())],
             names=PACKED.names,
         )
+    yield pa.RecordBatch.from_arrays(
+        [pa.array([SEAL], pa.int32()), pa.array([0], pa.int64()), pa.nulls(1, pa.binary())], names=PACKED.names
+    )
 
 
 class Stepper(StatefulProcessor):
@@ -121,12 +146,24 @@ class Stepper(StatefulProcessor):
         self._state = handle.getValueState("state", STATE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+        if key[0] == SEAL:
+            self._seal()
+            return iter(())
         return self._run([bytes(row[DATA]) for row in rows], timerValues)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
         return self._run([], timerValues)
+
+    def _seal(self) -> None:
+        """Say what the checkpoint is of, or refuse to go on from one that is of something else."""
+        shipment, agreement, _ = self._given
+        before = self._state.get()
+        if before is None:
+            self._state.update((Bucket(shipment, agreement).to_bytes(),))
+        else:
+            Bucket.from_bytes(bytes(before[0]), shipment, agreement)
 
     def _run(self, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
         before = self._state.get() if self._state.exists() else None
@@ -147,7 +184,7 @@ class Turn:
     """A bucket's turn in a micro-batch, whatever the state is kept in.
 
     `before` is the blob to go on from; after `run`, `after` is the one to keep (None for nothing), and `wakes_at`
-    the watermark in milliseconds above which the bucket has something to do without new rows.
+    the watermark in milliseconds from which on the bucket has something to do without new rows.
     """
 
     def __init__(
@@ -173,9 +210,8 @@ class Turn:
         if not bucket.is_empty:
             self.after = bucket.to_bytes()
             if (wakes := bucket.wakes_at) is not None:
-                # a timer fires when the watermark is above it; one that is due already would be taken for the one that
-                # has just fired, and forgotten
-                self.wakes_at = max(-(-wakes // 1000) - 1, self._clock + 1)
+                # a timer fires when the watermark reaches it; one that is due when it is set never does
+                self.wakes_at = max(-(-wakes // 1000), self._clock + 1)
 
 
 def unpacker(

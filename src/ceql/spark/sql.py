@@ -1,0 +1,233 @@
+"""The table function for SQL: `ceql_match(TABLE(payments) PARTITION BY card ORDER BY time, query => '...')`.
+
+Spark calls `Match.analyze` while it analyses the SQL, with the columns of the TABLE argument and the constant
+arguments, and is told the columns of the result, which of the table's columns to ship, and under which of the names of
+`shipment`. Whatever is wrong with a query or a schema is found there. The tasks get Arrow batches. `arrow_udtf` refuses
+functions with an `analyze` method (SPARK-53286), but only where it makes the function: Spark itself, and `register`,
+take them.
+
+What could be silently wrong is which rows a task gets. Without PARTITION BY they would be any rows in any order, and
+`analyze` is not told. So the shipped columns include an expression that Spark folds away where the rows have the
+column that PARTITION BY adds, and that raises an error at the first row where they have not. With
+`whole_table => true` the function asks for partitions and order itself. In every case the order of
+the rows is checked as they come.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udtf
+from pyspark.sql.types import DataType, StringType, StructType
+from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
+from pyspark.util import PythonEvalType
+
+from ceql.errors import SchemaError
+from ceql.plan import Plan, make_plan
+from ceql.recognition import Recognition
+from ceql.spark.api import make_ask
+from ceql.spark.prepare import (
+    Ask,
+    arrow_schema,
+    check_time,
+    key_text,
+    quoted,
+    require_column,
+    result_schema,
+    shown_attributes,
+)
+from ceql.spark.shipment import ORDER, TIME, WINDOW, attribute_column, key_column
+from ceql.spark.table import SortColumns, TableShipment, TableTask
+from ceql.syntax import tree as t
+
+_BUCKETS = 256
+"""How many partitions the keys of a whole table are divided into."""
+_ADDED = "partition_by_0"
+"""The column that Spark adds to the rows of a TABLE argument with PARTITION BY."""
+
+
+def register(spark: SparkSession, name: str = "ceql_match") -> None:
+    """Make the table function known to `spark.sql` under this name.
+
+        SELECT end_time, size(events) FROM ceql_match(
+            TABLE(payments) PARTITION BY card ORDER BY time,
+            query => 'SELECT * WHERE Payment AS p ; Withdrawal AS w WITHIN 10 MINUTES')
+
+    Further arguments, by name: `type`, `time`, `time_unit`, `order_by`, `events` and `id` as in `ceql.spark.match`;
+    `whole_table => true` reads a TABLE without PARTITION BY as one stream. The columns of the result are those of
+    `ceql.spark.match`.
+    """
+    function: Any = udtf(Match)
+    function.evalType = PythonEvalType.SQL_ARROW_UDTF
+    spark.udtf.register(name, function)
+
+
+@dataclass
+class Analysis(AnalyzeResult):
+    """What `analyze` finds, with what the tasks need to know."""
+
+    task: TableTask | None = None
+
+
+class Match:
+    """The table function; Spark makes one for every partition of the TABLE argument, the tasks' work is shared."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        assert analysis.task is not None
+        self._task = analysis.task
+
+    @staticmethod
+    def analyze(
+        table: AnalyzeArgument,
+        query: AnalyzeArgument,
+        type: AnalyzeArgument | None = None,
+        time: AnalyzeArgument | None = None,
+        time_unit: AnalyzeArgument | None = None,
+        order_by: AnalyzeArgument | None = None,
+        events: AnalyzeArgument | None = None,
+        id: AnalyzeArgument | None = None,
+        whole_table: AnalyzeArgument | None = None,
+    ) -> Analysis:
+        """The columns of the result, and what is to be shipped; `QueryError` and `SchemaError` say what is wrong."""
+        if not table.isTable or not isinstance(table.dataType, StructType):
+            raise SchemaError("the first argument must be a table: write TABLE(name) or TABLE(SELECT ...)")
+        ask = make_ask(
+            type=_text(type, "type") or "type",
+            time=_text(time, "time") or "time",
+            time_unit=_text(time_unit, "time_unit"),
+            order_by=_texts(order_by, "order_by"),
+            events=_text(events, "events") or "rows",
+            id=_text(id, "id"),
+            memory=4 << 30,
+            max_states=1 << 16,
+        )
+        source = _text(query, "query")
+        if source is None:
+            raise SchemaError("the argument 'query' is NULL: pass the text of a query")
+        whole = _constant(whole_table, "whole_table") if whole_table is not None else False
+        if not isinstance(whole, bool):
+            raise SchemaError("the argument 'whole_table' must be true or false")
+        return analyse(table.dataType, make_plan(source), ask, whole)
+
+    def eval(self, table: pa.RecordBatch, *constants: Any, **named: Any) -> Iterator[pa.RecordBatch]:
+        """Rows of one partition."""
+        return self._task.add(table)
+
+    def terminate(self) -> Iterator[pa.RecordBatch]:
+        """The partition has no more rows.
+
+        Small partitions are recognised together with those that follow. That is a hundred times faster when there are
+        many, but Spark does not say whether others follow: its caller here does. Where the caller is unknown, no
+        partition waits.
+        """
+        others = sys._getframe(1).f_code.co_name == "_process_arrow_batch_by_partitions"
+        return self._task.end(others)
+
+    def cleanup(self) -> None:
+        """The end of the task: nothing may be left that waits."""
+        if self._task.waits and sys.exc_info()[0] is None:
+            raise RuntimeError("partitions were left unrecognised: this version of Spark is not supported by ceql")
+
+
+def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
+    """Bind a query to the columns of a TABLE argument."""
+    plan.require_uncorrelated()
+    if len(plan.query.streams) > 1:
+        raise SchemaError(
+            f"FROM names {len(plan.query.streams)} streams, and the function has one table: unite them in "
+            "TABLE(SELECT ... UNION ALL SELECT ...) with a column of types, or use ceql.spark.match"
+        )
+    if f"{_ADDED}:" in columns.simpleString():
+        raise SchemaError(f"a column is called '{_ADDED}', as one that Spark adds to the table; rename it")
+    schema = arrow_schema(columns, "UTC")
+    check_time(ask.options, schema, plan)
+    names = plan.query.streams or (None,)
+    untyped = ask.options.untyped([schema])
+    recognition = Recognition(plan, schema, names, ask.options, untyped=untyped)
+    types: dict[str, DataType] = {
+        f.name: StringType() if isinstance(f.dataType, StringType) else f.dataType for f in columns.fields
+    }
+    shown = shown_attributes(ask, plan, schema)
+    for name in ask.order_by:
+        require_column(name, schema, "order_by")
+    keys = [key_text(part, k, plan, recognition, 0, types) for k, part in enumerate(plan.query.partition)]
+    reads = recognition.needed_columns()
+    shipment = TableShipment(
+        query=plan.source,
+        options=replace(ask.options, lateness=0),
+        attributes=tuple(dict.fromkeys([*shown, *reads])),
+        keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
+        shown=shown,
+        ids=ask.ids,
+        exact=(),
+        undecided=tuple(range(len(plan.cea.guards))),
+        type=recognition.type,
+        streams=tuple(names),
+        untyped=untyped,
+        ordered_by=ask.order_by,
+    )
+    time = str(ask.options.time)
+    sort = SortColumns(time, ask.order_by, given=whole)
+    alone = plan.query.consume is t.Consume.ANY  # it forgets the events of all substreams
+    analysis = Analysis(
+        schema=result_schema(plan, recognition, shipment, types),
+        select=_shipped(shipment, plan, time, keys, ask.order_by, whole),
+        task=TableTask(shipment, tuple(reads), sort, together=not alone),
+    )
+    if whole:
+        if keys and not alone:
+            analysis.partitionBy = [PartitioningColumn(f"pmod(xxhash64({', '.join(keys)}), {_BUCKETS})")]
+        else:
+            analysis.withSinglePartition = True
+        analysis.orderBy = [OrderingColumn(quoted(name)) for name in (time, *ask.order_by)]
+    return analysis
+
+
+def _shipped(
+    shipment: TableShipment, plan: Plan, time: str, keys: list[str], order_by: tuple[str, ...], whole: bool
+) -> list[SelectedColumn]:
+    """The shipped columns, each with its expression."""
+    columns = [SelectedColumn(quoted(time), TIME)]
+    columns += [SelectedColumn(key, key_column(k)) for k, key in enumerate(keys)]
+    if isinstance(plan.query.window, t.AttributeWindow):
+        columns.append(SelectedColumn(quoted(plan.query.window.attribute), WINDOW))
+    if order_by:
+        columns.append(SelectedColumn(f"xxhash64({', '.join(map(quoted, order_by))})", ORDER))
+    columns += [SelectedColumn(quoted(name), attribute_column(k)) for k, name in enumerate(shipment.attributes)]
+    if not whole:
+        columns += [SelectedColumn(quoted(name), f"o_{k}") for k, name in enumerate(order_by)]
+        message = (
+            f"the function does not know which rows of its TABLE argument make up a stream: write PARTITION BY ... "
+            f"ORDER BY {time} after TABLE(...), or pass whole_table => true, for a table that is one stream, without "
+            "WITH SINGLE PARTITION"
+        )
+        columns.append(
+            SelectedColumn(f"assert_true(typeof(struct(*)) LIKE '%,{_ADDED}:%', '{message}')", "partitioned")
+        )
+    return columns
+
+
+def _constant(argument: AnalyzeArgument, name: str) -> Any:
+    if not argument.isConstantExpression:
+        raise SchemaError(f"the argument '{name}' must be a constant")
+    return argument.value
+
+
+def _text(argument: AnalyzeArgument | None, name: str) -> str | None:
+    value = _constant(argument, name) if argument is not None else None
+    if value is not None and not isinstance(value, str):
+        raise SchemaError(f"the argument '{name}' must be text, not {value!r}")
+    return value
+
+
+def _texts(argument: AnalyzeArgument | None, name: str) -> tuple[str, ...]:
+    value = _constant(argument, name) if argument is not None else None
+    texts = (value,) if isinstance(value, str) else tuple(value or ())
+    if not all(isinstance(text, str) for text in texts):
+        raise SchemaError(f"the argument '{name}' must be the name of a column, or array('a', 'b') of several")
+    return texts

@@ -1,0 +1,299 @@
+"""A stream without Spark: rows shipped by hand, buckets that take their turns as the stateful operator gives them.
+
+What Spark does around `Turn` is done here in a few lines: rows are hashed into buckets, a micro-batch brings each its
+blobs, states are bytes between any two turns, timers fire when the watermark reaches them. So thousands of
+micro-batches take no longer than one of Spark's.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import pyarrow as pa
+import ways
+from pyspark.sql.types import LongType, StructField, StructType
+
+from ceql.io.schemas import unify_schemas
+from ceql.options import Options
+from ceql.recognition import Recognition
+from ceql.snapshot import schema_to_text
+from ceql.spark.bucket import Agreement
+from ceql.spark.shard import result_names
+from ceql.spark.shipment import (
+    BITS,
+    ORDER,
+    STREAM,
+    TIME,
+    WINDOW,
+    Shipment,
+    attribute_column,
+    bits_column,
+    key_column,
+)
+from ceql.spark.streaming import BUCKET, DATA, SEAL, Turn, pack, unpacker
+from ceql.syntax import tree as t
+
+FAR = ways.EPOCH + 10**9  # a watermark that has passed everything
+LATE = "late"
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """An example's rows as the JVM would ship them, in order of time; `bucket` is the first column."""
+
+    example: ways.Example
+    shipment: Shipment
+    agreement: Agreement
+    rows: pa.RecordBatch
+
+    @property
+    def stamps(self) -> list[int]:
+        """The rows' times in milliseconds."""
+        return [value // 1000 for value in self.rows.column(TIME).cast(pa.int64()).to_pylist()]
+
+
+def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int = 0, ids: bool = True) -> Shipped:
+    """The rows of an example, with about this part of the guards decided before Python sees them."""
+    draw = random.Random(seed)
+    plan = example.query.plan
+    streams = list(example.tables.items())
+    several = len(streams) > 1
+    options = Options(example.options["type"], ways.STAMP)
+    streams = [(name, _stamped(table, example)) for name, table in streams]
+    schema = unify_schemas([table.schema for _, table in streams])
+    untyped = options.untyped([table.schema for _, table in streams])
+    names = plan.query.streams or (None,)
+    recognition = Recognition(plan, schema, names, options, untyped=untyped)
+    guards = range(len(plan.cea.guards))
+    decided = tuple(k for k in guards if draw.random() < exact)
+    shown = (ways.POSITION,) if ids else tuple(schema.names)
+    reads = tuple(name for name in recognition.needed_columns() if name not in (ways.STAMP, ways.POSITION))
+    undecided = tuple(k for k in guards if k not in decided)
+    shipment = Shipment(
+        query=plan.source,
+        options=options,
+        attributes=tuple(dict.fromkeys([*shown, *reads])),
+        keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
+        shown=shown,
+        ids=ids,
+        exact=decided,
+        undecided=undecided,
+        schema=schema_to_text(pa.schema([schema.field(name) for name in reads])) if undecided else "",
+        type=recognition.type,
+        streams=tuple(names),
+        untyped=untyped,
+        ordered_by=(ways.POSITION,),
+    )
+    division = buckets if plan.query.partition and plan.query.consume is not t.Consume.ANY else 1
+    agreement = Agreement(
+        fingerprint=plan.fingerprint,
+        query=plan.source,
+        buckets=division,
+        type=options.type,
+        time=options.time,
+        order_by=shipment.ordered_by,
+        shown=shown,
+        order=(TIME, *([STREAM] if several else ()), "o_0"),
+    )
+    drops = recognition.skips and not isinstance(plan.query.window, t.EventsWindow) and not undecided
+    tables = [pa.table({n: _column(table, n, schema) for n in schema.names}) for _, table in streams]
+    pieces = [_ship_one(table, k, recognition, shipment, drops, several) for k, table in enumerate(tables)]
+    whole = pa.concat_tables(pieces).sort_by([(name, "ascending") for name in agreement.order]).combine_chunks()
+    keys = list(zip(*(whole[key_column(k)].to_pylist() for k in range(len(shipment.keys))), strict=True))
+    of = [crc32(repr(key).encode()) % division for key in keys] if division > 1 else [0] * whole.num_rows
+    whole = whole.add_column(0, BUCKET, pa.array(of, pa.int32()))
+    batches = whole.to_batches()
+    return Shipped(example, shipment, agreement, batches[0] if batches else _empty(whole.schema))
+
+
+def _stamped(table: pa.Table, example: ways.Example) -> pa.Table:
+    """The table with its times as timestamps, whatever unit the example counts in."""
+    time, unit = example.options["time"], example.options["time_unit"]
+    if time == ways.POSITION or unit == "ms":
+        return table
+    stamps = [ways.EPOCH * 1000 + _MICROSECONDS[unit] * value for value in table[time].to_pylist()]
+    index = table.schema.get_field_index(ways.STAMP)
+    return table.set_column(index, ways.STAMP, pa.array(stamps, pa.timestamp("us", "UTC")))
+
+
+def expected(example: ways.Example) -> Counter[str]:
+    """What the engine finds, its events named by their column `pos`."""
+    time = example.options["time"]
+    order = [
+        (when, stream, position)
+        for stream, table in enumerate(example.tables.values())
+        for when, position in zip(table[time].to_pylist(), table[ways.POSITION].to_pylist(), strict=True)
+    ]
+    place = [position for *_, position in sorted(order)]
+    return Counter(
+        ways._canonical(
+            [place[p] for p in m.events],
+            {name: [place[p] for p in own] for name, own in m.bindings.items()},
+            None,
+            None,
+            m.partition,
+        )
+        for m in example.query.run(example.input, **example.options)
+    )
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _column(table: pa.Table, name: str, schema: pa.Schema) -> pa.ChunkedArray | pa.Array:
+    kind = schema.field(name).type
+    return table[name].cast(kind) if name in table.schema.names else pa.nulls(table.num_rows, kind)
+
+
+def _ship_one(
+    table: pa.Table, number: int, recognition: Recognition, shipment: Shipment, drops: bool, several: bool
+) -> pa.Table:
+    table = table.combine_chunks()
+    batch = table.to_batches()[0] if table.num_rows else _empty(table.schema)
+    symbols = recognition.symbolizer.symbols(batch, number)
+    bits = [recognition.table.bits_of(symbol) for symbol in symbols.tolist()]
+    columns: dict[str, Any] = {TIME: table[ways.STAMP]}
+    for word in range(len(shipment.bit_columns)):
+        mine = shipment.exact[word * BITS : (word + 1) * BITS]
+        packed = [sum((own >> guard & 1) << place for place, guard in enumerate(mine)) for own in bits]
+        columns[bits_column(word)] = pa.array(packed, pa.int64())
+    events = table.to_pylist()
+    wanted = [own != 0 or not drops for own in bits]
+    for k, part in enumerate(recognition.plan.query.partition):
+        assert recognition.keys is not None
+        values = [key_of(part, event, _type(event, number, recognition)) for event in events]
+        kind = recognition.keys.shown_types[k]
+        as_float = pa.types.is_floating(kind)
+        columns[key_column(k)] = pa.array([float(v) if as_float and v is not None else v for v in values], kind)
+        wanted = [one and value is not None for one, value in zip(wanted, values, strict=True)]
+    if isinstance(recognition.plan.query.window, t.AttributeWindow):
+        columns[WINDOW] = table[recognition.plan.query.window.attribute]
+    if several:
+        columns[STREAM] = pa.array([number] * table.num_rows, pa.int32())
+    columns[ORDER] = columns["o_0"] = table[ways.POSITION]
+    for k, name in enumerate(shipment.attributes):
+        columns[attribute_column(k)] = table[name]
+    return pa.table(columns).filter(pa.array(wanted, pa.bool_()))
+
+
+def _type(event: dict[str, Any], number: int, recognition: Recognition) -> str | None:
+    if recognition.type is None or number in recognition.untyped:
+        return recognition.streams[number]
+    kind = event[recognition.type]
+    return None if kind is None else str(kind)
+
+
+def key_of(part: t.Part, event: dict[str, Any], kind: str | None) -> Any:
+    """The value of a part of the PARTITION BY clause; None where the event belongs to no substream."""
+    values = [event.get(ref.attribute) for ref in part.refs if ref.name is None or ref.name == kind]
+    if not values or any(v is None or (isinstance(v, float) and math.isnan(v)) for v in values):
+        return None
+    if any(v != values[0] for v in values):
+        return None
+    return values[0] + 0.0 if isinstance(values[0], float) else values[0]
+
+
+@dataclass
+class Operator:
+    """Stands for Spark's stateful operator: states and timers by bucket."""
+
+    shipped: Shipped
+    states: dict[int, bytes] = field(default_factory=dict)
+    timers: dict[int, int] = field(default_factory=dict)
+    found: Counter[str] = field(default_factory=Counter)
+    late: list[int] = field(default_factory=list)
+
+    def micro_batch(self, rows: Sequence[int], clock: int) -> None:
+        """These rows arrive; `clock` is the watermark in milliseconds."""
+        arrived = defaultdict(list)
+        for packed in pack([self.shipped.rows.take(pa.array(rows, pa.int64()))] if rows else []):
+            for bucket, blob in zip(packed[BUCKET].to_pylist(), packed[DATA].to_pylist(), strict=True):
+                arrived[bucket].append(blob)
+        arrived.pop(SEAL, None)
+        for bucket, blobs in arrived.items():
+            self._turn(bucket, blobs, clock)
+        for bucket in [b for b, at in self.timers.items() if at <= clock]:
+            self._turn(bucket, [], clock)
+
+    def _turn(self, bucket: int, blobs: list[bytes], clock: int) -> None:
+        shipment, agreement = self.shipped.shipment, self.shipped.agreement
+        turn = Turn(shipment, agreement, True, self.states.pop(bucket, None), clock)
+        for is_late, count, blob in turn.run(blobs):
+            assert blob is not None
+            self._read(is_late, count, blob)
+        self.timers.pop(bucket, None)
+        if turn.after is not None:
+            self.states[bucket] = turn.after
+            if turn.wakes_at is not None:
+                assert turn.wakes_at > clock
+                self.timers[bucket] = turn.wakes_at
+
+    def _read(self, is_late: bool, count: int, blob: bytes) -> None:
+        example, shipment = self.shipped.example, self.shipped.shipment
+        names = [*result_names(shipment.keys, example.query.plan.columns), LATE]
+        schema = StructType([StructField(name, LongType()) for name in names])
+        step = pa.record_batch({"late": pa.array([is_late]), "data": pa.array([blob], pa.binary())})
+        rows = [row for batch in unpacker(schema, shipment, LATE)([step]) for row in batch.to_pylist()]
+        assert len(rows) == count
+        for row in rows:
+            event = row.pop(LATE)
+            if is_late:
+                assert set(row.values()) == {None}
+                self.late.append(self._place(event))
+            else:
+                self.found[self._canonical(row)] += 1
+
+    def _canonical(self, row: dict[str, Any]) -> str:
+        """A row of the result as `expected` writes it."""
+        plan, keys = self.shipped.example.query.plan, self.shipped.shipment.keys
+        values = [[self._place(e) for e in v] if isinstance(v, list) else v for v in row.values()]
+        variables = dict(zip(plan.columns, values[len(keys) + 2 : -1], strict=True))
+        return ways._canonical(values[-1], variables, None, None, dict(zip(keys, values, strict=False)))
+
+    def _place(self, event: Any) -> int:
+        """The position of an event of the result."""
+        return int(event if self.shipped.shipment.ids else event[ways.POSITION])
+
+
+def arrivals(shipped: Shipped, draw: random.Random) -> list[int]:
+    """The rows in an order of arrival that leaves none late."""
+    stamps = shipped.stamps
+    return sorted(range(len(stamps)), key=lambda k: stamps[k] + draw.random() * (ways.LATENESS - 0.001))
+
+
+def cut(items: Sequence[int], draw: random.Random, most: int) -> Iterator[Sequence[int]]:
+    """Pieces of random sizes, empty ones among them."""
+    at = 0
+    while at < len(items):
+        size = draw.randint(0, most)
+        yield items[at : at + size]
+        at += size
+
+
+def run(shipped: Shipped, draw: random.Random, most: int = 5, lag: float = 0.3) -> Operator:
+    """The whole stream in random micro-batches; the watermark moves on, or lags behind as it does in Spark."""
+    operator = Operator(shipped)
+    stamps = shipped.stamps
+    newest = clock = 0
+    for rows in cut(arrivals(shipped, draw), draw, most):
+        operator.micro_batch(rows, clock)
+        newest = max([newest, *(stamps[k] for k in rows)])
+        if draw.random() >= lag:
+            clock = max(clock, newest - ways.LATENESS)
+    operator.micro_batch([], clock)
+    finish(operator)
+    return operator
+
+
+def finish(operator: Operator) -> None:
+    """The watermark moves past everything: what waits is released, and then what it left behind is let go."""
+    for clock in (FAR, 2 * FAR):
+        operator.micro_batch([], clock)

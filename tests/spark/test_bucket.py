@@ -1,0 +1,213 @@
+"""Buckets give what the engine gives, however rows arrive and wherever a stream is cut; without Spark, so in bulk."""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import hand_made
+import pyarrow as pa
+import pytest
+import ways
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import corpus
+import generators
+import paths
+from ceql import DataError, snapshot
+from ceql.spark.bucket import Bucket
+from ceql.spark.shipment import TIME
+from ceql.syntax import tree
+from ceql.syntax.printer import print_query
+
+SKIPPED = {
+    "keys compare by value: no rounding of large whole numbers",  # shipped keys have the type they are shown in
+    "the same where it counts nanoseconds: all are near",  # Spark's times are in microseconds
+}
+CASES = [c for c in corpus.load() if not c.correlated and c.error is None and c.title not in SKIPPED]
+EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def example_of(case: generators.Generated) -> ways.Example:
+    """A generated case, its events in merged order: by time, then in the order of FROM."""
+    streams = case.query.streams
+    events = case.events
+    if len(streams) > 1:
+        events = sorted(events, key=lambda e: (e["time"], streams.index(e[paths.BOOKKEEPING])))
+    return ways.Example.of(print_query(case.query), events)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_corpus(case: corpus.Case) -> None:
+    example = ways.Example.of(case.query, case.events, **case.keywords)
+    expected = hand_made.expected(example)
+    for seed, (exact, most) in enumerate([(0.0, 5), (0.5, 1), (1.0, 3)]):
+        ids = _needs_ids(example) or seed > 0
+        shipped = hand_made.ship(example, buckets=3, exact=exact, seed=seed, ids=ids)
+        operator = hand_made.run(shipped, random.Random(seed), most)
+        assert operator.found == expected
+        assert operator.late == []
+
+
+def _needs_ids(example: ways.Example) -> bool:
+    """Whether events of the result show only some attributes, the position not among them."""
+    return bool(example.query.plan.projections)
+
+
+@settings(EXAMPLES, max_examples=150)
+@given(generators.uncorrelated_cases(), st.randoms(use_true_random=False))
+def test_random_cases(case: generators.Generated, draw: random.Random) -> None:
+    check(example_of(case), draw)
+
+
+@settings(EXAMPLES, max_examples=50)
+@given(generators.uncorrelated_cases(named=True), st.randoms(use_true_random=False))
+def test_random_cases_of_two_streams(case: generators.Generated, draw: random.Random) -> None:
+    check(example_of(case), draw)
+
+
+def check(example: ways.Example, draw: random.Random) -> None:
+    ids = _needs_ids(example) or draw.random() < 0.5
+    shipped = hand_made.ship(
+        example, draw.randint(1, 3), exact=draw.choice([0, 0.5, 1]), seed=draw.randint(0, 99), ids=ids
+    )
+    operator = hand_made.run(shipped, draw, most=draw.choice([1, 3, 10]))
+    assert operator.found == hand_made.expected(example)
+    assert operator.late == []
+    if isinstance(example.query.plan.query.window, tree.TimeWindow):
+        assert not operator.states, "the window has left everything"
+
+
+def example_at(query: str, *events: tuple[str, int, str]) -> ways.Example:
+    """An example of events given as type, time and key."""
+    return ways.Example.of(query, [{"type": kind, "time": time, "k": key} for kind, time, key in events])
+
+
+def test_the_watermark_releases_what_it_reaches() -> None:
+    example = example_at("SELECT * WHERE A ; B PARTITION BY k", ("A", 1, "x"), ("B", 10, "x"), ("C", 100, "y"))
+    operator = hand_made.Operator(hand_made.ship(example))
+    operator.micro_batch([0, 1], ways.EPOCH)
+    for at in (1, 2, 9):
+        operator.micro_batch([], ways.EPOCH + at)
+        assert not operator.found
+    operator.micro_batch([], ways.EPOCH + 10)
+    assert operator.found == hand_made.expected(example)
+
+
+def test_rows_at_the_watermark_are_late() -> None:
+    example = example_at("SELECT * WHERE A ; B WITHIN 9 MILLISECONDS", ("A", 1, "x"), ("A", 4, ""), ("B", 5, ""))
+    operator = hand_made.Operator(hand_made.ship(example))
+    operator.micro_batch([0, 1], ways.EPOCH + 1)
+    operator.micro_batch([2], ways.EPOCH + 4)
+    hand_made.finish(operator)
+    assert operator.late == [0]
+    assert list(operator.found) == [key for key in hand_made.expected(example) if key.startswith("[[1, 2]")]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * WHERE A ; B PARTITION BY k WITHIN 10 MILLISECONDS",
+        "SELECT NEXT * WHERE A ; B PARTITION BY k WITHIN 10 MILLISECONDS",
+        "SELECT * WHERE A ; B WITHIN 10 MILLISECONDS",
+        "SELECT * WHERE A ; B WITHIN 5 EVENTS",
+    ],
+)
+def test_a_state_does_not_grow_with_the_stream(query: str) -> None:
+    example = example_at(query, *(("A", 2 * n, f"key {n % 90}") for n in range(300)))
+    shipped = hand_made.ship(example, buckets=1)
+    operator = hand_made.Operator(shipped)
+    sizes = []
+    for n, stamp in enumerate(shipped.stamps):
+        operator.micro_batch([n], stamp - 3)
+        sizes.append(sum(map(len, operator.states.values())))
+    assert max(sizes[200:]) <= max(sizes[:100]) + 64  # numbers have more digits
+
+
+def test_a_state_goes_on_in_another_time_zone() -> None:
+    example = example_at("SELECT * WHERE A ; B", ("A", 1, "x"), ("A", 3, "x"), ("B", 5, "x"))
+    shipped = hand_made.ship(example, ids=False)
+    operator = hand_made.Operator(shipped)
+    operator.micro_batch([0, 1], ways.EPOCH)
+    operator.micro_batch([], ways.EPOCH + 1)  # one waits, and one is part of a match
+    rows = shipped.rows
+    for name in [name for name in rows.schema.names if pa.types.is_timestamp(rows.schema.field(name).type)]:
+        column = rows.column(name).cast(pa.timestamp("us", "Asia/Tokyo"))
+        rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+    operator.shipped = replace(shipped, rows=rows)
+    operator.micro_batch([2], ways.EPOCH + 1)
+    hand_made.finish(operator)
+    assert operator.found == hand_made.expected(example)
+
+
+def test_a_column_of_another_type_is_refused() -> None:
+    example = example_at("SELECT * WHERE A ; B", ("A", 1, "x"), ("B", 5, "x"))
+    shipped = hand_made.ship(example)
+    operator = hand_made.Operator(shipped)
+    operator.micro_batch([0], ways.EPOCH)
+    index = shipped.rows.schema.get_field_index("a0")
+    column = shipped.rows.column(index).cast(pa.float64())
+    operator.shipped = replace(shipped, rows=shipped.rows.set_column(index, "a0", column))
+    with pytest.raises(DataError, match="columns had other types"):
+        operator.micro_batch([1], ways.EPOCH)
+
+
+def test_rows_without_a_time_are_refused() -> None:
+    example = example_at("SELECT * WHERE A ; B", ("A", 1, "x"))
+    shipped = hand_made.ship(example)
+    index = shipped.rows.schema.get_field_index(TIME)
+    nothing = pa.nulls(1, shipped.rows.schema.field(index).type)
+    operator = hand_made.Operator(replace(shipped, rows=shipped.rows.set_column(index, TIME, nothing)))
+    with pytest.raises(DataError, match="an event has no time"):
+        operator.micro_batch([0], ways.EPOCH)
+
+
+SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
+STORED: list[dict[str, Any]] = [
+    case
+    for case in tomllib.loads((SNAPSHOTS / "cases.toml").read_text())["case"]
+    if "columns" in case and "options" not in case
+]
+
+
+def stopped(case: dict[str, Any]) -> tuple[hand_made.Operator, list[int]]:
+    """A stream after its first part, its one bucket with matches under way and rows that wait; and the other rows."""
+    events = [dict(zip(case["columns"], event, strict=True)) for event in case["before"] + case["after"]]
+    shipped = hand_made.ship(ways.Example.of(case["query"], events), buckets=1, exact=1.0)
+    operator = hand_made.Operator(shipped)
+    first = [k for k, stamp in enumerate(shipped.stamps) if stamp < ways.EPOCH + len(case["before"])]
+    operator.micro_batch(first, ways.EPOCH - 1)
+    operator.micro_batch([], ways.EPOCH + len(case["before"]) - 2)
+    return operator, list(range(len(first), len(shipped.stamps)))
+
+
+def stored(version: int, case: dict[str, Any]) -> Path:
+    return SNAPSHOTS / f"spark-v{version}" / f"{case['name']}.bin"
+
+
+VERSIONS = range(2, snapshot.VERSION + 1)  # the Spark side began with format 2
+
+
+@pytest.mark.parametrize("case", STORED, ids=lambda case: case["name"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_states_of_all_versions_go_on(version: int, case: dict[str, Any]) -> None:
+    whole, rest = stopped(case)
+    begun = whole.found.copy()
+    restored = replace(whole, found=begun.copy(), states={0: stored(version, case).read_bytes()})
+    for operator in (whole, restored):
+        operator.micro_batch(rest, ways.EPOCH + len(case["before"]) - 2)
+        hand_made.finish(operator)
+    assert restored.found == whole.found > begun
+
+
+def test_a_state_of_a_newer_version_is_refused() -> None:
+    operator, _ = stopped(STORED[0])
+    (blob,) = operator.states.values()
+    newer = re.sub(rb'"version": \d+', lambda found: found[0][:-1] + b"9", blob, count=1)
+    with pytest.raises(DataError, match=f"the snapshot has format 9, newer than .* reads .{snapshot.VERSION}.$"):
+        Bucket.from_bytes(newer, operator.shipped.shipment, operator.shipped.agreement)

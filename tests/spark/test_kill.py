@@ -1,0 +1,259 @@
+"""A streaming query that is killed again and again, at any moment, gives each match once in the end.
+
+`stream_to_files` is the query, in a process of its own: driver, JVM and Python workers are killed together, with
+SIGKILL, and the next process goes on from the checkpoint. While one runs, the next one starts up, up to where it
+would read the checkpoint; so a kill costs a few seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import stream_to_files
+
+import ceql
+
+KILLS = 20
+SEED = 5
+BACKLOG = 6  # files that are there to be read when a process starts, more than it will live to see
+PATIENCE = 120  # seconds for what takes a few
+START = 1_700_000_000_000  # milliseconds
+FILE = 100  # milliseconds of events
+SCHEMA = pa.schema(
+    [
+        ("type", pa.string()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("k", pa.string()),
+        ("v", pa.int32()),
+        ("id", pa.int64()),
+    ]
+)
+
+
+class Source:
+    """A folder of files that grows: events of eight keys, shuffled as far as the watermark allows."""
+
+    def __init__(self, folder: Path, draw: random.Random) -> None:
+        self._folder = folder
+        self._draw = draw
+        self._waiting: list[tuple[float, dict[str, Any]]] = []  # by arrival
+        self.events: list[dict[str, Any]] = []
+        self.files = 0
+        folder.mkdir()
+
+    def add_file(self) -> None:
+        """The next file: what arrives in its time."""
+        draw, begin = self._draw, self.files * FILE
+        for number in range(self.files * 24, (self.files + 1) * 24):
+            at = begin + (number % 24) * FILE // 24
+            event = {
+                "type": draw.choice("AABBC"),
+                "time": (START + at) * 1000,
+                "k": f"key {draw.randrange(8)}",
+                "v": draw.randrange(8),
+                "id": number,
+            }
+            self._waiting.append((at + draw.random() * (stream_to_files.DELAY - 1), event))
+        self._waiting.sort(key=lambda waiting: waiting[0])
+        arrived = sum(arrival < begin + FILE for arrival, _ in self._waiting)
+        self._write([event for _, event in self._waiting[:arrived]])
+        del self._waiting[:arrived]
+
+    def finish(self) -> None:
+        """What is still on its way, and an event that moves the watermark past all others."""
+        self._write([event for _, event in self._waiting])
+        self._write([{"type": "Z", "time": (START + 10**9) * 1000, "k": "", "v": 0, "id": -1}])
+
+    def _write(self, events: list[dict[str, Any]]) -> None:
+        self.events += events
+        file = self._folder / f"{self.files:04}.parquet"
+        hidden = self._folder / f"_{file.name}"  # Spark does not see it before it is whole
+        pq.write_table(pa.Table.from_pylist(events, SCHEMA), hidden)
+        os.utime(hidden, (1_000_000 + self.files,) * 2)  # files are read in order of their age
+        hidden.rename(file)
+        self.files += 1
+
+
+class Child:
+    """A process that runs `stream_to_files`, and all that it has started."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self._errors = folder / f"stderr-{number}"
+        with self._errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, stream_to_files.__file__, str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+
+    def go(self) -> None:
+        """Let it start the query."""
+        self._expect("ready")
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        self._expect("started")
+
+    def _expect(self, line: str) -> None:
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline().strip()
+        assert said == line, f"{said!r} instead of {line!r}: {self.errors}"
+
+    @property
+    def errors(self) -> str:
+        return self._errors.read_text()[-5000:]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has come to its end; it must not fail."""
+        code = self.process.poll()
+        assert code in (None, 0), self.errors
+        return code == 0
+
+    def all(self) -> Iterator[tuple[int, int, str]]:
+        """The processes of its session, which Spark's workers are in: id, parent's id, command."""
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True)
+        for line in listed.stdout.splitlines():
+            pid, parent, command = line.split(maxsplit=2)
+            with suppress(ProcessLookupError):
+                if os.getsid(int(pid)) == self.process.pid:
+                    yield int(pid), int(parent), command
+
+    def kill(self) -> None:
+        """Kill everything at once."""
+        while pids := [pid for pid, _, command in self.all() if "<defunct>" not in command]:
+            for pid in pids:
+                _kill(pid)
+            self.process.poll()
+        with suppress(BrokenPipeError):
+            self.process.communicate()  # closes its pipes
+
+    def kill_workers(self) -> int:
+        """Kill the Python workers alone; how many there were."""
+        family = list(self.all())
+        daemons = {pid for pid, _, command in family if "pyspark.daemon" in command}
+        workers = [pid for pid, parent, _ in family if parent in daemons]
+        for pid in workers:
+            _kill(pid)
+        return len(workers)
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def sink_files(folder: Path) -> list[str]:
+    """The files that the sink's log lists; others are of micro-batches that were killed."""
+    paths = set()
+    for log in (folder / "sink" / "_spark_metadata").iterdir():
+        if log.name.removesuffix(".compact").isdigit():
+            entries = [json.loads(line) for line in log.read_text().splitlines()[1:]]  # the first is the version
+            paths |= {unquote(urlsplit(entry["path"]).path) for entry in entries}
+    return sorted(paths)
+
+
+def found(folder: Path) -> Counter[Any]:
+    rows: Counter[Any] = Counter()
+    for file in sink_files(folder):
+        for row in pq.ParquetFile(file).read().to_pylist():
+            rows[row["k"], *(tuple(row[name]) for name in ("events", "a", "b", "c"))] += 1
+    return rows
+
+
+def expected(events: list[dict[str, Any]]) -> Counter[Any]:
+    table = pa.Table.from_pylist(sorted(events, key=lambda e: (e["time"], e["id"])), SCHEMA)
+    ids = table["id"].to_pylist()
+    rows: Counter[Any] = Counter()
+    for m in ceql.match(stream_to_files.QUERY, table):
+        own = (m.bindings.get(name, ()) for name in "abc")
+        rows[m.partition["k"], *(tuple(ids[p] for p in named) for named in (m.events, *own))] += 1
+    return rows
+
+
+class Checkpoint:
+    """What the checkpoint says of the progress."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def batches(self, log: str) -> set[int]:
+        """The micro-batches in a log: `offsets` has those begun, `commits` those done."""
+        path = self._folder / log
+        return {int(file.name) for file in path.iterdir() if file.name.isdigit()} if path.exists() else set()
+
+    @property
+    def done(self) -> int:
+        return len(self.batches("commits"))
+
+    @property
+    def is_in_a_batch(self) -> bool:
+        return self.batches("offsets") > self.batches("commits")
+
+    def wait_for(self, done: int, child: Child) -> None:
+        """Wait until so many micro-batches are done, or the process is."""
+        wait_for(lambda: self.done >= done or child.ended)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until, f"nothing happens for {PATIENCE} s"
+        time.sleep(0.02)
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    draw = random.Random(SEED)
+    source = Source(tmp_path / "source", random.Random(SEED))
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    children = [Child(tmp_path, 0)]
+    kills: list[tuple[int, float, int]] = []  # after how many micro-batches and seconds; how many were done in the end
+    in_a_batch = 0
+    try:
+        while len(kills) < KILLS:
+            child, before = children[-1], checkpoint.done
+            while source.files < before + BACKLOG:
+                source.add_file()
+            child.go()
+            children.append(Child(tmp_path, len(children)))
+            progress, moment = draw.choice([0, 0, 1, 2]), draw.uniform(0, 1.5)
+            checkpoint.wait_for(before + progress, child)
+            time.sleep(moment)
+            if not child.ended:
+                child.kill()
+                kills.append((progress, round(moment, 3), checkpoint.done))
+                in_a_batch += checkpoint.is_in_a_batch
+        killed_at = checkpoint.done
+        source.finish()
+        child = children[-1]
+        child.go()
+        workers = 0
+        for progress in (1, 3):  # a task whose worker dies is run again
+            checkpoint.wait_for(killed_at + progress, child)
+            workers += child.kill_workers()
+        wait_for(lambda: child.ended)
+    finally:
+        for child in children:
+            child.kill()
+        print(f"seed {SEED}, {len(kills)} kills, {in_a_batch} in a micro-batch: {kills}; {source.files} files")
+    assert found(tmp_path) == expected(source.events)
+    assert in_a_batch >= KILLS // 2
+    assert killed_at >= KILLS // 3
+    assert workers > 0
