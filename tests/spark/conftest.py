@@ -6,11 +6,10 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
+import ways
 from pyspark.sql import SparkSession
 
 import ceql.spark
-
-ZONE = "Europe/Paris"
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +22,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.sql.session.timeZone": ZONE,
+        "spark.sql.session.timeZone": ways.ZONE,
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }.items():
         builder = builder.config(key, value)

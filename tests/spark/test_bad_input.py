@@ -152,6 +152,18 @@ def test_an_aggregation_upstream_makes_append_impossible(stream: DataFrame) -> N
     counted = stream.withWatermark("ts", "1 second").groupBy("type").agg(F.max("ts").alias("ts"))
     with pytest.raises(ceql.SchemaError, match="aggregates a stream"):
         ceql.spark.match(counted, "SELECT * WHERE A", time="ts")
+    by_time = stream.withWatermark("ts", "1 second").groupBy(F.window("ts", "1 minute"), "type").count()
+    with pytest.raises(ceql.SchemaError, match="aggregates a stream"):
+        ceql.spark.match(by_time.withColumn("ts", F.window_time("window")), "SELECT * WHERE A", time="ts")
+
+
+def test_a_join_of_streams_upstream_comes_too_late(stream: DataFrame, df: DataFrame) -> None:
+    good = stream.withWatermark("ts", "1 second")
+    other = stream.select(F.col("k"), F.col("ts").alias("other")).withWatermark("other", "1 second")
+    with pytest.raises(ceql.SchemaError, match="joins two streams"):
+        ceql.spark.match(good.join(other, "k"), "SELECT * WHERE A", time="ts")
+    named = good.join(df.select("k", F.lit("name").alias("name")), "k")  # with a table it is no trouble
+    assert "name" in ceql.spark.match(named, "SELECT * WHERE A", time="ts").schema["events"].simpleString()
 
 
 def test_options_of_the_other_kind_are_refused(stream: DataFrame) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -29,7 +30,9 @@ from ceql.spark import match, streaming
 from ceql.spark.prepare import Ask, prepare
 
 POSITION, STAMP = "pos", "stamp"
+ZONE = "Europe/Paris"  # of the session; not UTC, so that a slip shows
 EPOCH = 1_700_000_000_000  # in milliseconds: where the times of a stream begin
+MICROSECONDS = {"s": 10**6, "ms": 1000, "us": 1, "ns": 0.001}
 LATENESS = 3  # in milliseconds, as the cases count time
 
 
@@ -54,9 +57,10 @@ class Example:
         for name, table in tables.items():
             mine = [k for k in range(len(events)) if name is None or of[k] == name or len(streams) < 2]
             positions = pa.array(mine, pa.int64())
-            stamps = pa.array([EPOCH + (whole[k] if timed else k) for k in mine], pa.int64())
+            tick = MICROSECONDS[time_unit] if timed else 1000
+            stamps = pa.array([EPOCH * 1000 + int((whole[k] if timed else k) * tick) for k in mine], pa.int64())
             table = table.append_column(POSITION, positions)
-            table = table.append_column(STAMP, stamps.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")))
+            table = table.append_column(STAMP, stamps.cast(pa.timestamp("us", "UTC")))
             tables[name] = _without_nulls(table)
         options["type"] = options.get("type", "type")
         if timed and isinstance(table.schema.field(time).type, type(pa.int64())):
@@ -80,9 +84,11 @@ class Example:
 
     def expected(self, timed: bool = True) -> Counter[str]:
         """What the engine finds."""
-        matches = self.query.run(self.input, **self.options)
-        rows = matches.events()
-        place = dict(zip(rows["position"].to_pylist(), rows[POSITION].to_pylist(), strict=True))
+        time = self.options["time"]
+        rows = [row for table in self.tables.values() for row in table.select(list({time, POSITION})).to_pylist()]
+        streams = [k for k, table in enumerate(self.tables.values()) for _ in range(table.num_rows)]
+        merged = sorted(range(len(rows)), key=lambda k: (rows[k][time], streams[k], k))
+        place = [rows[k][POSITION] for k in merged]
         found = [
             _canonical(
                 tuple(place[p] for p in m.events),
@@ -234,6 +240,9 @@ def write_files(table: pa.Table, folder: Path, draw: random.Random) -> None:
     """The rows in up to three files, one for each micro-batch; the last has a row far in the future, that moves the
     watermark past all others."""
     folder.mkdir(parents=True)
+    for k, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is None:  # as `createDataFrame` does
+            table = table.set_column(k, field.name, pc.assume_timezone(table.column(k), ZONE))
     stamps = [s.value // 1000 for s in table[STAMP]]
     arrival = sorted(range(table.num_rows), key=lambda k: stamps[k] + draw.random() * (LATENESS - 0.001))
     cuts = sorted(draw.sample(range(1, len(arrival)), k=min(len(arrival) - 1, 2))) if len(arrival) > 1 else []

@@ -57,17 +57,13 @@ class CEA:
         A state *rests* when its unguarded, unbound transitions lead to states with the same ways out between
         them. One that does not rest (contiguity), or that is final (it is so at its own event only), stands for itself.
         """
-        return tuple(
-            frozenset([s]) if s in self.final else states for s, states in enumerate(self.resting_after())
-        )
+        return tuple(frozenset([s]) if s in self.final else states for s, states in enumerate(self.resting_after()))
 
     def resting_after(self) -> tuple[frozenset[int], ...]:
         """The same, of states whose own event has been dealt with: that a state is final plays no part."""
         waits = [frozenset(t.target for t in row if t.guard == 0 and not t.label) for row in self.states]
         moves = [frozenset(t for t in row if t.guard != 0 or t.label) for row in self.states]
-        return tuple(
-            waits[s] if self._rests(s, waits, moves) else frozenset([s]) for s in range(len(self.states))
-        )
+        return tuple(waits[s] if self._rests(s, waits, moves) else frozenset([s]) for s in range(len(self.states)))
 
     @staticmethod
     def _rests(state: int, waits: list[frozenset[int]], moves: list[frozenset[Transition]]) -> bool:

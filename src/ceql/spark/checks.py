@@ -50,14 +50,18 @@ def _delay(df: DataFrame, time: str) -> int:
 
 
 def _check_upstream(df: DataFrame) -> None:
-    """Refuse what never gives a final row before the stream ends: an aggregation without a watermark of its own."""
+    """Refuse what gives its rows only when the watermark has passed them, or never: they would all be late."""
     logical = _analyzed(df)
     for node in _nodes(logical) if logical is not None else ():
-        if node.nodeName() == "Aggregate" and node.isStreaming() and not _grouped_by_time(node):
+        if node.nodeName() == "Aggregate" and node.isStreaming():
             raise SchemaError(
-                "the DataFrame aggregates a stream without grouping by time (a window over the watermarked column), so "
-                "that its rows are never final and match() can append nothing; match the events first, and aggregate "
-                "the matches"
+                "the DataFrame aggregates a stream: its rows come when the watermark has passed them or never, too late "
+                "for match(), which can append nothing then; match the events first, and aggregate the matches"
+            )
+        if node.nodeName() == "Join" and all(node.children().apply(k).isStreaming() for k in range(2)):
+            raise SchemaError(
+                "the DataFrame joins two streams: its rows may come when the watermark has passed them, too late for "
+                "match(); match the events of both streams (FROM a, b), or join the matches"
             )
 
 
@@ -74,16 +78,3 @@ def _nodes(node: Any) -> Any:
     children = node.children()
     for k in range(children.size()):
         yield from _nodes(children.apply(k))
-
-
-def _grouped_by_time(aggregate: Any) -> bool:
-    keys = aggregate.groupingExpressions()
-    return any(_watermarked(keys.apply(k)) for k in range(keys.size()))
-
-
-def _watermarked(expression: Any) -> bool:
-    metadata = getattr(expression, "metadata", None)
-    if metadata is not None and metadata().contains(WATERMARK):
-        return True
-    references = expression.references().toSeq()
-    return any(references.apply(k).metadata().contains(WATERMARK) for k in range(references.size()))

@@ -125,6 +125,7 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
         options=replace(options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *reads])),
         keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
+        keys_as_text=keys_as_text(plan, recognition, spark_types),
         shown=shown,
         ids=ask.ids,
         exact=tuple(k for k, guard in enumerate(guards) if guard.exact),
@@ -269,7 +270,7 @@ def _ship(
         holds = [guard.column for guard in guards]
         wanted.append(reduce(Column.__or__, holds) if holds else F.lit(False))
     keys = [F.expr(key_text(part, k, plan, recognition, number, types)) for k, part in enumerate(plan.query.partition)]
-    for key, kind in zip(keys, _key_types(recognition), strict=True):
+    for key, kind in zip(keys, _key_types(plan, recognition, types), strict=True):
         wanted.append(key.isNotNull() & ~F.isnan(key) if kind in ("float", "double") else key.isNotNull())
     time = name_of(str(ask.options.time))
     if wanted:
@@ -316,24 +317,51 @@ def _bits(guards: Sequence[GuardColumn], shipment: Shipment) -> list[Column]:
     return columns
 
 
-def _key_types(recognition: Recognition) -> list[str]:
-    return (
-        []
-        if recognition.keys is None
-        else [from_arrow_type(kind).simpleString() for kind in recognition.keys.shown_types]
-    )
+def keys_as_text(plan: Plan, recognition: Recognition, types: Mapping[str, DataType]) -> frozenset[int]:
+    """The parts of the PARTITION BY clause that compare whole numbers with floats."""
+    found = set()
+    for k, part in enumerate(plan.query.partition):
+        kinds = {types[ref.attribute].simpleString() for ref in part.refs}
+        if kinds & {"float", "double"} and not kinds <= {"float", "double"}:
+            if any(kind.startswith("decimal") for kind in kinds):
+                names = ", ".join(ref.attribute for ref in part.refs)
+                raise SchemaError(
+                    f"PARTITION BY compares decimals with floats ({names}), not exact in Spark; cast one of them"
+                )
+            found.add(k)
+    return frozenset(found)
+
+
+def _key_types(plan: Plan, recognition: Recognition, types: Mapping[str, DataType]) -> list[str]:
+    """The types of the shipped keys."""
+    if recognition.keys is None:
+        return []
+    texts = keys_as_text(plan, recognition, types)
+    kinds = [from_arrow_type(kind).simpleString() for kind in recognition.keys.shown_types]
+    return ["string" if k in texts else kind for k, kind in enumerate(kinds)]
 
 
 def key_text(
     part: t.Part, index: int, plan: Plan, recognition: Recognition, stream: int, types: Mapping[str, DataType]
 ) -> str:
-    """The value of a part of the PARTITION BY clause in SQL; NULL where the event belongs to no substream."""
+    """The value of a part of the PARTITION BY clause in SQL; NULL where the event belongs to no substream.
+
+    Of a part that has whole numbers and floats it is a text: as floats, large whole numbers would be rounded.
+    """
     assert recognition.keys is not None
     kind = from_arrow_type(recognition.keys.shown_types[index]).simpleString()
 
+    by_text = index in keys_as_text(plan, recognition, types)
+    if by_text:
+        kind = "string"
+
     def value(ref: t.PartRef) -> str:
-        column = quoted(ref.attribute)
-        return column if types[ref.attribute].simpleString() == kind else f"CAST({column} AS {kind})"
+        column, own = quoted(ref.attribute), types[ref.attribute].simpleString()
+        if by_text and own in ("float", "double"):
+            whole = f"{column} = rint({column}) AND abs({column}) < 9223372036854775808D"
+            as_whole, as_float = (f"CAST(CAST({column} AS {kind}) AS STRING)" for kind in ("BIGINT", "DOUBLE"))
+            return f"CASE WHEN {whole} THEN {as_whole} WHEN NOT isnan({column}) THEN {as_float} END"
+        return column if own == kind else f"CAST({column} AS {kind})"
 
     def agreed(refs: Sequence[t.PartRef]) -> str:
         if not refs:

@@ -151,7 +151,11 @@ def result_rows(
     positions, _ = np.unique(np.asarray(events.flatten()), return_inverse=True)
     data = take(positions).combine_chunks()
     first_key = after - 1 - len(layout.keys)
-    columns = [*matches.columns[first_key : after - 1], matches.column("start_time"), matches.column("end_time")]
+    keys = [
+        column.cast(pa.float64()) if k in shipment.keys_as_text else column
+        for k, column in enumerate(matches.columns[first_key : after - 1])
+    ]
+    columns = [*keys, matches.column("start_time"), matches.column("end_time")]
     projections = {} if shipment.ids else shipment.plan.projections
     for name, column in zip(variables, own, strict=True):
         shown = list(projections.get(name, shipment.shown))

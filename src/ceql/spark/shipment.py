@@ -63,6 +63,8 @@ class Shipment:
     """The attributes that the events of the result have; a single one, the id, where `ids`."""
     ids: bool
     exact: tuple[int, ...]
+    keys_as_text: frozenset[int] = frozenset()
+    """The keys that are shipped as texts, so as not to be rounded, and shown as floats."""
     undecided: tuple[int, ...] = ()
     schema: str = ""
     type: str | None = None
