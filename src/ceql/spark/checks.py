@@ -55,8 +55,8 @@ def _check_upstream(df: DataFrame) -> None:
     for node in _nodes(logical) if logical is not None else ():
         if node.nodeName() == "Aggregate" and node.isStreaming():
             raise SchemaError(
-                "the DataFrame aggregates a stream: its rows come when the watermark has passed them, or never. That is "
-                "too late for match(), which could append nothing; match the events first, and aggregate the matches"
+                "the DataFrame aggregates a stream: its rows come when the watermark has passed them, or never. This is"
+                " too late for match(), which could append nothing; match the events first, and aggregate the matches"
             )
         if node.nodeName() == "Join" and all(node.children().apply(k).isStreaming() for k in range(2)):
             raise SchemaError(
