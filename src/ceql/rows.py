@@ -45,8 +45,11 @@ class RowStore:
 
     def keep(self, positions: Positions) -> None:
         """Drop all rows but those at these positions, which ascend and are all here."""
-        batch = self.take(positions).combine_chunks().to_batches()
-        self._pieces = [_Piece(int(positions[0]), batch[0], positions)] if batch else []
+        if not len(positions):
+            self._pieces = []
+            return
+        (batch,) = self.take(positions).combine_chunks().to_batches()
+        self._pieces = [_Piece(int(positions[0]), batch, positions)]
 
     def restore(self, positions: Positions, batch: pa.RecordBatch, following: int) -> None:
         """Start from rows at these positions; the next row is at `following`."""

@@ -135,7 +135,7 @@ def in_one_job(examples: Sequence[Example], results: Sequence[DataFrame]) -> Dat
 
 def _shown(df: DataFrame, name: str) -> Any:
     column = F.col(f"`{name}`")
-    if df.schema[name].dataType.simpleString() in ("double", "boolean", "date"):
+    if df.schema[name].dataType.simpleString() in ("boolean", "date"):
         return column.cast("string").alias(name)
     return column.alias(name)
 

@@ -148,7 +148,7 @@ def result_rows(
     events = matches.column("events")
     after = matches.schema.get_field_index("events") + 1
     own = matches.columns[after:]
-    positions, _ = np.unique(np.asarray(events.flatten()), return_inverse=True)
+    positions = np.unique(np.asarray(events.flatten()))
     data = take(positions).combine_chunks()
     first_key = after - 1 - len(layout.keys)
     keys = [
