@@ -17,6 +17,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     ceql.spark.prepare()
     builder = SparkSession.builder.master("local[2]")
     for key, value in {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # it does not live long
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

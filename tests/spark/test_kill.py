@@ -244,7 +244,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
                 source.add_file()
             child.go()
             children.append(Child(tmp_path, len(children)))
-            progress, moment = draw.choice([0, 0, 1, 2]), draw.uniform(0, 1.5)
+            progress, moment = draw.choice([0, 0, 0, 1]), draw.uniform(0, 1.5)
             checkpoint.wait_for(before + progress, child)
             time.sleep(moment)
             if not child.ended:
@@ -266,5 +266,5 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
         print(f"seed {SEED}, {len(kills)} kills, {in_a_batch} in a micro-batch: {kills}; {source.files} files")
     assert found(tmp_path) == expected(source.events)
     assert in_a_batch >= KILLS // 2
-    assert killed_at >= KILLS // 3
+    assert killed_at >= KILLS // 6
     assert workers > 0
