@@ -78,7 +78,8 @@ def failing(df: DataFrame, query: str, **options: Any) -> str:
 
 def test_an_event_without_a_time(df: DataFrame) -> None:
     holes = df.withColumn("ts", F.when(F.col("type") == "A", F.col("ts")))
-    assert "an event has no time" in failing(holes, "SELECT * WHERE A ; B PARTITION BY k")
+    for query in ("SELECT * WHERE A ; B PARTITION BY k", "SELECT * WHERE A ; B WITHIN 1 SECOND"):
+        assert "an event has no time" in failing(holes, query)
 
 
 def test_events_without_a_key_belong_to_no_substream(df: DataFrame) -> None:

@@ -19,7 +19,7 @@ from ceql.errors import DataError
 from ceql.io.keys import encode
 from ceql.io.schemas import take_rows
 from ceql.snapshot import schema_from_text, schema_to_text
-from ceql.spark.shard import Shard
+from ceql.spark.shard import NO_TIME, Shard
 from ceql.spark.shipment import TIME, Shipment
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -206,5 +206,5 @@ def _is_zoned(type: pa.DataType) -> bool:
 def _times(batch: pa.RecordBatch) -> Array:
     column = batch.column(batch.schema.get_field_index(TIME))
     if column.null_count:
-        raise DataError("an event has no time: the time column is NULL; filter such rows out, or give them a time")
+        raise DataError(NO_TIME)
     return encode(column, TIME)

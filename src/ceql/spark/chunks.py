@@ -20,9 +20,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
+from ceql.errors import DataError
 from ceql.io.keys import bounds, decode, encode
 from ceql.spark.prepare import Prepared
-from ceql.spark.shard import larger, recognise
+from ceql.spark.shard import NO_TIME, larger, recognise
 from ceql.spark.shipment import CHUNK, MAIN, TIME
 from ceql.syntax import tree as t
 
@@ -73,9 +74,9 @@ def parallelism(prepared: Prepared) -> int:
 def segment(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Sorted pieces of the time column as segments."""
     for batch in larger(batches):
-        times = batch.column(0).drop_null()
-        if not len(times):
-            continue
+        times = batch.column(0)
+        if times.null_count:
+            raise DataError(NO_TIME)
         values = times.take(pa.array(np.argsort(encode(times, TIME), kind="stable")))
         first = np.arange(0, len(values), _SEGMENT_ROWS)
         last = np.minimum(first + _SEGMENT_ROWS, len(values))

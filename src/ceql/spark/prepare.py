@@ -41,7 +41,6 @@ from ceql.spark.shipment import (
     TIME,
     WINDOW,
     Shipment,
-    attribute_column,
     bits_column,
     key_column,
 )
@@ -125,6 +124,7 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
         options=replace(options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *reads])),
         keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
+        shared=_shared(plan, recognition, spark_types),
         keys_as_text=keys_as_text(plan, recognition, spark_types),
         shown=shown,
         ids=ask.ids,
@@ -290,8 +290,20 @@ def _ship(
     if order or several:
         columns.append(F.xxhash64(*order, *([F.lit(number)] if several else [])).alias(ORDER))
     columns += [column.alias(f"o_{k}") for k, column in enumerate(order)]
-    columns += [name_of(name).alias(attribute_column(k)) for k, name in enumerate(shipment.attributes)]
+    shared = dict(shipment.shared)
+    columns += [name_of(name).alias(column) for name, column in shipment.place.items() if name not in shared]
     return df.select(*columns)
+
+
+def _shared(plan: Plan, recognition: Recognition, types: Mapping[str, DataType]) -> tuple[tuple[str, str], ...]:
+    """The attributes that need not be shipped again: the time, and keys that are attributes as they are."""
+    found = [(str(recognition.time), TIME)]
+    for k, (part, kind) in enumerate(zip(plan.query.partition, _key_types(plan, recognition, types), strict=True)):
+        ref = part.refs[0]
+        same = types[ref.attribute].simpleString() == kind and kind not in ("float", "double")  # -0.0 is not 0.0
+        if len(part.refs) == 1 and ref.name is None and same:
+            found.append((ref.attribute, key_column(k)))
+    return tuple(found)
 
 
 def _after_watermark(condition: Column, time: Column) -> Column:

@@ -20,10 +20,11 @@ from ceql.results.layout import Layout
 from ceql.results.matches import pieces
 from ceql.rows import RowStore
 from ceql.snapshot import schema_from_text, schema_to_text
-from ceql.spark.shipment import MAIN, TIME, Shipment, ShippedSymbols, attribute_column
+from ceql.spark.shipment import MAIN, TIME, Shipment, ShippedSymbols
 from ceql.spark.ties import Ties
 
 Array = np.ndarray[Any, np.dtype[Any]]
+NO_TIME = "an event has no time: the time column is NULL; filter such rows out, or give them a time"
 _FEED_ROWS = 1 << 16
 _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this many more than were needed
 
@@ -40,8 +41,7 @@ class Shard:
         if shipment.checks_ties:
             self._ties = Ties(shipment.commutation, self.recognition.table, shipment.ordered_by)
             self.recognition.inspect = self._inspect
-        place = {name: attribute_column(k) for k, name in enumerate(shipment.attributes)}
-        self._columns = [place[name] for name in shipment.shown]
+        self._columns = [shipment.place[name] for name in shipment.shown]
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
@@ -59,7 +59,7 @@ class Shard:
         if not batch.num_rows:
             return
         if batch.column(batch.schema.get_field_index(TIME)).null_count:
-            raise DataError("an event has no time: the time column is NULL; filter such rows out, or give them a time")
+            raise DataError(NO_TIME)
         time_keys(batch, TIME, None, "the DataFrame", self.recognition.position)
         if MAIN in batch.schema.names:
             self._find_main(batch.column(MAIN))

@@ -56,13 +56,15 @@ class Shipment:
     query: str
     options: Options
     attributes: tuple[str, ...]
-    """The shipped attributes by name: number i is the column `a{i}`."""
+    """The shipped attributes by name: number i is the column `a{i}`, but for those in `shared`."""
     keys: tuple[str, ...]
     """The names of the key columns in the result."""
     shown: tuple[str, ...]
     """The attributes that the events of the result have; a single one, the id, where `ids`."""
     ids: bool
     exact: tuple[int, ...]
+    shared: tuple[tuple[str, str], ...] = ()
+    """Attributes that are shipped already, as the time or a key, with that column."""
     keys_as_text: frozenset[int] = frozenset()
     """The keys that are shipped as texts, so as not to be rounded, and shown as floats."""
     undecided: tuple[int, ...] = ()
@@ -83,6 +85,11 @@ class Shipment:
     def commutation(self) -> Commutation | None:
         """Which symbols commute; None where none can."""
         return _commutation(self.query)
+
+    @cached_property
+    def place(self) -> dict[str, str]:
+        """The shipped column of each attribute."""
+        return {name: attribute_column(k) for k, name in enumerate(self.attributes)} | dict(self.shared)
 
     @property
     def bit_columns(self) -> list[str]:
@@ -171,8 +178,7 @@ class ShippedSymbols:
 
     def _decide(self, batch: pa.RecordBatch) -> Array:
         assert self._undecided is not None
-        position = {name: k for k, name in enumerate(self._shipment.attributes)}
-        columns = [batch.column(attribute_column(position[name])) for name in self._names]
+        columns = [batch.column(self._shipment.place[name]) for name in self._names]
         named = pa.RecordBatch.from_arrays(columns, names=self._names)
         streams: int | Array = 0
         if len(self._shipment.streams) > 1:

@@ -34,7 +34,7 @@ from ceql.io.schemas import take_rows
 from ceql.spark.bucket import Agreement, Bucket
 from ceql.spark.prepare import WATERMARK, Prepared
 from ceql.spark.shard import larger
-from ceql.spark.shipment import Shipment, attribute_column
+from ceql.spark.shipment import Shipment
 from ceql.syntax import tree as t
 
 BUCKET, DATA, ROWS, LATE, CLOCK = "bucket", "data", "rows", "late", "clock"
@@ -238,8 +238,7 @@ def unpacker(
 
 def late_events(rows: pa.RecordBatch, shipment: Shipment) -> pa.Array:
     """Shipped rows as the events that the result would have shown."""
-    place = {name: attribute_column(k) for k, name in enumerate(shipment.attributes)}
-    columns = [rows.column(place[name]) for name in shipment.shown]
+    columns = [rows.column(shipment.place[name]) for name in shipment.shown]
     return columns[0] if shipment.ids else pa.StructArray.from_arrays(columns, names=list(shipment.shown))
 
 

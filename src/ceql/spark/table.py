@@ -22,7 +22,7 @@ from ceql.io.schemas import take_rows
 from ceql.plan import Plan
 from ceql.snapshot import schema_to_text
 from ceql.spark.shard import Shard
-from ceql.spark.shipment import TIME, Shipment, attribute_column, key_column, shipped_plan
+from ceql.spark.shipment import TIME, Shipment, key_column, shipped_plan
 from ceql.syntax import tree as t
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -129,7 +129,7 @@ class TableTask:
 
     def _shard(self, batch: pa.RecordBatch) -> Shard:
         """A recogniser; what the conditions read has the types of these columns."""
-        place = {name: attribute_column(k) for k, name in enumerate(self._shipment.attributes)}
+        place = self._shipment.place
         fields = [pa.field(name, batch.schema.field(place[name]).type) for name in self._reads]
         keys = (*self._shipment.keys, _PARTITION)
         shipment = replace(self._shipment, schema=schema_to_text(pa.schema(fields)), keys=keys)
