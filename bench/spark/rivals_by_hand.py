@@ -13,7 +13,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 import ceql.spark
 from bench.spark.data import TYPES
-from ceql.spark.streaming import BUCKET, DATA, STATE, STEPPED, Stepper, Turn
+from ceql.spark.streaming import BUCKET, DATA, SEAL, STATE, STEPPED, Stepper, Turn
 
 SECOND = 1_000_000
 
@@ -94,6 +94,8 @@ def on_group_state(df: DataFrame, query: str) -> DataFrame:
         given = processor._given
 
         def step(key: Any, frames: Iterable[pandas.DataFrame], state: GroupState) -> Iterator[pandas.DataFrame]:
+            if key[0] == SEAL:
+                return
             before = bytes(state.get[0]) if state.exists else None
             arrived = [] if state.hasTimedOut else [bytes(blob) for frame in frames for blob in frame[DATA]]
             turn = Turn(*given, before, state.getCurrentWatermarkMs())
