@@ -19,23 +19,23 @@ SECOND = 1_000_000
 
 
 def self_join(df: DataFrame, length: int) -> DataFrame:
-    """A sequence of types by key within a second, as joins with bounds of time."""
+    """A sequence of types by key within ten seconds, as joins with bounds of time."""
     parts = [
-        df.where(F.col("type") == TYPES[k]).select(F.col("k10"), F.col("ts").alias(f"t{k}")) for k in range(length)
+        df.where(F.col("type") == TYPES[k]).select(F.col("k1000"), F.col("ts").alias(f"t{k}")) for k in range(length)
     ]
 
     def join(left: DataFrame, k: int) -> DataFrame:
         right = parts[k]
         later = F.col(f"t{k}") > F.col(f"t{k - 1}")
-        soon = F.col(f"t{k}") <= F.col("t0") + F.expr("INTERVAL 1 SECOND")
-        return left.join(right, (left["k10"] == right["k10"]) & later & soon).drop(right["k10"])
+        soon = F.col(f"t{k}") <= F.col("t0") + F.expr("INTERVAL 10 SECONDS")
+        return left.join(right, (left["k1000"] == right["k1000"]) & later & soon).drop(right["k1000"])
 
     return reduce(join, range(1, length), parts[0])
 
 
 def loop_by_group(df: DataFrame, length: int) -> DataFrame:
     """The same as a loop over the rows of a key that keeps partial matches."""
-    schema = ", ".join(["k10 long", *(f"t{k} timestamp" for k in range(length))])
+    schema = ", ".join(["k1000 long", *(f"t{k} timestamp" for k in range(length))])
     step_of = {name: k for k, name in enumerate(TYPES[:length])}
 
     def run(rows: pandas.DataFrame) -> pandas.DataFrame:
@@ -47,17 +47,17 @@ def loop_by_group(df: DataFrame, length: int) -> DataFrame:
             if k == 0:
                 partial[0].append((ts,))
                 continue
-            partial[k - 1] = [p for p in partial[k - 1] if (ts - p[0]).value <= SECOND * 1000]
+            partial[k - 1] = [p for p in partial[k - 1] if (ts - p[0]).value <= 10 * SECOND * 1000]
             grown = [(*p, ts) for p in partial[k - 1]]
             if k == length - 1:
                 found += grown
             else:
                 partial[k] += grown
-        key = rows["k10"].iloc[0]
-        return pandas.DataFrame([(key, *f) for f in found], columns=["k10", *(f"t{k}" for k in range(length))])
+        key = rows["k1000"].iloc[0]
+        return pandas.DataFrame([(key, *f) for f in found], columns=["k1000", *(f"t{k}" for k in range(length))])
 
-    wanted = df.where(F.col("type").isin(TYPES[:length])).select("k10", "type", "ts")
-    return wanted.groupBy("k10").applyInPandas(run, schema)
+    wanted = df.where(F.col("type").isin(TYPES[:length])).select("k1000", "type", "ts")
+    return wanted.groupBy("k1000").applyInPandas(run, schema)
 
 
 def state_by_key(df: DataFrame) -> DataFrame:
