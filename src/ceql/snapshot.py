@@ -30,10 +30,10 @@ def write(
     parts: dict[str, bytes] = {}
     for name, array in arrays.items():
         flat = pa.RecordBatch.from_arrays([pa.array(array.reshape(-1))], names=["values"])
-        parts[f"array:{name}"] = _stream([flat])
+        parts[f"array:{name}"] = to_ipc([flat])
     shapes = {name: list(array.shape) for name, array in arrays.items()}
     for name, batches in tables.items():
-        parts[f"table:{name}"] = _stream(batches) if batches else b""
+        parts[f"table:{name}"] = to_ipc(batches) if batches else b""
     index = [[name, len(data)] for name, data in parts.items()]
     head = json.dumps({**header, "version": VERSION, "shapes": shapes, "parts": index}).encode()
     return b"".join([MAGIC, struct.pack("<Q", len(head)), head, *parts.values()])
@@ -69,7 +69,8 @@ def read(blob: bytes) -> tuple[dict[str, Any], dict[str, Array], dict[str, list[
         raise DataError(f"the snapshot is damaged: {error}") from error
 
 
-def _stream(batches: Sequence[pa.RecordBatch]) -> bytes:
+def to_ipc(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Record batches of one schema as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:

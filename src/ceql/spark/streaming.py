@@ -31,6 +31,7 @@ from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, St
 
 from ceql.errors import SchemaError
 from ceql.io.schemas import take_rows
+from ceql.snapshot import to_ipc
 from ceql.spark.bucket import Agreement, Bucket
 from ceql.spark.prepare import WATERMARK, Prepared
 from ceql.spark.shard import larger
@@ -124,7 +125,7 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows = take_rows(rows, pa.array(order))
         names, starts = np.unique(buckets[order], return_index=True)
         stops = [*starts[1:].tolist(), len(order)]
-        blobs = [_to_ipc([rows.slice(start, stop - start)]) for start, stop in zip(starts.tolist(), stops, strict=True)]
+        blobs = [to_ipc([rows.slice(start, stop - start)]) for start, stop in zip(starts.tolist(), stops, strict=True)]
         counts = np.array(stops, np.int64) - starts
         yield pa.RecordBatch.from_arrays(
             [pa.array(names, pa.int32()), pa.array(counts, pa.int64()), pa.array(blobs, pa.binary())],
@@ -203,10 +204,10 @@ class Turn:
         bucket = self._bucket
         watermark = self._clock * 1000 if self._clock > 0 else None  # 0: there is none yet
         for found in bucket.step([batch for blob in arrived for batch in _from_ipc(blob)], watermark):
-            yield False, found.num_rows, _to_ipc([found])
+            yield False, found.num_rows, to_ipc([found])
         if bucket.late:
             rows = sum(batch.num_rows for batch in bucket.late)
-            yield True, rows, _to_ipc(bucket.late) if self._keeps_late else None
+            yield True, rows, to_ipc(bucket.late) if self._keeps_late else None
         if not bucket.is_empty:
             self.after = bucket.to_bytes()
             if (wakes := bucket.wakes_at) is not None:
@@ -240,14 +241,6 @@ def late_events(rows: pa.RecordBatch, shipment: Shipment) -> pa.Array:
     """Shipped rows as the events that the result would have shown."""
     columns = [rows.column(shipment.place[name]) for name in shipment.shown]
     return columns[0] if shipment.ids else pa.StructArray.from_arrays(columns, names=list(shipment.shown))
-
-
-def _to_ipc(batches: list[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return bytes(sink.getvalue())
 
 
 def _from_ipc(blob: bytes) -> list[pa.RecordBatch]:
