@@ -44,7 +44,7 @@ warm: $(DEV)
 	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo >/dev/null
 
 tests: warm  ## the suite, documentation included
-	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS)
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 checked: $(DEV)  ## the engine, every index checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/test_engine.py

@@ -35,7 +35,7 @@ def in_merged_order(case: generators.Generated) -> generators.Generated:
     return case._replace(events=sorted(case.events, key=lambda e: (e["time"], streams.index(e[paths.BOOKKEEPING]))))
 
 
-@settings(deadline=None, max_examples=4, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(generators.uncorrelated_cases() | generators.uncorrelated_cases(named=True), min_size=15, max_size=15),
     st.sampled_from([1, 2, 7, None]),

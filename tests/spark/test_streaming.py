@@ -28,7 +28,7 @@ def test_corpus(spark: SparkSession, group: int, tmp_path: Path) -> None:
         assert got == example.expected(timed=False), str(case)
 
 
-@settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=1, suppress_health_check=list(HealthCheck))
 @given(st.lists(generators.uncorrelated_cases(), min_size=20, max_size=20), st.integers(100, 1 << 30))
 def test_random_cases(
     spark: SparkSession,

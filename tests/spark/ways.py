@@ -237,7 +237,7 @@ def _dispatcher(given: list[Any]) -> Any:
 
 
 def write_files(table: pa.Table, folder: Path, draw: random.Random) -> None:
-    """The rows in up to three files, one for each micro-batch; the last has a row far in the future, that moves the
+    """The rows in two files, one for each micro-batch; the last has a row far in the future, that moves the
     watermark past all others."""
     folder.mkdir(parents=True)
     for k, field in enumerate(table.schema):
@@ -245,7 +245,7 @@ def write_files(table: pa.Table, folder: Path, draw: random.Random) -> None:
             table = table.set_column(k, field.name, pc.assume_timezone(table.column(k), ZONE))
     stamps = [s.value // 1000 for s in table[STAMP]]
     arrival = sorted(range(table.num_rows), key=lambda k: stamps[k] + draw.random() * (LATENESS - 0.001))
-    cuts = sorted(draw.sample(range(1, len(arrival)), k=min(len(arrival) - 1, 2))) if len(arrival) > 1 else []
+    cuts = sorted(draw.sample(range(1, len(arrival)), k=min(len(arrival) - 1, 1))) if len(arrival) > 1 else []
     end = dict.fromkeys(table.schema.names) | {STAMP: (EPOCH + 10**9) * 1000}
     last = pa.Table.from_pydict({n: pa.array([v], table.schema.field(n).type) for n, v in end.items()})
     for k, (begin, stop) in enumerate(zip([0, *cuts], [*cuts, len(arrival)], strict=True)):
