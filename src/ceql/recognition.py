@@ -226,6 +226,8 @@ class Recognition:
             lowest = int(bounds(np.array([now]), window.type, window.size)[0])
             self.machine.regs[x.HORIZON] = max(int(self.machine.regs[x.HORIZON]), lowest)
         yield from self.flush()
+        if window.exact:
+            return  # what is given up is given up for good, should the attribute fall; so only for want of memory
         for chunk in self.machine.compact():
             yield self._result(chunk)
         self._release()
