@@ -128,7 +128,7 @@ class Machine:
                 yield from enumerate_many(self, events)
                 regs[x.PHASE] = x.AFTER
             elif reason == x.COLLECT:
-                yield from self._collect()
+                yield from self.compact()
             elif reason == x.GROW:
                 self._store()
                 slots, longest = self.active.lists.shape
@@ -224,7 +224,7 @@ class Machine:
 
     def _forget_states(self) -> Iterator[Chunk]:
         self._store()
-        yield from self._collect()
+        yield from self.compact()
         in_use = np.zeros(len(self.cache.tables.accept), np.uint8)
         spots = list(self._state_spots())
         in_use[[int(self.parts.pool[s]) for s in spots]] = 1
@@ -251,10 +251,6 @@ class Machine:
             compact_pool(self.regs, self.parts, pool)
             self.parts = self.parts._replace(pool=pool)
 
-    def compact(self) -> Iterator[Chunk]:
-        """Give back what the window has left, between two batches."""
-        yield from self._collect()
-
     def held(self) -> Array:
         """The positions of the events that partial matches hold, ascending."""
         positions = self._held()
@@ -279,7 +275,8 @@ class Machine:
         used = self.nodes[: self.regs[NODES]]
         return np.concatenate([used[used[:, 3] != UNION][:, 1], self.log[: self.regs[x.LOG], 0]])
 
-    def _collect(self) -> Iterator[Chunk]:
+    def compact(self) -> Iterator[Chunk]:
+        """Give back what the window has left, and make room if that was not enough."""
         self._store()
         if len(self.parts.offset) > 1:
             yield from self.flush()  # partitions found empty may be given to other keys

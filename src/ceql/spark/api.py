@@ -14,7 +14,7 @@ from ceql.spark import batch
 from ceql.spark.checks import check_streaming
 from ceql.spark.prepare import Ask, Frames, prepare
 from ceql.spark.report import report
-from ceql.spark.streaming import stream
+from ceql.spark.streaming import METRICS, stream
 
 BUCKETS = 16
 
@@ -94,7 +94,7 @@ def late_rows(progress: Any) -> int:
     observed: Mapping[str, Any] = (
         progress.get("observedMetrics", {}) if isinstance(progress, Mapping) else progress.observedMetrics
     )
-    return sum(int(row["late_rows"]) for name, row in observed.items() if name.startswith("ceql_"))
+    return sum(int(row["late_rows"]) for name, row in observed.items() if name.startswith(f"{METRICS}_"))
 
 
 def _plan(query: str | Query) -> Plan:
@@ -111,6 +111,7 @@ def make_ask(
     memory: int,
     max_states: int,
 ) -> Ask:
+    """The arguments of `match` as one thing, checked as far as they can be by themselves."""
     if events not in ("rows", "ids"):
         raise ValueError(f"events must be 'rows' or 'ids', not {events!r}")
     if id is not None and events == "rows":

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from ceql.spark.chunks import chunked
 from ceql.spark.prepare import Prepared
 from ceql.spark.shard import recognise
+from ceql.spark.shipment import MAIN
 from ceql.syntax import tree as t
 
 
@@ -61,8 +62,9 @@ def run(prepared: Prepared, partitions: int | None) -> DataFrame:
             keys = prepared.keys
             frame = frame.repartition(partitions, *keys) if partitions else frame.repartition(*keys)
         case Way.CHUNKED:
-            return chunked(prepared, partitions)
+            frame = chunked(prepared, partitions)
         case Way.SINGLE:
             frame = frame.repartition(1)
-    ordered = frame.sortWithinPartitions(*prepared.order).select(*prepared.shipped)
+    shipped = [*prepared.shipped, *([MAIN] if MAIN in frame.columns else [])]
+    ordered = frame.sortWithinPartitions(*prepared.order).select(*shipped)
     return ordered.mapInArrow(recognise(prepared.shipment), prepared.schema)

@@ -69,7 +69,7 @@ def _analyzed(df: DataFrame) -> Any:
     """The analysed plan; None through Spark Connect, where Spark itself refuses the query when it starts."""
     try:
         return df._jdf.queryExecution().analyzed()
-    except Exception:
+    except AttributeError:
         return None
 
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from ceql.errors import DataError
 from ceql.io.keys import bounds, decode, encode
 from ceql.spark.prepare import Prepared
-from ceql.spark.shard import NO_TIME, larger, recognise
+from ceql.spark.shard import NO_TIME, larger
 from ceql.spark.shipment import CHUNK, MAIN, TIME
 from ceql.syntax import tree as t
 
@@ -33,12 +33,11 @@ _MOST_CHUNKS = 256
 
 
 def chunked(prepared: Prepared, chunks: int | None) -> DataFrame:
-    """The matches of a query whose window cuts the stream."""
+    """The shipped rows by chunk, in which the column `main` tells those of the chunk from its warm-up."""
     frame = prepared.frame
     count = chunk_count(prepared, chunks)
     if count == 1:
-        ordered = frame.repartition(1).sortWithinPartitions(*prepared.order).select(*prepared.shipped)
-        return ordered.mapInArrow(recognise(prepared.shipment), prepared.schema)
+        return frame.repartition(1)
     time = frame.schema[TIME].dataType
     segments = frame.select(TIME).mapInArrow(
         segment, StructType([StructField("low", time), StructField("high", time), StructField("rows", LongType())])
@@ -53,8 +52,7 @@ def chunked(prepared: Prepared, chunks: int | None) -> DataFrame:
     )
     main = F.col("begin").isNull() | (F.col(TIME) >= F.col("begin"))
     rows = frame.join(F.broadcast(bounds_table), inside).withColumn(MAIN, main)
-    ordered = rows.repartitionById(count, F.col(CHUNK)).sortWithinPartitions(*prepared.order)
-    return ordered.select(*prepared.shipped, MAIN).mapInArrow(recognise(prepared.shipment), prepared.schema)
+    return rows.repartitionById(count, F.col(CHUNK))
 
 
 def chunk_count(prepared: Prepared, asked: int | None) -> int:
@@ -67,7 +65,7 @@ def parallelism(prepared: Prepared) -> int:
     session = prepared.frame.sparkSession
     try:
         return int(session.sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect has no context
+    except AttributeError:  # Spark Connect has no context
         return min(16, int(session.conf.get("spark.sql.shuffle.partitions") or 16))
 
 

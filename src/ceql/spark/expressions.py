@@ -27,6 +27,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from ceql.analysis.conditions import leaves
 from ceql.predicates.bind import Bound, value_type
 from ceql.predicates.columns import (
     AttributeColumn,
@@ -59,13 +60,18 @@ class GuardColumn:
     """Not exact: the attributes that the engine must read to decide the guard itself."""
 
 
-def by_name(name: str) -> Column:
-    """A column by its name, whatever characters it has."""
-    return F.col("`" + name.replace("`", "``") + "`")
+def quoted(name: str) -> str:
+    """The column of this very name in SQL, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def name_of(attribute: str) -> Column:
+    """The column of this very name."""
+    return F.col(quoted(attribute))
 
 
 def guard_columns(
-    bound: Bound, schema: pa.Schema, stream: Column | None, column: Callable[[str], Column] = by_name
+    bound: Bound, schema: pa.Schema, stream: Column | None, column: Callable[[str], Column] = name_of
 ) -> list[GuardColumn]:
     """A column for each guard of `bound`, which was bound to `schema`.
 
@@ -157,22 +163,12 @@ class _Translator:
             case Not(item):
                 return self.attributes(item)
             case Test(slot):
-                column = self.bound.columns[slot]
+                column, known = self.bound.columns[slot], set(self.schema.names)
                 if isinstance(column, AttributeColumn):
-                    return {column.attribute} & set(self.schema.names)
-                return _names(column.node) & set(self.schema.names) if isinstance(column, MaskColumn) else set()
+                    return {column.attribute} & known
+                if isinstance(column, MaskColumn):
+                    return {leaf.name for leaf in leaves(column.node) if isinstance(leaf, t.Attribute)} & known
         return set()
-
-
-def _names(node: t.Comparison | t.IsNull | t.Expression) -> set[str]:
-    match node:
-        case t.Attribute(name):
-            return {name}
-        case t.Comparison(_, left, right) | t.Arithmetic(_, left, right):
-            return _names(left) | _names(right)
-        case t.Minus(operand) | t.IsNull(operand):
-            return _names(operand)
-    return set()
 
 
 # --- AND and OR ---

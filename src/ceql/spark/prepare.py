@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
@@ -32,7 +33,7 @@ from ceql.options import Options
 from ceql.plan import Plan
 from ceql.recognition import Recognition
 from ceql.snapshot import schema_to_text
-from ceql.spark.expressions import GuardColumn, guard_columns
+from ceql.spark.expressions import GuardColumn, guard_columns, name_of, quoted
 from ceql.spark.shard import result_names
 from ceql.spark.shipment import (
     BITS,
@@ -105,7 +106,7 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
     schemas = [arrow_schema(df.schema, zone) for _, df in streams]
     schema = unify_schemas(schemas)
     options = ask.options
-    check_time(options, schema, plan)
+    check_time(options, schema)
     names = plan.query.streams or (None,)
     untyped = options.untyped(schemas)
     recognition = Recognition(plan, schema, names, options, untyped=untyped)
@@ -125,7 +126,7 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
         attributes=tuple(dict.fromkeys([*shown, *reads])),
         keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
         shared=_shared(plan, recognition, spark_types),
-        keys_as_text=keys_as_text(plan, recognition, spark_types),
+        keys_as_text=keys_as_text(plan, spark_types),
         shown=shown,
         ids=ask.ids,
         exact=tuple(k for k, guard in enumerate(guards) if guard.exact),
@@ -159,7 +160,7 @@ def arrow_schema(schema: StructType, zone: str) -> pa.Schema:
     for field in schema.fields:
         try:
             fields.append(pa.field(field.name, to_arrow_type(field.dataType, timezone=zone)))
-        except Exception as error:
+        except PySparkTypeError as error:
             raise SchemaError(
                 f"column '{field.name}' ({field.dataType.simpleString()}) cannot be sent to Python; drop or cast it"
             ) from error
@@ -171,11 +172,6 @@ def arrow_schema(schema: StructType, zone: str) -> pa.Schema:
                 "tell apart; rename one"
             )
     return check_names(pa.schema(fields), "the DataFrame")
-
-
-def name_of(attribute: str) -> Column:
-    """The column of this very name, dots and all."""
-    return F.col(quoted(attribute))
 
 
 def _streams(frames: Frames, plan: Plan) -> list[tuple[str | None, DataFrame]]:
@@ -200,7 +196,8 @@ def _streams(frames: Frames, plan: Plan) -> list[tuple[str | None, DataFrame]]:
     return [(name, frames[name]) for name in wanted]
 
 
-def check_time(options: Options, schema: pa.Schema, plan: Plan) -> None:
+def check_time(options: Options, schema: pa.Schema) -> None:
+    """Refuse events without a column of times."""
     if options.time_column(schema) is None:
         able = [f.name for f in schema if is_ordered(f.type)]
         raise SchemaError(
@@ -240,6 +237,7 @@ def shown_attributes(ask: Ask, plan: Plan, schema: pa.Schema) -> tuple[str, ...]
 
 
 def require_column(name: str, schema: pa.Schema, given_as: str) -> None:
+    """Refuse an argument that names no column."""
     if name not in schema.names:
         raise SchemaError(
             f"the events have no column '{name}' (given as {given_as}=); they have {', '.join(schema.names)}",
@@ -329,7 +327,7 @@ def _bits(guards: Sequence[GuardColumn], shipment: Shipment) -> list[Column]:
     return columns
 
 
-def keys_as_text(plan: Plan, recognition: Recognition, types: Mapping[str, DataType]) -> frozenset[int]:
+def keys_as_text(plan: Plan, types: Mapping[str, DataType]) -> frozenset[int]:
     """The parts of the PARTITION BY clause that compare whole numbers with floats."""
     found = set()
     for k, part in enumerate(plan.query.partition):
@@ -348,7 +346,7 @@ def _key_types(plan: Plan, recognition: Recognition, types: Mapping[str, DataTyp
     """The types of the shipped keys."""
     if recognition.keys is None:
         return []
-    texts = keys_as_text(plan, recognition, types)
+    texts = keys_as_text(plan, types)
     kinds = [from_arrow_type(kind).simpleString() for kind in recognition.keys.shown_types]
     return ["string" if k in texts else kind for k, kind in enumerate(kinds)]
 
@@ -360,12 +358,8 @@ def key_text(
 
     Of a part that has whole numbers and floats it is a text: as floats, large whole numbers would be rounded.
     """
-    assert recognition.keys is not None
-    kind = from_arrow_type(recognition.keys.shown_types[index]).simpleString()
-
-    by_text = index in keys_as_text(plan, recognition, types)
-    if by_text:
-        kind = "string"
+    kind = _key_types(plan, recognition, types)[index]
+    by_text = index in keys_as_text(plan, types)
 
     def value(ref: t.PartRef) -> str:
         column, own = quoted(ref.attribute), types[ref.attribute].simpleString()
@@ -402,11 +396,6 @@ def key_text(
     return f"{chosen()} + CAST(0.0 AS {kind})" if kind in ("float", "double") else chosen()
 
 
-def quoted(name: str) -> str:
-    """The column of this very name in SQL, dots and all."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
@@ -414,6 +403,8 @@ def _literal(text: str) -> str:
 def result_schema(
     plan: Plan, recognition: Recognition, shipment: Shipment, types: Mapping[str, DataType]
 ) -> StructType:
+    """The columns of the result."""
+
     def events(names: Sequence[str]) -> DataType:
         if shipment.ids:
             return ArrayType(types[shipment.shown[0]])

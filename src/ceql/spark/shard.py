@@ -25,7 +25,7 @@ from ceql.spark.ties import Ties
 
 Array = np.ndarray[Any, np.dtype[Any]]
 NO_TIME = "an event has no time: the time column is NULL; filter such rows out, or give them a time"
-_FEED_ROWS = 1 << 16
+FEED_ROWS = 1 << 16
 _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this many more than were needed
 
 
@@ -38,9 +38,8 @@ class Shard:
         self.recognition = Recognition(
             shipment.plan, schema, (None,), options, computed=lambda table: ShippedSymbols(shipment, table)
         )
-        if shipment.checks_ties:
-            self._ties = Ties(shipment.commutation, self.recognition.table, shipment.ordered_by)
-            self.recognition.inspect = self._inspect
+        self._ties = Ties(shipment.commutation, self.recognition.table, shipment.ordered_by)
+        self.recognition.inspect = self._inspect
         self._columns = [shipment.place[name] for name in shipment.shown]
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
         self._emit_from = 0
@@ -58,9 +57,11 @@ class Shard:
         """Recognise rows that come in time order; matches come out as rows of the result."""
         if not batch.num_rows:
             return
-        if batch.column(batch.schema.get_field_index(TIME)).null_count:
+        times = batch.column(TIME)
+        if times.null_count:
             raise DataError(NO_TIME)
-        time_keys(batch, TIME, None, "the DataFrame", self.recognition.position)
+        if pa.types.is_floating(times.type):  # NaN is no time either
+            time_keys(batch, TIME, None, "the DataFrame", self.recognition.position)
         if MAIN in batch.schema.names:
             self._find_main(batch.column(MAIN))
         self.rows.add(self._named(batch.select(self._columns)))
@@ -227,7 +228,7 @@ def larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        if rows and rows + batch.num_rows > _FEED_ROWS:
+        if rows and rows + batch.num_rows > FEED_ROWS:
             yield pa.concat_batches(waiting)
             waiting, rows = [], 0
         if batch.num_rows:

@@ -8,7 +8,7 @@ for guards that the JVM cannot decide). Everything here is plain data, pickled t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -72,8 +72,7 @@ class Shipment:
     type: str | None = None
     streams: tuple[str | None, ...] = (None,)
     untyped: frozenset[int] = frozenset()
-    checks_ties: bool = True
-    ordered_by: tuple[str, ...] = field(default=())
+    ordered_by: tuple[str, ...] = ()
     """What the user gave as order_by, for messages."""
 
     @cached_property

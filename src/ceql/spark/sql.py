@@ -31,13 +31,13 @@ from ceql.errors import SchemaError
 from ceql.plan import Plan, make_plan
 from ceql.recognition import Recognition
 from ceql.spark.api import make_ask
+from ceql.spark.expressions import quoted
 from ceql.spark.prepare import (
     Ask,
     arrow_schema,
     check_time,
     key_text,
     keys_as_text,
-    quoted,
     require_column,
     result_schema,
     shown_attributes,
@@ -146,7 +146,7 @@ def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
     if f"{_ADDED}:" in columns.simpleString():
         raise SchemaError(f"a column is called '{_ADDED}', as one that Spark adds to the table; rename it")
     schema = arrow_schema(columns, "UTC")
-    check_time(ask.options, schema, plan)
+    check_time(ask.options, schema)
     names = plan.query.streams or (None,)
     untyped = ask.options.untyped([schema])
     recognition = Recognition(plan, schema, names, ask.options, untyped=untyped)
@@ -163,7 +163,7 @@ def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
         options=replace(ask.options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *reads])),
         keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
-        keys_as_text=keys_as_text(plan, recognition, types),
+        keys_as_text=keys_as_text(plan, types),
         shown=shown,
         ids=ask.ids,
         exact=(),

@@ -32,11 +32,11 @@ from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, St
 from ceql.errors import SchemaError
 from ceql.io.schemas import take_rows
 from ceql.snapshot import to_ipc
+from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import Agreement, Bucket
 from ceql.spark.prepare import WATERMARK, Prepared
 from ceql.spark.shard import larger
 from ceql.spark.shipment import Shipment
-from ceql.syntax import tree as t
 
 BUCKET, DATA, ROWS, LATE, CLOCK = "bucket", "data", "rows", "late", "clock"
 _BLOB = [StructField(ROWS, LongType()), StructField(DATA, BinaryType())]
@@ -63,7 +63,7 @@ def stream(prepared: Prepared, delay: int, buckets: int, late: str | None) -> Da
 
 def agree(prepared: Prepared, buckets: int) -> Agreement:
     """What a checkpoint of this query binds."""
-    keyed = bool(prepared.keys) and prepared.plan.query.consume is not t.Consume.ANY
+    keyed = divide(prepared).way is Way.KEYED
     return Agreement(
         fingerprint=prepared.plan.fingerprint,
         query=prepared.plan.source.strip(),

@@ -21,7 +21,7 @@ from ceql.io.keys import encode
 from ceql.io.schemas import take_rows
 from ceql.plan import Plan
 from ceql.snapshot import schema_to_text
-from ceql.spark.shard import Shard
+from ceql.spark.shard import FEED_ROWS, Shard
 from ceql.spark.shipment import TIME, Shipment, key_column, shipped_plan
 from ceql.syntax import tree as t
 
@@ -29,7 +29,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _PARTITION = "partition"
 _Rows = tuple[int, pa.RecordBatch]
 """The number of a partition, and rows of it."""
-_FEED_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,9 @@ class TableTask:
         """Further rows of the current partition."""
         self._current.append((self._partition, batch))
         self._rows += batch.num_rows
-        if self._rows >= _FEED_ROWS:
+        if self._rows >= FEED_ROWS:
             yield from self._recognise_whole()
-        if self._rows >= _FEED_ROWS:
+        if self._rows >= FEED_ROWS:
             yield from self._recognise_current()
 
     def end(self, others: bool) -> Iterator[pa.RecordBatch]:
@@ -97,14 +96,14 @@ class TableTask:
         self._whole += self._current
         self._current = []
         self._partition += 1
-        if self._rows >= _FEED_ROWS or not (others and self._together):
+        if self._rows >= FEED_ROWS or not (others and self._together):
             yield from self._recognise_whole()
 
     def _recognise_whole(self) -> Iterator[pa.RecordBatch]:
         """Recognise partitions that have ended, together."""
         if self._whole:
             batch = self._take(self._whole)
-            order = np.argsort(encode(_column(batch, TIME), TIME), kind="stable")
+            order = np.argsort(encode(batch.column(TIME), TIME), kind="stable")
             shard = self._shard(batch)
             yield from self._results(shard.feed(self._keyed(take_rows(batch, pa.array(order)))))
             yield from self._results(shard.flush())
@@ -140,13 +139,13 @@ class TableTask:
             yield batch.remove_column(len(self._shipment.keys))
 
     def _check_order(self, batch: pa.RecordBatch) -> None:
-        column = _column(batch, TIME)
+        column = batch.column(TIME)
         if column.null_count:
             raise DataError(
                 f"an event has no time: column '{self._sort.time}' is NULL; filter such rows out, or give them a time"
             )
         times = encode(column, TIME)
-        numbers = _column(batch, _PARTITION).to_numpy()
+        numbers = batch.column(_PARTITION).to_numpy()
         together: Array = numbers[1:] == numbers[:-1]
         if (together & (times[1:] < times[:-1])).any():
             raise DataError(
@@ -157,7 +156,7 @@ class TableTask:
             return
         tied: Array = together & (times[1:] == times[:-1])
         for k, name in enumerate(self._sort.order_by):
-            values = _column(batch, f"o_{k}")
+            values = batch.column(f"o_{k}")
             before, after = values[:-1], values[1:]
             # NULL comes first
             wrong = pc.fill_null(pc.greater(before, after), False)
@@ -174,14 +173,10 @@ class TableTask:
         """Without the rows that belong to no substream: those with a key that is NULL or NaN."""
         kept: pa.Array | None = None
         for k in range(len(self._shipment.keys)):
-            column = _column(batch, key_column(k))
+            column = batch.column(key_column(k))
             there = pc.invert(pc.is_null(column, nan_is_null=True))
             kept = there if kept is None else pc.and_(kept, there)
         return batch if kept is None else batch.filter(kept)
-
-
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    return batch.column(batch.schema.get_field_index(name))
 
 
 def _flags(values: pa.Array) -> Array:
