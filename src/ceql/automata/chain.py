@@ -1,0 +1,136 @@
+"""Chain automata (chain-cea-icdt2020, section 4): every state knows where in the formula its last event was read.
+
+That is what Proposition 7's transition-to-state construction is for: an edge between two states can compare the two
+events. States are the places of the formula (Glushkov's construction); ALL is a product, whose states also tell which
+side read the last event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+
+from ceql.analysis.shape import Kind, Leaves, Shape
+
+NONE: Leaves = frozenset()
+
+
+class Read(NamedTuple):
+    """Read an event at these leaves, having gone round these iterations, and be in `target`."""
+
+    leaves: Leaves
+    loops: Leaves
+    target: int
+
+
+class Edge(NamedTuple):
+    """The same, from the event before; `tight` if that must be the previous event of the (sub)stream."""
+
+    leaves: Leaves
+    loops: Leaves
+    target: int
+    tight: bool
+
+
+_Key = tuple[tuple[int, bool], ...]  # of a product: the state of each side, and whether it read the last event
+
+
+class Fragment(NamedTuple):
+    entries: tuple[Read, ...]
+    final: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Chain:
+    """`last[s]` has the leaves of the event that was read when state s was entered."""
+
+    last: list[Leaves] = field(default_factory=list)
+    edges: list[list[Edge]] = field(default_factory=list)
+
+    def state(self, last: Leaves) -> int:
+        self.last.append(last)
+        self.edges.append([])
+        return len(self.last) - 1
+
+    def join(self, final: Iterable[int], entries: Iterable[Read], tight: bool, loop: Leaves = NONE) -> None:
+        for state in final:
+            known = set(self.edges[state])
+            for read in entries:
+                edge = Edge(read.leaves, read.loops | loop, read.target, tight)
+                if edge not in known:
+                    self.edges[state].append(edge)
+
+    def build(self, shape: Shape, node: int) -> Fragment:
+        """Add the states and edges of a node."""
+        here = shape.nodes[node]
+        match here.kind:
+            case Kind.LEAF:
+                leaf = frozenset([node])
+                state = self.state(leaf)
+                return Fragment((Read(leaf, NONE, state),), (state,))
+            case Kind.SEQUENCE:
+                parts = [self.build(shape, item) for item in here.items]
+                for before, after, tight in zip(parts, parts[1:], here.contiguous, strict=False):
+                    self.join(before.final, after.entries, tight)
+                return Fragment(parts[0].entries, parts[-1].final)
+            case Kind.REPEAT:
+                body = self.build(shape, here.items[0])
+                self.join(body.final, body.entries, here.contiguous[0], frozenset([node]))
+                return body
+            case Kind.CHOICE:
+                parts = [self.build(shape, item) for item in here.items]
+                return Fragment(
+                    tuple(read for part in parts for read in part.entries), tuple(s for part in parts for s in part.final)
+                )
+            case Kind.ALL:
+                sides = []
+                for item in here.items:
+                    side = Chain()
+                    sides.append((side, side.build(shape, item)))
+                return self._both(sides)
+
+    def _both(self, sides: list[tuple[Chain, Fragment]]) -> Fragment:
+        """The product. Each side has not started, is in a state, or has finished; an event may serve several."""
+        not_started, finished = -1, -2
+        numbers: dict[tuple[_Key, Leaves], int] = {}
+        queue: list[tuple[_Key, Leaves]] = []
+
+        def moves(side: Chain, part: Fragment, state: int, moved: bool) -> list[tuple[Edge, bool]]:
+            """What a side can do with an event, and whether it does anything."""
+            stay = [(Edge(NONE, NONE, state, False), False)]
+            if state == finished:
+                return stay
+            edges = [Edge(*read, False) for read in part.entries] if state == not_started else side.edges[state]
+            # a contiguous step needs that the side's own last event is the match's last
+            able = [edge for edge in edges if moved or not edge.tight]
+            ends = [edge._replace(target=finished) for edge in able if edge.target in part.final]
+            return stay + [(edge, True) for edge in able + ends]
+
+        def steps(key: _Key) -> list[Edge]:
+            found: dict[Edge, None] = {}
+            options = [moves(*side, *at) for side, at in zip(sides, key, strict=True)]
+            for chosen in product(*options):
+                moved = [edge for edge, moves_on in chosen if moves_on]
+                if not moved:
+                    continue
+                leaves = frozenset().union(*(edge.leaves for edge in moved))
+                loops = frozenset().union(*(edge.loops for edge in moved))
+                target = number(tuple((edge.target, moves_on) for edge, moves_on in chosen), leaves)
+                found[Edge(leaves, loops, target, any(edge.tight for edge in moved))] = None
+            return list(found)
+
+        def number(key: _Key, leaves: Leaves) -> int:
+            if (key, leaves) not in numbers:
+                numbers[key, leaves] = self.state(leaves)
+                queue.append((key, leaves))
+            return numbers[key, leaves]
+
+        start = tuple((not_started, False) for _ in sides)
+        entries = tuple(Read(edge.leaves, edge.loops, edge.target) for edge in steps(start))
+        while queue:
+            key, leaves = queue.pop()
+            self.edges[numbers[key, leaves]] = [] if all(s == finished for s, _ in key) else steps(key)
+        final = tuple(n for (key, _), n in numbers.items() if all(s == finished for s, _ in key))
+        return Fragment(entries, final)

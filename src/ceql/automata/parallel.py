@@ -1,0 +1,245 @@
+"""Parallelised complex event automata (pcea-hcq-2024, section 3): a step may gather several runs at once.
+
+`build` makes the states and steps of a shape. Where ALL stands at the beginning of a match, its sides run in parallel
+and a step joins them, along a q-tree of what they have in common (Theorem 4.1, with sides for atoms and events that end
+several sides at once for self-joins). Anywhere else the sides must begin after something, and ALL is the product of
+chains (`automata.chain`). A chain is the case of one source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+
+from ceql.analysis.shape import Kind, Leaves, Shape
+from ceql.automata.chain import Chain
+from ceql.automata.equalities import Equality
+
+
+class Source(NamedTuple):
+    """Runs that wait in one of these states; `tight` if their last event must be the previous of the (sub)stream."""
+
+    states: tuple[int, ...]
+    tight: bool = False
+
+
+class Step(NamedTuple):
+    """Read an event at `leaves`, after going round the iterations `loops`, and join the runs of all sources."""
+
+    sources: tuple[Source, ...]
+    leaves: Leaves
+    loops: Leaves
+    target: int
+
+
+@dataclass(slots=True)
+class Parallel:
+    """`last[s]` has the leaves at which the last event of a run in state s was read."""
+
+    last: list[Leaves] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    final: tuple[int, ...] = ()
+    conflicts: list[tuple[Equality, Equality]] = field(default_factory=list)
+    """Equalities that could not be looked up, each with the one that it breaks the hierarchy with."""
+
+
+class _Way(NamedTuple):
+    """A way to finish with an event: what a step needs but for its target."""
+
+    sources: tuple[Source, ...]
+    leaves: Leaves
+    loops: Leaves
+
+
+@dataclass(slots=True)
+class _Joint:
+    """A node of the q-tree: sides with something in common. `sides` are indexes of ALL's items."""
+
+    sides: frozenset[int]
+    parts: list[_Joint | int] = field(default_factory=list)
+    states: dict[Leaves, int] = field(default_factory=dict)
+    ways: list[_Way] = field(default_factory=list)
+
+
+def build(shape: Shape, equalities: Sequence[Equality], prev: Leaves) -> Parallel:
+    """The automaton of a shape; `prev` are the leaves with a predicate on PREV, which only a chain knows."""
+    builder = _Builder(shape, equalities, prev)
+    builder.auto.final = builder.grow(shape.root)
+    return _trimmed(builder.auto)
+
+
+class _Builder:
+    def __init__(self, shape: Shape, equalities: Sequence[Equality], prev: Leaves) -> None:
+        self.shape = shape
+        self.equalities = equalities
+        self.prev = prev
+        self.auto = Parallel()
+
+    def grow(self, node: int) -> tuple[int, ...]:
+        """Add a node that stands at the beginning of a match; the states in which it is complete."""
+        here = self.shape.nodes[node]
+        if not self._joins(node):
+            return self._chain([node], [])
+        match here.kind:
+            case Kind.SEQUENCE:
+                before = self.grow(here.items[0])
+                return self._chain(here.items[1:], here.contiguous[1:], before, here.contiguous[0])
+            case Kind.CHOICE:
+                return tuple(state for item in here.items for state in self.grow(item))
+            case _:
+                return self._join(node)
+
+    def _joins(self, node: int) -> bool:
+        """Whether ALL stands at the beginning of a node and can run its sides in parallel."""
+        here = self.shape.nodes[node]
+        match here.kind:
+            case Kind.SEQUENCE:
+                return self._joins(here.items[0])
+            case Kind.CHOICE:
+                return any(self._joins(item) for item in here.items)
+            case Kind.ALL:
+                return not self.shape.below(node) & self.prev
+            case _:
+                return False
+
+    def _chain(
+        self, items: Sequence[int], contiguous: Sequence[bool], before: tuple[int, ...] = (), tight: bool = False
+    ) -> tuple[int, ...]:
+        """Add items one after the other, at the beginning or after the states `before`."""
+        chain = Chain()
+        parts = [chain.build(self.shape, item) for item in items]
+        for left, right, close in zip(parts, parts[1:], contiguous, strict=False):
+            chain.join(left.final, right.entries, close)
+        base = len(self.auto.last)
+        self.auto.last += chain.last
+        for read in dict.fromkeys(parts[0].entries):
+            sources = [(Source((state,), tight),) for state in before] or [()]
+            self.auto.steps += [Step(s, read.leaves, read.loops, base + read.target) for s in sources]
+        for state, edges in enumerate(chain.edges):
+            self.auto.steps += [
+                Step((Source((base + state,), e.tight),), e.leaves, e.loops, base + e.target) for e in edges
+            ]
+        return tuple(dict.fromkeys(base + state for state in parts[-1].final))
+
+    # --- ALL ---
+
+    def _join(self, node: int) -> tuple[int, ...]:
+        items = self.shape.nodes[node].items
+        done = [self.grow(item) for item in items]
+        ends = [[step for step in self.auto.steps if step.target in states] for states in done]
+        root = self._q_tree(node, done)
+        for joint in _inside_first(root):
+            self._ways(joint, done, ends)
+            for way in joint.ways:
+                if way.leaves not in joint.states:
+                    self.auto.last.append(way.leaves)
+                    joint.states[way.leaves] = len(self.auto.last) - 1
+                self.auto.steps.append(Step(*way, joint.states[way.leaves]))
+        return tuple(root.states.values())
+
+    def _q_tree(self, node: int, done: Sequence[tuple[int, ...]]) -> _Joint:
+        """Sides by what they share. Sets of sides that overlap without one holding the other are not hierarchical."""
+        around = self.shape.above(node)
+        every = frozenset(range(len(done)))
+        shared: list[tuple[frozenset[int], Equality]] = []
+        for equality in self.equalities:
+            if equality.scope in around:
+                known = frozenset(
+                    k for k in every if all(self.auto.last[state] & equality.terms.keys() for state in done[k])
+                )
+                if len(known) > 1:
+                    shared.append((known, equality))
+        kept: dict[frozenset[int], Equality] = {}
+        for sides, equality in sorted(shared, key=lambda pair: -len(pair[0])):
+            broken = [e for other, e in kept.items() if sides & other and not (sides <= other or other <= sides)]
+            if broken:
+                self.auto.conflicts.append((equality, broken[0]))
+            else:
+                kept.setdefault(sides, equality)
+        kept.pop(every, None)
+        root = _Joint(every)
+        joints = [root]
+        for sides in sorted(kept, key=len, reverse=True):
+            joint = _Joint(sides)
+            inner = min((j for j in joints if sides < j.sides), key=lambda j: len(j.sides))
+            inner.parts.append(joint)
+            joints.append(joint)
+        for joint in joints:
+            inside = frozenset().union(*(part.sides for part in joint.parts if isinstance(part, _Joint)))
+            joint.parts += sorted(joint.sides - inside)
+        return root
+
+    def _ways(self, joint: _Joint, done: Sequence[tuple[int, ...]], ends: Sequence[list[Step]]) -> None:
+        """How an event may complete a joint: it ends some parts, at least one, and the others were complete before."""
+        choices: list[list[_Way]] = []
+        for part in joint.parts:
+            if isinstance(part, int):
+                states = done[part]
+                found = [_Way(step.sources, step.leaves, step.loops) for step in ends[part]]
+            else:
+                states, found = tuple(part.states.values()), part.ways
+            choices.append([_Way((Source(states),), frozenset(), frozenset()), *found])
+        ways: dict[_Way, None] = {}
+        for way in self._combined(choices):
+            if way.leaves:
+                ways[way] = None
+        joint.ways = list(ways)
+
+    def _combined(self, choices: list[list[_Way]]) -> list[_Way]:
+        """One way of each part together, where one event can be all that they read."""
+        ways = [_Way((), frozenset(), frozenset())]
+        for options in choices:
+            ways = [
+                _Way(a.sources + b.sources, a.leaves | b.leaves, a.loops | b.loops)
+                for a, b in product(ways, options)
+                if self._one_event(a.leaves | b.leaves)
+            ]
+        return ways
+
+    def _one_event(self, leaves: Leaves) -> bool:
+        kinds = {self.shape.leaf[leaf].type for leaf in leaves}
+        streams = {self.shape.leaf[leaf].stream for leaf in leaves} - {None}
+        return len(kinds) <= 1 and len(streams) <= 1
+
+
+def _inside_first(joint: _Joint) -> list[_Joint]:
+    inner = [j for part in joint.parts if isinstance(part, _Joint) for j in _inside_first(part)]
+    return [*inner, joint]
+
+
+def _trimmed(auto: Parallel) -> Parallel:
+    """Without states that no run enters or that lead nowhere; equal steps are one."""
+    reached: set[int] = set()
+    grows = True
+    while grows:
+        fresh = {
+            step.target
+            for step in auto.steps
+            if step.target not in reached and all(reached.intersection(source.states) for source in step.sources)
+        }
+        reached |= fresh
+        grows = bool(fresh)
+    useful = reached.intersection(auto.final)
+    grows = True
+    while grows:
+        before = len(useful)
+        for step in auto.steps:
+            if step.target in useful:
+                useful.update(s for source in step.sources for s in source.states if s in reached)
+        grows = len(useful) > before
+    number = {old: new for new, old in enumerate(sorted(useful))}
+    steps: dict[Step, None] = {}
+    for step in auto.steps:
+        sources = [
+            Source(tuple(number[s] for s in source.states if s in number), source.tight) for source in step.sources
+        ]
+        if step.target in number and all(source.states for source in sources):
+            steps[Step(tuple(sources), step.leaves, step.loops, number[step.target])] = None
+    return Parallel(
+        [auto.last[old] for old in number],
+        list(steps),
+        tuple(number[s] for s in dict.fromkeys(auto.final) if s in number),
+        auto.conflicts,
+    )
