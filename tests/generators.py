@@ -1,8 +1,9 @@
 """Hypothesis strategies for whole test cases: a valid query and a short stream that it has something to say about.
 
 Alphabets are small, so that events match, keys collide and times tie; sizes are such that the oracle answers in
-milliseconds. `uncorrelated_cases` has conditions on single events only; `correlated_cases` adds comparisons of two
-variables, PREV and PARTITION BY as an operator. Every event has every column of `COLUMNS`; None is NULL.
+milliseconds. `uncorrelated_cases` has conditions on single events only; `correlated_cases` adds comparisons of several
+variables, PREV and PARTITION BY as an operator, over values that are equal more often. Every event has every column
+of `COLUMNS`; None is NULL.
 """
 
 from __future__ import annotations
@@ -27,6 +28,19 @@ VARIABLES = ["x", "y", "z"]
 STREAMS = ["S", "T"]
 NUMBERS = ["v", "f", "k", "w"]
 COMPARISONS = ["=", "!=", "<", "<=", ">", ">="]
+Values = dict[str, list[Any]]
+MANY: Values = {
+    "v": [1, 2, 3, 0, 1, 2, -2, 4, None],
+    "f": [1.0, 0.5, 2.0, -1.5, 1.0, float("nan"), None],
+    "s": ["a", "b", "ab", "a", "", "a\nb", None],
+    "k": [1, 1, 1, 1, 2, 2, None],
+}
+FEW: Values = {
+    "v": [1, 1, 1, 2, 2, 3, None],
+    "f": [1.0, 1.0, 1.0, 2.0, 2.0, 0.5, float("nan"), None],
+    "s": ["a", "a", "a", "b", "", None],
+    "k": [1, 1, 1, 1, 1, 2, 2, None],
+}
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
@@ -53,16 +67,13 @@ def one_in(draw: Draw, n: int) -> bool:
 
 
 @st.composite
-def events_of(draw: Draw, types: list[str], named: bool) -> dict[str, Any]:
+def events_of(draw: Draw, types: list[str], values: Values, named: bool) -> dict[str, Any]:
     """One event; its time and w are steps, to be added up."""
     step = st.sampled_from([0, 0, 1, 1, 2, 4])
     event = {
         "type": draw(st.sampled_from(types)),
         "time": draw(step),
-        "v": draw(st.sampled_from([1, 2, 3, 0, 1, 2, -2, 4, None])),
-        "f": draw(st.sampled_from([1.0, 0.5, 2.0, -1.5, 1.0, float("nan"), None])),
-        "s": draw(st.sampled_from(["a", "b", "ab", "a", "", "a\nb", None])),
-        "k": draw(st.sampled_from([1, 1, 1, 1, 2, 2, None])),
+        **{column: draw(st.sampled_from(choice)) for column, choice in values.items()},
         "w": draw(step),
     }
     return event | {"__stream__": draw(st.sampled_from(STREAMS))} if named else event
@@ -74,11 +85,45 @@ def streams(draw: Draw, formula: tree.Formula, longest: int, named: bool) -> lis
     types = sorted(oracle.event_types(formula))
     types = draw(st.sampled_from([types, types, types, [*types, "D"], TYPES]))
     shortest = draw(st.sampled_from([0, longest // 2, *[longest * 3 // 4] * 5]))
-    events = draw(st.lists(events_of(types, named), min_size=shortest, max_size=longest))
+    return added_up(draw(st.lists(events_of(types, MANY, named), min_size=shortest, max_size=longest)))
+
+
+@st.composite
+def likely_streams(draw: Draw, formula: tree.Formula, longest: int, named: bool) -> list[dict[str, Any]]:
+    """A stream with a match of the formula, if it had no conditions, and others in between."""
+    atoms = witness(draw, formula)[:longest]
+    types = sorted({*(atom.type for atom in atoms), *draw(st.sampled_from([[], [], TYPES]))})
+    for _ in range(draw(st.integers(0, longest - len(atoms)))):
+        atoms.insert(draw(st.integers(0, len(atoms))), tree.Event(draw(st.sampled_from(types))))
+    events = [draw(events_of([atom.type], FEW, named)) for atom in atoms]
+    for atom, event in zip(atoms, events, strict=True):
+        event |= {"__stream__": atom.stream} if atom.stream else {}
+    return added_up(events)
+
+
+def witness(draw: Draw, formula: tree.Formula) -> list[tree.Event]:
+    """The atoms of a match, in their order; of ALL one branch after the other, of plus one or two rounds."""
+    match formula:
+        case tree.Event():
+            return [formula]
+        case tree.Then(items=items):
+            return [atom for item in items for atom in witness(draw, item)]
+        case tree.All(items=items):
+            return [atom for item in draw(st.permutations(items)) for atom in witness(draw, item)]
+        case tree.Or(items=items):
+            return witness(draw, draw(st.sampled_from(items)))
+        case tree.Plus():
+            return [atom for _ in range(draw(st.integers(1, 2))) for atom in witness(draw, formula.formula)]
+        case _:
+            return witness(draw, formula.formula)
+
+
+def added_up(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same events, their steps of time and w as sums."""
     for column in ("time", "w"):
         for event, total in zip(events, accumulate(e[column] for e in events), strict=True):
             event[column] = total
-    return events  # type: ignore[no-any-return]
+    return events
 
 
 # --- conditions ---
@@ -155,39 +200,92 @@ def joined(kind: Any, items: tuple[Any, ...]) -> Any:
     return kind(tuple(part for item in items for part in (item.items if isinstance(item, kind) else (item,))))
 
 
-def condition(draw: Draw, names: list[str], correlated: bool, depth: int = 1) -> tree.FilterCondition:
-    kinds = ["bracket", "bracket", "dotted"] + ["and", "or", "not"] * (depth > 0) + ["join", "prev"] * correlated
+def condition(draw: Draw, names: list[str], depth: int = 1) -> tree.FilterCondition:
+    """A condition on single events."""
     name = draw(st.sampled_from(names))
-    match draw(st.sampled_from(kinds)):
+    match draw(st.sampled_from(["bracket", "bracket", "dotted"] + ["and", "or", "not"] * (depth > 0))):
         case "bracket":
             return tree.Bracket(name, Vocabulary(lambda _, a: tree.Attribute(a)).predicate(draw))
         case "dotted":
             return Vocabulary(lambda _, a: tree.Ref(name, a)).comparison(draw)
-        case "join":
-            other = draw(st.sampled_from(names))
-            op = draw(st.sampled_from(["=", *COMPARISONS]))
-            left, right = draw(st.sampled_from(NUMBERS)), draw(st.sampled_from(NUMBERS))
-            return tree.Comparison(op, tree.Ref(name, left), tree.Ref(other, right))
-        case "prev":
-            speaks = Vocabulary(lambda d, a: tree.Prev(a) if d(st.booleans()) else tree.Attribute(a))
-            return tree.Bracket(name, speaks.predicate(draw, 1))
         case "not":
-            return tree.Neg(condition(draw, names, correlated, depth - 1))
+            return tree.Neg(condition(draw, names, depth - 1))
         case kind:
-            items = tuple(condition(draw, names, correlated, depth - 1) for _ in range(2))
+            items = tuple(condition(draw, names, depth - 1) for _ in range(2))
             return joined(tree.Conj if kind == "and" else tree.Disj, items)  # type: ignore[no-any-return]
+
+
+# attributes to compare with each other, mostly with themselves, so that joins hit
+COMPARABLE = (
+    [("k", "k")] * 4 + [("v", "v")] * 2 + [("f", "f"), ("s", "s"), ("k", "v"), ("v", "f"), ("f", "k"), ("w", "v")]
+)
+
+
+def correlated_condition(draw: Draw, own: list[str], names: list[str], depth: int = 1) -> tree.FilterCondition:
+    """A condition across events: on a variable of `own`, on others of `names`, on what came before."""
+    name = draw(st.sampled_from(own))
+    other = draw(st.sampled_from([n for n in names if n != name] or names))
+    kinds = ["equality"] * 4 + ["comparison"] * 2 + ["arithmetic", "bracket", "neighbours", "neighbours"]
+    kinds = ["neighbours"] if name == other else kinds + (["and", "or", "not"] if depth else ["single"])
+    match draw(st.sampled_from(kinds)):
+        case "equality":
+            left, right = draw(st.sampled_from(COMPARABLE))
+            return tree.Comparison("=", tree.Ref(name, left), tree.Ref(other, right))
+        case "comparison":
+            left, right = draw(st.sampled_from(COMPARABLE))
+            return tree.Comparison(draw(st.sampled_from(COMPARISONS)), tree.Ref(name, left), tree.Ref(other, right))
+        case "arithmetic":
+            left, right, third = (draw(st.sampled_from(NUMBERS)) for _ in range(3))
+            result = tree.Arithmetic(draw(st.sampled_from("+-+-*/%")), tree.Ref(name, left), tree.Ref(other, right))
+            limit = draw(numerals) if draw(st.booleans()) else tree.Ref(draw(st.sampled_from(names)), third)
+            return tree.Comparison(draw(st.sampled_from(COMPARISONS)), result, limit)
+        case "bracket":
+            speaks = Vocabulary(lambda d, a: d(st.sampled_from([tree.Attribute(a), tree.Ref(other, a), tree.Prev(a)])))
+            return tree.Bracket(name, speaks.predicate(draw, 1))
+        case "neighbours":
+            return neighbours(draw, name)
+        case "single":
+            return condition(draw, own, 0)
+        case "not":
+            return tree.Neg(correlated_condition(draw, own, names, depth - 1))
+        case kind:
+            items = tuple(correlated_condition(draw, own, names, depth - 1) for _ in range(2))
+            return joined(tree.Conj if kind == "and" else tree.Disj, items)  # type: ignore[no-any-return]
+
+
+def neighbours(draw: Draw, name: str) -> tree.FilterCondition:
+    """PREV compared with the event after it; mostly so that the first event, which has none before it, may pass."""
+
+    def comparison(owned: Callable[[str], tree.Expression]) -> tree.Comparison:
+        left, right = draw(st.sampled_from(COMPARABLE))
+        before: tree.Expression = tree.Prev(right)
+        if right != "s" and one_in(draw, 4):
+            before = tree.Arithmetic(draw(st.sampled_from("+-")), before, draw(numerals))
+        op = draw(st.sampled_from(["=", "=", "!=", *COMPARISONS]))
+        return tree.Comparison(op, before, owned(left)) if one_in(draw, 4) else tree.Comparison(op, owned(left), before)
+
+    if one_in(draw, 4):
+        return comparison(lambda a: tree.Ref(name, a))
+    predicate: tree.Predicate = comparison(tree.Attribute)
+    if one_in(draw, 3):
+        kind = draw(st.sampled_from([tree.Conj, tree.Disj]))
+        predicate = joined(kind, (predicate, comparison(tree.Attribute)))
+    if not one_in(draw, 3):
+        predicate = joined(tree.Disj, (predicate, tree.IsNull(tree.Prev(draw(st.sampled_from("kv"))))))
+    return tree.Bracket(name, tree.Neg(predicate) if one_in(draw, 8) else predicate)
 
 
 # --- formulas ---
 
 
 class Shape:
-    """How much plus a formula may still hold, its types, and whether these may name their stream."""
+    """How much plus a formula may still hold, its types, whether they may name their stream, how parts are joined."""
 
-    def __init__(self, types: list[str], named: bool) -> None:
+    def __init__(self, types: list[str], named: bool, joints: list[str]) -> None:
         self.plus_left = 2
         self.types = types
         self.named = named
+        self.joints = joints
 
 
 def skeleton(draw: Draw, atoms: int, shape: Shape) -> tree.Formula:
@@ -199,7 +297,7 @@ def skeleton(draw: Draw, atoms: int, shape: Shape) -> tree.Formula:
     else:
         first = draw(st.integers(1, atoms - 1))
         items = (skeleton(draw, first, shape), skeleton(draw, atoms - first, shape))
-        match draw(st.sampled_from(["then", "then", "then", "or", "or", "all"])):
+        match draw(st.sampled_from(shape.joints)):
             case "then":
                 formula = chain(items, draw(st.sampled_from([False, False, False, True])))
             case "or":
@@ -245,31 +343,67 @@ def wrapped(formula: tree.Formula, target: tree.Formula, wrap: Callable[[tree.Fo
     return formula
 
 
-def with_filter(draw: Draw, formula: tree.Formula, correlated: bool) -> tree.Formula:
+def with_filter(draw: Draw, formula: tree.Formula) -> tree.Formula:
     """One more filter, somewhere; on variables of the enclosing formula where these bind it."""
     target = draw(st.sampled_from(subformulas(formula)))
     own = sorted(oracle.variables(target))
     names = sorted(oracle.variables(formula)) if one_in(draw, 3) else own
-    chosen = condition(draw, names, correlated)
+    chosen = condition(draw, names)
     result = wrapped(formula, target, lambda f: tree.Filter(f, chosen))
     if oracle.unbound(result):
-        chosen = condition(draw, own, correlated)
+        chosen = condition(draw, own)
         result = wrapped(formula, target, lambda f: tree.Filter(f, chosen))
     return result
 
 
-def with_operator(draw: Draw, formula: tree.Formula) -> tree.Formula:
+def with_correlated_filter(draw: Draw, formula: tree.Formula) -> tree.Formula:
+    """The same across events; a filter on a single event looks at the others from there."""
     target = draw(st.sampled_from(subformulas(formula)))
+    own, every = sorted(oracle.variables(target)), sorted(oracle.variables(formula))
+    outside = not has_several(target) or one_in(draw, 3)
+    chosen = correlated_condition(draw, own, every if outside else own)
+    result = wrapped(formula, target, lambda f: tree.Filter(f, chosen))
+    if oracle.unbound(result):
+        chosen = correlated_condition(draw, every, every)
+        result = tree.Filter(formula, chosen)
+    return result
+
+
+def has_several(formula: tree.Formula) -> bool:
+    """Whether a match of the formula may hold more than one event."""
+    return any(isinstance(node, tree.Then | tree.All | tree.Plus) for node in subformulas(formula))
+
+
+def with_operator(draw: Draw, formula: tree.Formula) -> tree.Formula:
+    several = [node for node in subformulas(formula) if has_several(node)]
+    target = draw(st.sampled_from(several if several and not one_in(draw, 6) else subformulas(formula)))
     parts = tuple(draw(st.lists(covering_parts(target), min_size=1, max_size=2)))
     return wrapped(formula, target, lambda f: tree.PartitionBy(f, parts))
 
 
+def covering_names(draw: Draw, formula: tree.Formula) -> list[str]:
+    """Variables under which every atom stands: of each AS its own, or those of what it names."""
+    match formula:
+        case tree.Event():
+            return [formula.type]
+        case tree.As() if draw(st.booleans()):
+            return [formula.variable]
+        case tree.Then(items=items) | tree.All(items=items) | tree.Or(items=items):
+            return [name for item in items for name in covering_names(draw, item)]
+        case _:
+            return covering_names(draw, formula.formula)
+
+
 @st.composite
 def covering_parts(draw: Draw, formula: tree.Formula) -> tree.Part:
-    if draw(st.booleans()):
-        return tree.Part((tree.PartRef(draw(st.sampled_from(["k", "s"]))),))
-    names = sorted(oracle.event_types(formula)) + draw(st.lists(st.sampled_from(sorted(oracle.variables(formula)))))[:1]
-    return tree.Part(tuple(tree.PartRef(draw(st.sampled_from(["k", "k", "v"])), name) for name in dict.fromkeys(names)))
+    attributes = st.sampled_from(draw(st.sampled_from([["k"], ["k"], ["k", "k", "v"], ["v", "f"], ["k", "f"], ["s"]])))
+    if one_in(draw, 3):
+        return tree.Part(tuple(tree.PartRef(draw(attributes)) for _ in range(1 + one_in(draw, 6))))
+    names = covering_names(draw, formula)
+    if one_in(draw, 4):
+        names.append(draw(st.sampled_from(sorted(oracle.variables(formula)))))
+    refs = (tree.PartRef(draw(attributes), name) for name in dict.fromkeys(names))
+    return tree.Part((*refs, tree.PartRef(draw(attributes))) if one_in(draw, 12) else tuple(refs))
 
 
 # --- queries ---
@@ -306,20 +440,8 @@ def selections(draw: Draw, formula: tree.Formula) -> tuple[tree.SelectItem, ...]
     return tuple(tree.SelectItem(name, ("v",) if one_in(draw, 6) else ()) for name in names)
 
 
-@st.composite
-def _cases(draw: Draw, correlated: bool, named: bool) -> Generated:
-    shape = Shape(draw(st.sampled_from([["A"], ["A", "B"], ["A", "B", "C"], TYPES])), named)
-    formula = skeleton(draw, draw(st.sampled_from([1, 2, 2, 3, 3, 3, 4, 5])), shape)
-    for _ in range(draw(st.sampled_from([1, 1, 2] if correlated else [0, 0, 1, 1, 2]))):
-        formula = with_filter(draw, formula, correlated)
-    if correlated and one_in(draw, 3):
-        formula = with_operator(draw, formula)
-    partition: tuple[tree.Part, ...] = ()
-    if one_in(draw, 4):
-        operator = correlated and draw(st.booleans())
-        parts = covering_parts(formula) if operator else clause_parts(formula)
-        partition = (draw(parts), draw(parts)) if one_in(draw, 4) else (draw(parts),)
-    query = tree.Query(
+def query_of(draw: Draw, formula: tree.Formula, partition: tuple[tree.Part, ...], named: bool) -> tree.Query:
+    return tree.Query(
         formula,
         items=draw(selections(formula)),
         strategy=draw(st.none() | st.sampled_from(tree.Strategy)),
@@ -330,7 +452,43 @@ def _cases(draw: Draw, correlated: bool, named: bool) -> Generated:
         consume=draw(st.sampled_from(tree.Consume)) if one_in(draw, 3) else tree.Consume.NONE,
         limit=draw(st.none() | st.none() | st.integers(1, 3)),
     )
+
+
+def clause(draw: Draw, parts: st.SearchStrategy[tree.Part]) -> tuple[tree.Part, ...]:
+    return (draw(parts), draw(parts)) if one_in(draw, 4) else (draw(parts),)
+
+
+@st.composite
+def uncorrelated_cases(draw: Draw, named: bool = False) -> Generated:
+    """Queries without conditions across events; `named`: over two streams, with `stream>type` in the formula."""
+    types = draw(st.sampled_from([["A"], ["A", "B"], ["A", "B", "C"], TYPES]))
+    joints = ["then", "then", "then", "or", "or", "all"]
+    formula = skeleton(draw, draw(st.sampled_from([1, 2, 2, 3, 3, 3, 4, 5])), Shape(types, named, joints))
+    for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2]))):
+        formula = with_filter(draw, formula)
+    partition = clause(draw, clause_parts(formula)) if one_in(draw, 4) else ()
+    query = query_of(draw, formula, partition, named)
     return Generated(query, draw(streams(formula, longest_stream(formula), named)))
+
+
+@st.composite
+def correlated_cases(draw: Draw, named: bool = False) -> Generated:
+    """Queries with comparisons of several variables, PREV, or PARTITION BY as an operator, one inside the other."""
+    types = draw(st.sampled_from([["A"], ["A", "B"], ["A", "B"], ["A", "B", "C"]]))
+    joints = ["then", "then", "then", "then", "or", "all", "all"]
+    formula = skeleton(draw, draw(st.sampled_from([1, 2, 2, 3, 3, 3, 4, 5])), Shape(types, named, joints))
+    filters, operators = draw(st.sampled_from([(1, 0), (1, 0), (2, 0), (0, 1), (0, 2), (1, 1), (1, 1), (2, 1), (1, 2)]))
+    for _ in range(filters):
+        formula = with_correlated_filter(draw, formula)
+    for _ in range(operators):
+        formula = with_operator(draw, formula)
+    if one_in(draw, 8):
+        formula = with_filter(draw, formula)
+    partition: tuple[tree.Part, ...] = ()
+    if one_in(draw, 4):
+        partition = clause(draw, draw(st.sampled_from([clause_parts, covering_parts]))(formula))
+    query = query_of(draw, formula, partition, named)
+    return Generated(query, draw(likely_streams(formula, min(8, longest_stream(formula)), named)))
 
 
 def longest_stream(formula: tree.Formula) -> int:
@@ -341,13 +499,3 @@ def longest_stream(formula: tree.Formula) -> int:
     if pluses == 0:
         return 12 if alls < 2 else 8
     return 8 - min(2, alls) - (pluses - 1)
-
-
-def uncorrelated_cases(named: bool = False) -> st.SearchStrategy[Generated]:
-    """Queries without conditions across events; `named`: over two streams, with `stream>type` in the formula."""
-    return _cases(False, named)
-
-
-def correlated_cases(named: bool = False) -> st.SearchStrategy[Generated]:
-    """Queries with comparisons of two variables, PREV, or PARTITION BY as an operator."""
-    return _cases(True, named)

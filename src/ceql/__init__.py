@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from ceql.errors import CeqlError, DataError, QueryError, ResourceError, SchemaError
-from ceql.query import LateEventsWarning, Query, compile, match
+from ceql.query import LateEventsWarning, Query, compile, match, rule
 from ceql.recognizer import Recognizer
 from ceql.results.matches import Match, Matches
 
@@ -28,4 +28,5 @@ __all__ = [
     "SchemaError",
     "compile",
     "match",
+    "rule",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from ceql.recognition import Recognition
 from ceql.recognizer import Recognizer, restore
 from ceql.results.matches import Matches
 from ceql.rows import RowStore
+from ceql.syntax.printer import print_query
+from ceql.syntax.rules import parse_rule
 
 if TYPE_CHECKING:
     from ceql.explain.automaton import AutomatonView
@@ -35,6 +37,42 @@ class LateEventsWarning(UserWarning):
 def compile(text: str) -> Query:
     """Compile a CEQL query. A wrong one raises `ceql.QueryError`, which says what, where and what was meant."""
     return Query(make_plan(text))
+
+
+def rule(
+    text: str,
+    *,
+    attributes: Mapping[str, Sequence[str]],
+    within: str | None = None,
+    distinct: bool = False,
+    strategy: str | None = None,
+    consume_by: str | None = None,
+    limit: int | None = None,
+) -> Query:
+    """Compile a conjunctive query, written as a rule over the attributes of each relation, in their order.
+
+    A match has one event for each atom of the body, and ends with the last of them. The result's columns are named
+    after the relations, with a number where a relation has several atoms. The options are the clauses
+    of a query: `within="100 events"`, `strategy="MAX"`, `consume_by="ANY"`, `limit=10`. The text of the query is
+    the rule as CEQL:
+
+    >>> query = rule("Q(x) <- T(x), S(x, _)", attributes={"T": ["a"], "S": ["a", "b"]}, within="100 events")
+    >>> print(query.text)
+    SELECT T, S
+    WHERE T ALL S
+      FILTER T.a = S.a
+    WITHIN 100 EVENTS
+    """
+    query = parse_rule(
+        text,
+        attributes,
+        within=within,
+        distinct=distinct,
+        strategy=strategy,
+        consume_by=consume_by,
+        limit=limit,
+    )
+    return compile(print_query(query))
 
 
 def match(text: str, events: Any, **options: Any) -> Matches:
