@@ -1,6 +1,6 @@
 """Many random cases against the oracle: `make fuzz`, or `python tests/fuzz.py [cases] [processes] [seed]`.
 
-The suite runs a few hundred; this runs as many as wanted, in several processes, and prints the cases that differ. Each
+With `--correlated`, the queries are those that compare events with each other. The suite runs a few hundred; this runs as many as wanted, in several processes, and prints the cases that differ. Each
 random query runs over a random stream on every execution path, then over shuffles of that stream as a whole and
 counted: four cases for each query.
 """
@@ -13,6 +13,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -21,8 +22,15 @@ SHUFFLES = 3
 WAYS = ("plain", "tiny", "plain", "streams", "plain")
 
 
-def run_chunk(job: tuple[int, int, str]) -> str | None:
-    """Run `CHUNK` cases of one seed; what went wrong, if anything did."""
+class Job(NamedTuple):
+    seed: int
+    cases: int
+    way: str
+    correlated: bool
+
+
+def run_chunk(job: Job) -> str | None:
+    """Run the cases of one seed; what went wrong, if anything did."""
     import traceback
 
     from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -31,7 +39,8 @@ def run_chunk(job: tuple[int, int, str]) -> str | None:
     import generators
     from test_engine import check_case, check_tiny_case, check_whole, suppress_falling_attributes, use_tiny_buffers
 
-    number, cases, way = job
+    number, cases, way, correlated = job
+    generate = generators.correlated_cases if correlated else generators.uncorrelated_cases
     check = check_case
     if way == "tiny":
         use_tiny_buffers()
@@ -45,7 +54,7 @@ def run_chunk(job: tuple[int, int, str]) -> str | None:
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
-    @given(generators.uncorrelated_cases(named=way == "streams"), st.data())
+    @given(generate(named=way == "streams"), st.data())
     def body(case: generators.Generated, data: st.DataObject) -> None:
         check(case, data)
         random = data.draw(st.randoms(use_true_random=False))
@@ -64,10 +73,12 @@ def run_chunk(job: tuple[int, int, str]) -> str | None:
 
 
 def main() -> int:
-    cases = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    processes = int(sys.argv[2]) if len(sys.argv) > 2 else os.cpu_count() or 1
-    first = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
-    jobs = [(first + k, CHUNK, WAYS[k % len(WAYS)]) for k in range(-(-cases // CHUNK))]
+    numbers = [int(word) for word in sys.argv[1:] if word != "--correlated"]
+    correlated = "--correlated" in sys.argv
+    cases = numbers[0] if len(numbers) > 0 else 100_000
+    processes = numbers[1] if len(numbers) > 1 else os.cpu_count() or 1
+    first = numbers[2] if len(numbers) > 2 else int(time.time())
+    jobs = [Job(first + k, CHUNK, WAYS[k % len(WAYS)], correlated) for k in range(-(-cases // CHUNK))]
     begun, done, wrong = time.time(), 0, 0
     spawn = multiprocessing.get_context("spawn")
     # an executor, unlike a pool, says so when a process dies

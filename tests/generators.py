@@ -92,8 +92,8 @@ def streams(draw: Draw, formula: tree.Formula, longest: int, named: bool) -> lis
 def likely_streams(draw: Draw, formula: tree.Formula, longest: int, named: bool) -> list[dict[str, Any]]:
     """A stream with a match of the formula, if it had no conditions, and others in between."""
     atoms = witness(draw, formula)[:longest]
-    types = sorted({*(atom.type for atom in atoms), *draw(st.sampled_from([[], [], TYPES]))})
-    for _ in range(draw(st.integers(0, longest - len(atoms)))):
+    types = sorted(oracle.event_types(formula) | set(draw(st.sampled_from([[], [], [], ["D"]]))))
+    for _ in range(draw(st.sampled_from([longest] * 4 + [longest * 3 // 4, 0])) - len(atoms)):
         atoms.insert(draw(st.integers(0, len(atoms))), tree.Event(draw(st.sampled_from(types))))
     events = [draw(events_of([atom.type], FEW, named)) for atom in atoms]
     for atom, event in zip(atoms, events, strict=True):
@@ -225,7 +225,7 @@ def correlated_condition(draw: Draw, own: list[str], names: list[str], depth: in
     """A condition across events: on a variable of `own`, on others of `names`, on what came before."""
     name = draw(st.sampled_from(own))
     other = draw(st.sampled_from([n for n in names if n != name] or names))
-    kinds = ["equality"] * 4 + ["comparison"] * 2 + ["arithmetic", "bracket", "neighbours", "neighbours"]
+    kinds = ["equality"] * 4 + ["comparison", "arithmetic", "neighbours"] * 2 + ["bracket"]
     kinds = ["neighbours"] if name == other else kinds + (["and", "or", "not"] if depth else ["single"])
     match draw(st.sampled_from(kinds)):
         case "equality":
@@ -235,9 +235,10 @@ def correlated_condition(draw: Draw, own: list[str], names: list[str], depth: in
             left, right = draw(st.sampled_from(COMPARABLE))
             return tree.Comparison(draw(st.sampled_from(COMPARISONS)), tree.Ref(name, left), tree.Ref(other, right))
         case "arithmetic":
-            left, right, third = (draw(st.sampled_from(NUMBERS)) for _ in range(3))
+            left, right = draw(st.sampled_from(NUMBERS)), draw(st.sampled_from(NUMBERS))
             result = tree.Arithmetic(draw(st.sampled_from("+-+-*/%")), tree.Ref(name, left), tree.Ref(other, right))
-            limit = draw(numerals) if draw(st.booleans()) else tree.Ref(draw(st.sampled_from(names)), third)
+            third = [n for n in names if n not in (name, other)]
+            limit = tree.Ref(draw(st.sampled_from(third)), left) if third and draw(st.booleans()) else draw(numerals)
             return tree.Comparison(draw(st.sampled_from(COMPARISONS)), result, limit)
         case "bracket":
             speaks = Vocabulary(lambda d, a: d(st.sampled_from([tree.Attribute(a), tree.Ref(other, a), tree.Prev(a)])))

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ceql.analysis.classify import Correlation, correlations
-from ceql.analysis.normal import Normal, normalize
-from ceql.analysis.scopes import check, variables
+from ceql.analysis.normal import Atom, Normal, normalize
+from ceql.analysis.scopes import check, types, variables
 from ceql.automata import last, max, next
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
+from ceql.automata.correlated import Correlated, correlate
 from ceql.automata.rivals import Compare
 from ceql.automata.strict import strict
-from ceql.errors import QueryError
 from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
@@ -56,7 +56,6 @@ class Plan:
     @cached_property
     def normal(self) -> Normal:
         """The formula in LP-normal form."""
-        self.require_uncorrelated()
         return normalize(self.query.formula, self.source)
 
     @cached_property
@@ -80,16 +79,45 @@ class Plan:
         """Tells queries of different meaning apart, whatever their spelling."""
         return hashlib.sha256(print_query(self.query).encode()).hexdigest()
 
-    def require_uncorrelated(self) -> None:
-        """Raise `QueryError` for a construct that compares events with each other."""
-        if self.correlations:
-            first = self.correlations[0]
-            raise QueryError(
-                f"{first.construct} compares events with each other, which this version cannot evaluate yet",
-                self.source,
-                first.span,
-                "Conditions on one event at a time and the PARTITION BY clause on attributes can be evaluated.",
-            )
+    @property
+    def is_correlated(self) -> bool:
+        """Whether events are compared with each other, so that the second loop runs the query."""
+        return bool(self.correlations)
+
+    @cached_property
+    def correlated(self) -> Correlated:
+        """The automaton of a correlated query."""
+        strict = self.query.strategy is t.Strategy.STRICT
+        return correlate(self.formula, self.source, frozenset(self.selected) if strict else None)
+
+    @cached_property
+    def formula(self) -> t.Formula:
+        """The formula, with a PARTITION BY clause that names variables as the operator that it stands for."""
+        query = self.query
+        return query.formula if not self._by_variable else t.PartitionBy(query.formula, query.partition, span=query.span)
+
+    @property
+    def _by_variable(self) -> bool:
+        kinds = types(self.query.formula)
+        return any(ref.name is not None and ref.name not in kinds for part in self.query.partition for ref in part.refs)
+
+    @property
+    def partition(self) -> tuple[t.Part, ...]:
+        """What substreams are made by."""
+        return () if self._by_variable else self.query.partition
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events."""
+        return self.correlated.guards if self.is_correlated else self.cea.guards
+
+    @property
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing."""
+        if not self.is_correlated:
+            return self.cea.skips_safely()
+        strict = self.query.strategy is t.Strategy.STRICT and bool(self.partition)
+        return not self.correlated.is_tight and not strict
 
 
 def make_plan(text: str) -> Plan:

@@ -17,6 +17,7 @@ from ceql.io.schemas import unify_schemas
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.options import Lateness, Options
 from ceql.plan import Plan, make_plan
+from ceql.joins import recognise
 from ceql.recognition import Recognition
 from ceql.recognizer import Recognizer, restore
 from ceql.results.matches import Matches
@@ -117,7 +118,6 @@ class Query:
         latest time an event may come and still be put in order; later ones are left out, and `Matches.late()` has them.
         """
         options = Options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
-        self._plan.require_uncorrelated()
         sources = open_streams(events, self._plan.query.streams, batch_rows)
         return Matches(Run(self._plan, sources, options))
 
@@ -137,7 +137,6 @@ class Query:
 
         `keep_rows=False` spares the memory that `Matches.events()` needs: the rows that matches may still name.
         """
-        self._plan.require_uncorrelated()
         options = Options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
         return Recognizer(self._plan, options, keep_rows)
 
@@ -166,7 +165,6 @@ class Query:
         """The automaton: `print` shows it as a table, `.to_dot()` and `.to_mermaid()` draw it."""
         from ceql.explain.automaton import AutomatonView
 
-        self._plan.require_uncorrelated()
         return AutomatonView(self._plan)
 
     def diagnose(
@@ -186,7 +184,6 @@ class Query:
         """
         from ceql.explain.diagnose import diagnose
 
-        self._plan.require_uncorrelated()
         return diagnose(self._plan, events, Options(type, time, time_unit, lateness))
 
     def __repr__(self) -> str:
@@ -218,7 +215,7 @@ class Run:
     def _recognition(self, mode: int) -> Recognition:
         schemas = [s.schema for s in self._sources]
         untyped = self._options.untyped(schemas)
-        return Recognition(self._plan, self._columns, self._streams, self._options, self._open, mode, untyped)
+        return recognise(self._plan, self._columns, self._streams, self._options, self._open, mode, untyped)
 
     def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
         """A pass over the input; matches in batches of bounded size. `rows`: the events are wanted too."""

@@ -38,7 +38,7 @@ from ceql.syntax import tree as t
 from ceql.window import bind_window
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
+CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
 _NO_LIMIT = 1 << 62
 
 
@@ -68,7 +68,6 @@ class Recognition:
         untyped: frozenset[int] = frozenset(),
         computed: Callable[[SymbolTable], Symbols] | None = None,
     ) -> None:
-        plan.require_uncorrelated()
         self.plan = plan
         self.options = options
         self.streams = tuple(streams)
@@ -85,7 +84,7 @@ class Recognition:
         if computed is None:
             self._check_selection(schema)
         self.window = bind_window(plan, schema, self.time, options, open_schema)
-        parts = plan.query.partition
+        parts = plan.partition
         self.keys = PartitionKeys(parts, schema, self.type, open_schema, plan.source, untyped) if parts else None
         self.layout = Layout(
             plan.columns,
@@ -96,7 +95,7 @@ class Recognition:
         self.inspect: Callable[[x.Events, pa.RecordBatch], None] | None = None
         """Looks at events in order before they are recognised; what it raises leaves them unrecognised."""
         self.reused: list[int] = []  # partitions whose numbers the last batch used again
-        self.skips = plan.cea.skips_safely() and not self.window.counts_all_rows
+        self.skips = plan.skips_safely and not self.window.counts_all_rows
         self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
 
     def _check_selection(self, schema: pa.Schema) -> None:
@@ -109,7 +108,7 @@ class Recognition:
         """The columns that recognition reads; the rest matter to `events()` alone."""
         names = {
             leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else leaf.name
-            for guard in self.plan.cea.guards
+            for guard in self.plan.guards
             for p in guard.predicates
             for leaf in leaves(p)
         }
@@ -124,7 +123,7 @@ class Recognition:
             self.symbolizer = self._computed(self.table)
             return
         events = Events(schema, self.open_schema, self.type, self.streams, self.untyped)
-        self.symbolizer = Symbolizer(self.plan.cea.guards, events, self.plan.source, self.table)
+        self.symbolizer = Symbolizer(self.plan.guards, events, self.plan.source, self.table)
 
     @cached_property
     def machine(self) -> Machine:
@@ -163,7 +162,7 @@ class Recognition:
             mode=self.mode,
             limit=limit,
             quota=max(1024, 4 * limit) if limit else _NO_LIMIT,
-            consume=_CONSUME[plan.query.consume],
+            consume=CONSUME[plan.query.consume],
             log=False,
             labelled=self.pattern is None,
             emit_from=0,
@@ -204,8 +203,7 @@ class Recognition:
 
     def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
         assert self.unfinished is not None
-        for chunk in self.machine.feed(self.unfinished, resume):
-            yield self._result(chunk)
+        yield from self._results(self.machine.feed(self.unfinished, resume))
         self.unfinished = None
         if self.keys is not None and self.machine.emptied:
             yield from self.flush()  # matches that wait in the buffer name their keys by number
@@ -213,8 +211,7 @@ class Recognition:
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The matches found since the last record batch."""
-        for chunk in self.machine.flush():
-            yield self._result(chunk)
+        yield from self._results(self.machine.flush())
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
         """Forget all that the window has left, idle substreams included; no event before the time `now` (its key)
@@ -224,12 +221,11 @@ class Recognition:
             assert window.type is not None
             assert window.size is not None
             lowest = int(bounds(np.array([now]), window.type, window.size)[0])
-            self.machine.regs[x.HORIZON] = max(int(self.machine.regs[x.HORIZON]), lowest)
+            self.machine.raise_horizon(lowest)
         yield from self.flush()
         if window.exact:
             return  # what is given up is given up for good, should the attribute fall; so only for want of memory
-        for chunk in self.machine.compact():
-            yield self._result(chunk)
+        yield from self._results(self.machine.compact())
         self._release()
         self.oldest_position()  # forgets when batches ended
 
@@ -240,9 +236,8 @@ class Recognition:
     @property
     def is_idle(self) -> bool:
         """Whether no match is under way and the past is of no consequence, after `compact`."""
-        parts = self.machine.parts
         counted = self.window.counts_all_rows or self.window.exact
-        return not len(self.held()) and not counted and not parts.initial.any()
+        return not len(self.held()) and not counted and not self.machine.remembers
 
     @property
     def expires_at(self) -> int | None:
@@ -265,7 +260,7 @@ class Recognition:
         if self.window.kind == x.W_GIVEN and self.window.size is not None:
             if self.window.column is None:
                 oldest = max(oldest, self.position - int(self.window.size))
-            while self._ends and self._ends[0][1] < self.machine.regs[x.HORIZON]:
+            while self._ends and self._ends[0][1] < self.machine.horizon:
                 oldest = max(oldest, self._ends.popleft()[0])
         self.machine.oldest = oldest
         return oldest
@@ -285,11 +280,7 @@ class Recognition:
             rows, symbols = self.symbolizer.relevant(data, streams)
         else:
             symbols = self.symbolizer.symbols(data, streams)
-        caches = [self.machine.cache]
-        if isinstance(self.machine, ReplayMachine):
-            caches.append(self.machine.chooser.cache)
-        for cache in caches:
-            cache.room_for_symbols(2 * len(self.table.bits))
+        self._room_for_symbols()
         first = self.position
         self.position += data.num_rows
         positions = rows + first if rows is not None else np.arange(first, self.position, dtype=np.int64)
@@ -305,6 +296,13 @@ class Recognition:
         return x.Events(
             *(np.require(a, requirements=["C", "W"]) for a in (symbols, positions, partitions, keys, lowest, times))
         )
+
+    def _room_for_symbols(self) -> None:
+        caches = [self.machine.cache]
+        if isinstance(self.machine, ReplayMachine):
+            caches.append(self.machine.chooser.cache)
+        for cache in caches:
+            cache.room_for_symbols(2 * len(self.table.bits))
 
     def _partitions(self, data: pa.RecordBatch, streams: int | Array, rows: Array | None, count: int) -> Array:
         if self.keys is None:
@@ -326,39 +324,39 @@ class Recognition:
         machine = self.machine
         if self.keys is not None and machine.emptied:
             if not self.window.exact:  # of a forgotten key it would not be known where its attribute stood
-                parts, emptied = machine.parts, np.array(machine.emptied)
-                idle = (parts.offset[emptied] < 0) & (parts.initial[emptied] == 0)
-                self.keys.release(emptied[idle])
+                self.keys.release(machine.idle(np.array(machine.emptied)))
             machine.emptied = []
 
     # --- state ---
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array], pa.RecordBatch | None]:
-        """The state between two batches: a header for JSON, arrays, and the partitions' keys.
+    def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
+        """The state between two batches: a header for JSON, arrays, and tables (the partitions' keys).
 
         Partitions that hold nothing any more leave no trace in it: the others are numbered anew.
         """
         machine = self.machine
         arrays = machine.state()
-        header = {
-            "position": self.position,
-            "symbols": [hex(bits) for bits in self.table.bits],
-            "states": [state_to_json(state) for state in machine.cache.states],
-            "schema": schema_to_text(self.schema),
-            "ends": list(self._ends),
-            "oldest": machine.oldest_held(),
-            "partitions": 1,
-        }
+        header = self._header() | {"states": [state_to_json(state) for state in machine.cache.states]}
         if self.keys is None:
-            return header, arrays, None
+            return header, arrays, {}
         used = self.keys.used
         header["partitions"] = len(used)
         for name in x.Partitions._fields:
             if name != "pool":
                 arrays[f"parts.{name}"] = arrays[f"parts.{name}"][used]
-        return header, arrays, self.keys.state()
+        return header, arrays, {"keys": self.keys.state()}
 
-    def restore(self, header: dict[str, Any], arrays: dict[str, Array], keys: pa.RecordBatch | None) -> None:
+    def _header(self) -> dict[str, Any]:
+        return {
+            "position": self.position,
+            "symbols": [hex(bits) for bits in self.table.bits],
+            "schema": schema_to_text(self.schema),
+            "ends": list(self._ends),
+            "oldest": self.machine.oldest_held(),
+            "partitions": 1,
+        }
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
         """Continue from a `state` of the same query."""
         self.position = header["position"]
         self.table.restore([int(bits, 16) for bits in header["symbols"]])
@@ -367,8 +365,12 @@ class Recognition:
         self.machine.cache.restore([state_from_json(state) for state in header["states"]])
         self.machine.restore(arrays)
         self.machine.oldest = header["oldest"]
-        if self.keys is not None and keys is not None:
-            self.keys.restore(keys, header["partitions"])
+        if self.keys is not None and "keys" in tables:
+            self.keys.restore(tables["keys"], header["partitions"])
+
+    def _results(self, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
+        for chunk in chunks:
+            yield self._result(chunk)
 
     def _result(self, chunk: Chunk) -> pa.RecordBatch:
         key_columns = None
@@ -377,7 +379,10 @@ class Recognition:
             numbers, rows = np.unique(chunk.partition, return_inverse=True)
             key_columns = self.keys.key_columns(numbers)
             chunk = chunk._replace(partition=rows.astype(np.int32))
-        return to_batch(chunk, self.layout, self.label_masks, key_columns, self.pattern)
+        return self._to_batch(chunk, key_columns)
+
+    def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
+        return to_batch(chunk, self.layout, self.label_masks, keys, self.pattern)
 
 
 def _type_column(plan: Plan, schema: pa.Schema, streams: Sequence[str | None], options: Options) -> str | None:

@@ -25,6 +25,7 @@ from ceql.io.schemas import conform, unify_schemas
 from ceql.io.sequencer import Sequencer
 from ceql.options import Options
 from ceql.plan import Plan
+from ceql.joins import recognise
 from ceql.recognition import Recognition
 from ceql.results.layout import Layout
 from ceql.results.matches import Matches
@@ -150,7 +151,7 @@ class Recognizer:
     def _begin(self, schema: pa.Schema) -> None:
         nothing = pa.schema([])
         untyped = self._options.untyped([self._schemas.get(k, nothing) for k in range(len(self._streams))])
-        recognition = Recognition(self._plan, schema, self._streams, self._options, self._open, untyped=untyped)
+        recognition = recognise(self._plan, schema, self._streams, self._options, self._open, untyped=untyped)
         time = recognition.time
         lateness = self._options.lateness_in(schema.field(time).type if time is not None else None)
         self._sequencer = Sequencer(self._streams, time, lateness, self._options.max_buffered_rows)
@@ -205,9 +206,8 @@ class Recognizer:
         for k, (batch, _) in enumerate(self._waiting):
             tables[f"waiting.{k}"] = [batch]
         if self._recognition is not None and self._sequencer is not None:
-            header["recognition"], arrays, keys = self._recognition.state()
-            if keys is not None:
-                tables["keys"] = [keys]
+            header["recognition"], arrays, states = self._recognition.state()
+            tables |= {name: [table] for name, table in states.items()}
             header["sequencer"], tables["sequencer"] = self._sequencer.state()
             header["schema"] = snapshot.schema_to_text(self._recognition.first_schema)
             header["rows"] = [self._rows.first, len(self._rows.batches)]
@@ -229,7 +229,8 @@ def restore(plan: Plan, blob: bytes) -> Recognizer:
     if "recognition" in header:
         recognizer._begin(snapshot.schema_from_text(header["schema"]))
         assert recognizer._recognition is not None
-        recognizer._recognition.restore(header["recognition"], arrays, tables.get("keys", [None])[0])
+        states = {name: batches[0] for name, batches in tables.items() if batches}
+        recognizer._recognition.restore(header["recognition"], arrays, states)
         recognizer._sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
         first, count = header["rows"]
         recognizer._rows = RowStore(recognizer._recognition.first_schema, first)

@@ -91,7 +91,7 @@ def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Option
     match plan.query.window:
         case None:
             return BoundWindow(x.W_GIVEN)
-        case t.EventsWindow(count) if plan.query.partition:
+        case t.EventsWindow(count) if plan.partition:
             return BoundWindow(x.W_COUNTED, width=count)
         case t.EventsWindow(count):
             return BoundWindow(x.W_GIVEN, size=Fraction(count))

@@ -11,7 +11,7 @@ way from the operand to the root. A node inside an iteration has an *instance* f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import product
@@ -26,6 +26,7 @@ from ceql.syntax.printer import print_condition
 
 Leaves = frozenset[int]
 N = TypeVar("N", t.Predicate, t.Expression)
+Change = Callable[[t.Ref | t.Prev | t.Attribute], t.Expression]
 _MOST_LEAVES = 256  # a disjunction of filters is spread out into copies of its formula up to this size
 
 
@@ -365,7 +366,7 @@ def prev_of(test: Test) -> tuple[str, t.Expression, t.Expression] | None:
 
 def spell_out(node: t.Condition | t.Expression, name: str) -> t.Condition | t.Expression:
     """`node` with bare attributes turned into those of the variable `name`."""
-    return _replaced(node, lambda leaf: t.Ref(name, leaf.name, span=leaf.span) if isinstance(leaf, t.Attribute) else leaf)
+    return replaced(node, lambda leaf: t.Ref(name, leaf.name, span=leaf.span) if isinstance(leaf, t.Attribute) else leaf)
 
 
 def of_one_event(node: N) -> N:
@@ -374,25 +375,26 @@ def of_one_event(node: N) -> N:
     def bare(leaf: t.Ref | t.Prev | t.Attribute) -> t.Expression:
         return leaf if isinstance(leaf, t.Attribute) else t.Attribute(leaf.attribute, span=leaf.span)
 
-    return cast(N, _replaced(node, bare))
+    return cast(N, replaced(node, bare))
 
 
-def _replaced(node: t.Condition | t.Expression, change) -> t.Condition | t.Expression:  # type: ignore[no-untyped-def]
+def replaced(node: t.Condition | t.Expression, change: Change) -> t.Condition | t.Expression:
+    """`node` with every attribute that it reads changed."""
     match node:
         case t.Ref() | t.Prev() | t.Attribute():
             return cast(t.Expression, change(node))
         case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
             return replace(
-                node, left=cast(t.Expression, _replaced(left, change)), right=cast(t.Expression, _replaced(right, change))
+                node, left=cast(t.Expression, replaced(left, change)), right=cast(t.Expression, replaced(right, change))
             )
         case t.Minus(inner) | t.Like(inner) | t.In(inner) | t.IsNull(inner):
-            return replace(node, operand=cast(t.Expression, _replaced(inner, change)))
+            return replace(node, operand=cast(t.Expression, replaced(inner, change)))
         case t.Between(inner, low, high):
-            operand, low, high = (cast(t.Expression, _replaced(e, change)) for e in (inner, low, high))
+            operand, low, high = (cast(t.Expression, replaced(e, change)) for e in (inner, low, high))
             return replace(node, operand=operand, low=low, high=high)
         case t.Neg(item):
-            return replace(node, item=_replaced(item, change))  # type: ignore[arg-type]
+            return replace(node, item=replaced(item, change))  # type: ignore[arg-type]
         case t.Conj(items) | t.Disj(items):
-            return replace(node, items=tuple(_replaced(i, change) for i in items))  # type: ignore[misc]
+            return replace(node, items=tuple(replaced(i, change) for i in items))  # type: ignore[misc]
         case _:
             return node

@@ -19,7 +19,8 @@ from ceql.syntax import tree as t
 
 
 class Mark(NamedTuple):
-    """What is said of an event of a match: where in the formula it was read, after going round which iterations."""
+    """What is said of an event of a match: where in the formula it was read, and after going round which iterations,
+    as far as checks ask for that."""
 
     leaves: Leaves
     loops: Leaves
@@ -75,6 +76,12 @@ class Correlated:
         """Whether events that no guard accepts matter, since something is contiguous."""
         return any(index.tight for index in self.indexes)
 
+    @property
+    def shares_events(self) -> bool:
+        """Whether an event may be read at two leaves by runs that go side by side."""
+        kinds = [leaf.type for leaf in self.shape.leaf.values()]
+        return not self.is_chain and len(set(kinds)) < len(kinds)
+
     def label(self, mark: Mark) -> frozenset[str]:
         """The variables that an event with this mark is bound to."""
         return frozenset().union(*(self.shape.leaf[leaf].variables for leaf in mark.leaves))
@@ -84,12 +91,20 @@ class Correlated:
         return _ambiguous(self, selected, distinct)
 
 
-def correlate(formula: t.Formula, source: str) -> Correlated:
-    """Compile the formula of a correlated query."""
+def correlate(formula: t.Formula, source: str, strict: frozenset[str] | None = None) -> Correlated:
+    """Compile the formula of a correlated query.
+
+    `strict` are the selected variables under STRICT: if they name every event of a chain, each must follow the other.
+    """
     shape = Shape(formula, source)
     known = equalities(shape)
     prev = {id(claim): _prev_leaves(shape, claim) for claim in shape.claims}
     auto = build(shape, known, frozenset().union(*prev.values()))
+    shown = strict is not None and all(leaf.variables & strict for leaf in shape.leaf.values())
+    if shown and all(len(step.sources) <= 1 for step in auto.steps):
+        auto.steps = [
+            step._replace(sources=tuple(source._replace(tight=True) for source in step.sources)) for step in auto.steps
+        ]
     return _Sealer(shape, auto, known, prev).seal()
 
 
@@ -119,6 +134,7 @@ class _Sealer:
         self.terms: dict[t.Expression, int] = {}
         self.marks: dict[Mark, int] = {}
         self.indexes: dict[object, int] = {}
+        self.loops: Leaves = frozenset()
 
     def _always(self, claim: Claim, test: Test) -> bool:
         """Whether the test is asked of every event of its owner."""
@@ -127,18 +143,22 @@ class _Sealer:
         return scope == claim.node or self.shape.surely(scope, self.shape.below(claim.node))
 
     def seal(self) -> Correlated:
-        for step in self.auto.steps:
-            self._transition(step)
         out = self.out
-        out.guards, out.terms, out.marks = tuple(self.guards), tuple(self.terms), list(self.marks)
         settled = {id(c) for e in self.known if is_settled(self.shape, self.auto, e) for c in e.claims}
         partly = {id(c) for e in self.known for c in e.claims}
         for claim, _, test in self.prev:
-            if prev_of(test) is not None:
+            simple = prev_of(test)
+            if simple is not None and simple[0] == "=":
                 settled.add(id(claim))
                 partly.add(id(claim))
         out.checks = [c for c in self.shape.claims if id(c) not in settled]
         out.looked_up = [c for c in self.shape.claims if id(c) in partly]
+        self.loops = frozenset(loop for claim in out.checks for loop in self.shape.above(claim.node)[1:])
+        for step in self.auto.steps:
+            self._transition(step)
+        out.transitions = list(dict.fromkeys(out.transitions))
+        out.guards, out.terms, out.marks = tuple(self.guards), tuple(self.terms), list(self.marks)
+        out.compares = list(dict.fromkeys(out.compares))
         return out
 
     def _transition(self, step: Step) -> None:
@@ -160,7 +180,7 @@ class _Sealer:
             if equality.not_null:
                 needs.update(dict.fromkeys(self._term(e) for e in values))
         for links in self._links(step, prev):
-            mark = self.marks.setdefault(Mark(step.leaves, step.loops), len(self.marks))
+            mark = self.marks.setdefault(Mark(step.leaves, step.loops & self.loops), len(self.marks))
             self.out.transitions.append(Transition(guard, tuple(needs), links, mark, step.target))
 
     def _one_instance(self, equality: Equality, step: Step) -> bool:
@@ -194,7 +214,8 @@ class _Sealer:
             simple = prev_of(test)
             if simple is not None:
                 op, before, own = simple
-                (same if op == "=" else unlike)[self._term(before), self._term(own)] = None
+                if op == "=":
+                    same[self._term(before), self._term(own)] = None
         self.out.compares += [*same, *unlike]
         return (
             tuple(a for a, _ in same),

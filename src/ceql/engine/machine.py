@@ -103,6 +103,23 @@ class Machine:
         self.parts.counter[partitions] = self._counter_start()
         self.parts.bound[partitions] = NO_KEY
 
+    def idle(self, partitions: Array) -> Array:
+        """Those of these partitions that hold nothing."""
+        return partitions[(self.parts.offset[partitions] < 0) & (self.parts.initial[partitions] == 0)]
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what was read changes what a match may start with (NEXT, LAST, MAX)."""
+        return bool(self.parts.initial.any())
+
+    @property
+    def horizon(self) -> int:
+        """The greatest bound met, for windows that all partitions share."""
+        return int(self.regs[x.HORIZON])
+
+    def raise_horizon(self, key: int) -> None:
+        self.regs[x.HORIZON] = max(self.horizon, key)
+
     # --- feeding ---
 
     def feed(self, events: x.Events, resume: bool = False) -> Iterator[Chunk]:

@@ -61,6 +61,11 @@ def bind(guards: Sequence[Atom], events: Events, source: str) -> Bound:
     return _Binder(events, source).bind(guards)
 
 
+def bind_predicate(node: t.Predicate, events: Events, source: str) -> Bound:
+    """Bind one predicate, whatever the event's type."""
+    return _Binder(events, source).bind_one(node)
+
+
 def value_type(type: pa.DataType) -> pa.DataType:
     return type.value_type if pa.types.is_dictionary(type) else type
 
@@ -76,7 +81,12 @@ class _Binder:
         self.fixed: dict[int, Column] = {}
 
     def bind(self, guards: Sequence[Atom]) -> Bound:
-        logic = tuple(self.guard(guard) for guard in guards)
+        return self._bound(tuple(self.guard(guard) for guard in guards))
+
+    def bind_one(self, node: t.Predicate) -> Bound:
+        return self._bound((self.predicate(node),))
+
+    def _bound(self, logic: tuple[Logic, ...]) -> Bound:
         columns: list[Column] = []
         for key, slot in self.slots.items():
             match key:

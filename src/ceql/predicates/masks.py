@@ -78,9 +78,9 @@ class MaskCompiler:
                     raise SchemaError(f"column '{other.name}' ({type}) {why}", self.source, node.span) from None
                 value = pa.scalar(int(ticks // 1), pa.int64()).cast(type)
                 return type, lambda batch: value
-        return self._expression(node)
+        return self.expression(node)
 
-    def _expression(self, node: t.Expression) -> tuple[pa.DataType, Evaluate]:
+    def expression(self, node: t.Expression) -> tuple[pa.DataType, Evaluate]:
         match node:
             case t.Literal(value):
                 return self._literal(value, node)
@@ -132,8 +132,8 @@ class MaskCompiler:
         return target, read
 
     def _arithmetic(self, node: t.Arithmetic) -> tuple[pa.DataType, Evaluate]:
-        left_type, left = self._expression(node.left)
-        right_type, right = self._expression(node.right)
+        left_type, left = self.expression(node.left)
+        right_type, right = self.expression(node.right)
         for side, type in ((node.left, left_type), (node.right, right_type)):
             if kind_of(type) not in ("number", "null"):
                 raise SchemaError(

@@ -100,7 +100,6 @@ class Prepared:
 
 def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
     """Bind a query to DataFrames; `SchemaError` and `QueryError` say what does not fit."""
-    plan.require_uncorrelated()
     streams = _streams(frames, plan)
     zone = streams[0][1].sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     schemas = [arrow_schema(df.schema, zone) for _, df in streams]

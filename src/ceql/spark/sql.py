@@ -137,7 +137,6 @@ class Match:
 
 def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
     """Bind a query to the columns of a TABLE argument."""
-    plan.require_uncorrelated()
     if len(plan.query.streams) > 1:
         raise SchemaError(
             f"FROM names {len(plan.query.streams)} streams, and the function has one table: unite them in "

@@ -118,7 +118,7 @@ class Settings(NamedTuple):
     exact: bool  # starts must be checked one by one (W_ENVELOPE)
     mode: int  # ENUMERATE, COUNT or HAND_OVER
     limit: int  # matches per position, 0 for all
-    latest: bool  # whether one match of the latest start is enough
+    latest: int  # one match is enough: 0 no, 1 of the latest starts, 2 of the only latest start
     consume: int  # 0 none, 1 partition, 2 any
     chain: bool  # whether every match is a chain: a search gives its events in order
     ordered: bool  # whether matches are wanted in order here

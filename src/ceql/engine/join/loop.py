@@ -150,7 +150,7 @@ def _output(
         return DONE
     first = regs[MATCHES]
     time = events.time[i] if len(times) > 0 else 0
-    if settings.latest:
+    if settings.latest > 0:
         for k in range(regs[ROOTS]):
             bound = max(bound, nodes[roots[k], MAX])
     push_roots(nodes, regs, roots, out, bound)
