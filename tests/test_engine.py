@@ -16,12 +16,12 @@ import corpus
 import generators
 import oracle
 import paths
-from ceql.engine import machine
+from ceql.engine.join.machine import JoinMachine
+from ceql.engine.machine import Machine
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
-CASES = [case for case in corpus.load() if not case.correlated]
-CORRELATED = [case for case in corpus.load() if case.correlated]
+CASES = corpus.load()
 EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -41,15 +41,6 @@ def test_corpus(case: corpus.Case) -> None:
     cuts = list(range(1, len(case.events)))
     assert paths.run_in_pieces(query, case.events, cuts, lambda k: k % 2 == 0, **options) == whole
     assert query.run(paths.inputs(query, case.events), **options).count() == len(whole)
-
-
-@pytest.mark.parametrize("case", CORRELATED, ids=str)
-def test_correlated_queries_compile_and_say_what_they_need(case: corpus.Case) -> None:
-    if case.error is not None:
-        return
-    query = ceql.compile(case.query)
-    with pytest.raises(ceql.QueryError, match="compares events with each other"):
-        query.run(paths.table(case.events))
 
 
 OPTIONS = {"time_unit": "ms"}
@@ -83,6 +74,12 @@ def test_random_cases(case: generators.Generated, data: st.DataObject) -> None:
     check_case(case, data)
 
 
+@settings(EXAMPLES, max_examples=300)
+@given(generators.correlated_cases(), st.data())
+def test_random_correlated_cases(case: generators.Generated, data: st.DataObject) -> None:
+    check_case(case, data)
+
+
 @settings(EXAMPLES, max_examples=60)
 @given(generators.uncorrelated_cases(named=True), st.data())
 def test_random_cases_of_two_streams(case: generators.Generated, data: st.DataObject) -> None:
@@ -91,7 +88,8 @@ def test_random_cases_of_two_streams(case: generators.Generated, data: st.DataOb
 
 def use_tiny_buffers() -> None:
     """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow."""
-    machine.Machine.__init__ = functools.partialmethod(machine.Machine.__init__, matches=3, entries=5, nodes=8)
+    for kind in (Machine, JoinMachine):
+        kind.__init__ = functools.partialmethod(kind.__init__, matches=3, entries=5, nodes=8)
 
 
 @contextmanager
@@ -111,13 +109,20 @@ def check_tiny_case(case: generators.Generated, data: st.DataObject) -> None:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.Machine, "__init__", machine.Machine.__init__)  # restored afterwards
+    for kind in (Machine, JoinMachine):
+        monkeypatch.setattr(kind, "__init__", kind.__init__)  # restored afterwards
     use_tiny_buffers()
 
 
 @settings(EXAMPLES, max_examples=150)
 @given(generators.uncorrelated_cases(), st.data())
 def test_random_cases_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
+    check_tiny_case(case, data)
+
+
+@settings(EXAMPLES, max_examples=150)
+@given(generators.correlated_cases(), st.data())
+def test_random_correlated_cases_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     check_tiny_case(case, data)
 
 
