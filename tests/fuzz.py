@@ -1,8 +1,8 @@
 """Many random cases against the oracle: `make fuzz`, or `python tests/fuzz.py [cases] [processes] [seed]`.
 
-With `--correlated`, the queries are those that compare events with each other. The suite runs a few hundred; this runs as many as wanted, in several processes, and prints the cases that differ. Each
+The suite runs a few hundred; this runs as many as wanted, in several processes, and prints the cases that differ. Each
 random query runs over a random stream on every execution path, then over shuffles of that stream as a whole and
-counted: four cases for each query.
+counted: four cases for each query. With `--correlated`, the queries compare events with each other.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def likely_streams(draw: Draw, formula: tree.Formula, longest: int, named: bool)
     """A stream with a match of the formula, if it had no conditions, and others in between."""
     atoms = witness(draw, formula)[:longest]
     types = sorted(oracle.event_types(formula) | set(draw(st.sampled_from([[], [], [], ["D"]]))))
-    for _ in range(draw(st.sampled_from([longest] * 4 + [longest * 3 // 4, 0])) - len(atoms)):
+    for _ in range(draw(st.sampled_from([0, longest * 3 // 4, *[longest] * 4])) - len(atoms)):
         atoms.insert(draw(st.integers(0, len(atoms))), tree.Event(draw(st.sampled_from(types))))
     events = [draw(events_of([atom.type], FEW, named)) for atom in atoms]
     for atom, event in zip(atoms, events, strict=True):

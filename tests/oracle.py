@@ -267,6 +267,8 @@ class Evaluator:
                 return self.filtered(vs, tree.Conj(tuple(map(tree.Neg, items))), bound)
             case tree.Neg(item=tree.Bracket(name=name, predicate=predicate)):
                 condition = tree.Bracket(name, tree.Neg(predicate))
+            case tree.Bracket(name=name, predicate=tree.Conj(items=items)):  # x[P AND Q] is x[P] AND x[Q]
+                return self.filtered(vs, tree.Conj(tuple(tree.Bracket(name, item) for item in items)), bound)
         atom = as_atom(condition)
         pending = Pending(atom, atom.variables - bound, due=atom.variables & bound)
         return self.settled(replace(v, pending=v.pending | {pending}) for v in vs)

@@ -29,7 +29,7 @@ from ceql.syntax import tree as t
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _CHOOSING = (t.Strategy.NEXT, t.Strategy.LAST, t.Strategy.MAX, t.Strategy.STRICT)
-_PLACE = "\0place"  # the column of places in the substream; no attribute has this name
+_PLACE = "(place in the substream)"
 _THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than were needed
 
 
@@ -168,7 +168,8 @@ class CorrelatedRecognition(Recognition):
             first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]
             run = np.arange(len(ordered)) - np.repeat(first, np.diff(np.append(first, len(ordered))))
             place = np.zeros(len(ordered), np.int64)
-            place[order] = run + np.where(ordered >= 0, self.machine.parts.seen[ordered], 0)
+            seen = np.append(self.machine.parts.seen, 0)  # the last is for events of no substream
+            place[order] = run + seen[ordered]
             columns[_PLACE] = pa.array(place)
         if not columns:
             columns[""] = pa.nulls(data.num_rows)

@@ -9,6 +9,7 @@ from functools import cached_property
 from ceql.analysis.classify import Correlation, correlations
 from ceql.analysis.normal import Atom, Normal, normalize
 from ceql.analysis.scopes import check, types, variables
+from ceql.analysis.shape import Shape
 from ceql.automata import last, max, next
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
@@ -124,4 +125,7 @@ def make_plan(text: str) -> Plan:
     """Parse, check names and classify; `QueryError` says what is wrong and where."""
     query = parse(text)
     check(query, text)
-    return Plan(query, text, tuple(correlations(query, text)))
+    plan = Plan(query, text, tuple(correlations(query, text)))
+    if plan.is_correlated:
+        Shape(plan.formula, text)  # says where a PARTITION BY does not cover its formula
+    return plan

@@ -117,6 +117,10 @@ def check(query: t.Query, source: str) -> None:
                 formula.span,
                 did_you_mean(formula.stream, list(query.streams)),
             )
+        if isinstance(formula, t.PartitionBy):
+            own = binds(formula.formula)
+            for ref in (r for part in formula.parts for r in part.refs if r.name is not None and r.name not in own):
+                raise _unbound(str(ref.name), own, source, ref, "nothing in the partitioned formula binds")
     if len(set(query.streams)) < len(query.streams):
         raise QueryError("FROM lists a stream twice", source, query.span)
     for name, node in _waiting(query.formula):
@@ -151,10 +155,8 @@ def _waiting(formula: t.Formula) -> list[Named]:
             return found
         case t.Or(items):
             return [use for item in items for use in _waiting(item)]
-        case t.PartitionBy(inner, part_list):
-            own = binds(inner)
-            named: list[Named] = [(r.name, r) for p in part_list for r in p.refs if r.name is not None]
-            return _waiting(inner) + [use for use in named if use[0] not in own]
+        case t.PartitionBy(inner):
+            return _waiting(inner)
 
 
 def _uses(condition: t.Condition) -> list[Named]:

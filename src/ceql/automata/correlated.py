@@ -173,19 +173,14 @@ class _Sealer:
         for equality in self.known:
             values = dict.fromkeys(e for leaf in sorted(step.leaves) for e in equality.terms.get(leaf, ()))
             first, *others = values or [None]
-            if others and self._one_instance(equality, step):
+            if others:
                 here = self.shape.leaf[min(step.leaves)]
                 same = tuple(t.Comparison("=", first, other, span=equality.claims[0].span) for other in others)  # type: ignore[arg-type]
                 guard |= 1 << self._guard(Atom(here.type, here.stream, frozenset(), same))
-            if equality.not_null:
-                needs.update(dict.fromkeys(self._term(e) for e in values))
+            needs.update(dict.fromkeys(self._term(e) for e in values))
         for links in self._links(step, prev):
             mark = self.marks.setdefault(Mark(step.leaves, step.loops & self.loops), len(self.marks))
             self.out.transitions.append(Transition(guard, tuple(needs), links, mark, step.target))
-
-    def _one_instance(self, equality: Equality, step: Step) -> bool:
-        """Leaves of one scope that read the same event are sides of an ALL inside the scope: of one instance."""
-        return True
 
     def _links(self, step: Step, prev: list[tuple[Leaves, Test]]) -> list[tuple[Link, ...]]:
         """The sources of a step as links; several where the states of a source are looked up by different values."""

@@ -22,13 +22,11 @@ Terms = dict[int, tuple[t.Expression, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Equality:
-    """One value at all leaves of `terms`, in each instance of `scope`."""
+    """One value, which is not NULL, at all leaves of `terms`, in each instance of `scope`."""
 
     scope: int
     terms: Terms
     claims: tuple[Claim, ...]
-    not_null: bool = False
-    """Whether an event alone must have a value (PARTITION BY)."""
 
 
 def equalities(shape: Shape) -> list[Equality]:
@@ -37,12 +35,12 @@ def equalities(shape: Shape) -> list[Equality]:
     for claim in shape.claims:
         match claim.what:
             case Same(terms):
-                found.append(Equality(claim.node, terms, (claim,), not_null=True))
+                found.append(Equality(claim.node, terms, (claim,)))
             case Test() as test:
                 equality = _join(shape, claim, test)
                 if equality is not None:
                     found.append(equality)
-    return _merged(found)
+    return _merged(shape, found)
 
 
 def _join(shape: Shape, claim: Claim, test: Test) -> Equality | None:
@@ -64,15 +62,12 @@ def _join(shape: Shape, claim: Claim, test: Test) -> Equality | None:
     return Equality(scope, terms, (claim,))
 
 
-def _merged(found: list[Equality]) -> list[Equality]:
-    """Joins of one scope that share a value are one: x.a = y.a and y.a = z.a."""
+def _merged(shape: Shape, found: list[Equality]) -> list[Equality]:
+    """Those of one scope that share a value in every match are one: x.a = y.a and y.a = z.a."""
     merged: list[Equality] = []
     for equality in found:
-        if equality.not_null:
-            merged.append(equality)
-            continue
         while True:
-            other = next((e for e in merged if not e.not_null and e.scope == equality.scope and _share(e, equality)), None)
+            other = next((e for e in merged if e.scope == equality.scope and _share(shape, e, equality)), None)
             if other is None:
                 break
             merged.remove(other)
@@ -85,8 +80,9 @@ def _merged(found: list[Equality]) -> list[Equality]:
     return merged
 
 
-def _share(a: Equality, b: Equality) -> bool:
-    return any(set(a.terms[leaf]) & set(b.terms[leaf]) for leaf in a.terms.keys() & b.terms.keys())
+def _share(shape: Shape, a: Equality, b: Equality) -> bool:
+    both = a.terms.keys() & b.terms.keys()
+    return shape.surely(a.scope, frozenset(leaf for leaf in both if set(a.terms[leaf]) & set(b.terms[leaf])))
 
 
 def same_instance(shape: Shape, scope: int, step: Step) -> bool:
