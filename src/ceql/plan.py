@@ -10,6 +10,7 @@ from ceql.analysis.classify import Correlation, correlations
 from ceql.analysis.normal import Atom, Normal, normalize
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.shape import Shape
+from ceql.analysis.substreams import is_simple, split_off, to_normal
 from ceql.automata import last, max, next
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
@@ -57,6 +58,8 @@ class Plan:
     @cached_property
     def normal(self) -> Normal:
         """The formula in LP-normal form."""
+        if self.shape is not None:
+            return to_normal(self.shape)
         return normalize(self.query.formula, self.source)
 
     @cached_property
@@ -80,32 +83,47 @@ class Plan:
         """Tells queries of different meaning apart, whatever their spelling."""
         return hashlib.sha256(print_query(self.query).encode()).hexdigest()
 
-    @property
+    @cached_property
+    def shape(self) -> Shape | None:
+        """The formula and what it asks of several events, for a query that compares events with each other."""
+        return Shape(self.formula, self.source) if self.correlations else None
+
+    @cached_property
+    def split_by(self) -> tuple[t.Part, ...]:
+        """What the stream is split by though no clause says so: every match has it in common."""
+        return split_off(self.shape, self.query) if self.shape is not None else ()
+
+    @cached_property
     def is_correlated(self) -> bool:
-        """Whether events are compared with each other, so that the second loop runs the query."""
-        return bool(self.correlations)
+        """Whether events are compared with each other, other than by substreams: the second loop runs the query."""
+        return self.shape is not None and (self.split_by, is_simple(self.shape))[1] is False
 
     @cached_property
     def correlated(self) -> Correlated:
         """The automaton of a correlated query."""
+        assert self.is_correlated
+        assert self.shape is not None
         strict = self.query.strategy is t.Strategy.STRICT
-        return correlate(self.formula, self.source, frozenset(self.selected) if strict else None)
+        return correlate(self.shape, frozenset(self.selected) if strict else None)
 
     @cached_property
     def formula(self) -> t.Formula:
         """The formula, with a PARTITION BY clause that names variables as the operator that it stands for."""
         query = self.query
-        return query.formula if not self._by_variable else t.PartitionBy(query.formula, query.partition, span=query.span)
+        by_variable = query.partition and not self.shown_keys
+        return query.formula if not by_variable else t.PartitionBy(query.formula, query.partition, span=query.span)
 
     @property
-    def _by_variable(self) -> bool:
+    def shown_keys(self) -> tuple[t.Part, ...]:
+        """The PARTITION BY clause, unless it names variables."""
         kinds = types(self.query.formula)
-        return any(ref.name is not None and ref.name not in kinds for part in self.query.partition for ref in part.refs)
+        named = any(ref.name is not None and ref.name not in kinds for part in self.query.partition for ref in part.refs)
+        return () if named else self.query.partition
 
     @property
     def partition(self) -> tuple[t.Part, ...]:
-        """What substreams are made by."""
-        return () if self._by_variable else self.query.partition
+        """What substreams are made by; the keys of the clause come first."""
+        return self.shown_keys + self.split_by
 
     @property
     def guards(self) -> tuple[Atom, ...]:
@@ -126,6 +144,5 @@ def make_plan(text: str) -> Plan:
     query = parse(text)
     check(query, text)
     plan = Plan(query, text, tuple(correlations(query, text)))
-    if plan.is_correlated:
-        Shape(plan.formula, text)  # says where a PARTITION BY does not cover its formula
+    _ = plan.shape  # says where a PARTITION BY does not cover its formula
     return plan

@@ -89,7 +89,9 @@ class Recognition:
         self.layout = Layout(
             plan.columns,
             schema.field(self.time).type if self.time is not None else None,
-            tuple(zip(self.keys.names, self.keys.shown_types, strict=True)) if self.keys is not None else (),
+            tuple(zip(self.keys.names, self.keys.shown_types, strict=True))[: len(plan.shown_keys)]
+            if self.keys is not None
+            else (),
         )
         self.mode = mode
         self.inspect: Callable[[x.Events, pa.RecordBatch], None] | None = None
@@ -377,7 +379,7 @@ class Recognition:
         if self.keys is not None:
             assert chunk.partition is not None
             numbers, rows = np.unique(chunk.partition, return_inverse=True)
-            key_columns = self.keys.key_columns(numbers)
+            key_columns = self.keys.key_columns(numbers).select(range(len(self.layout.keys)))
             chunk = chunk._replace(partition=rows.astype(np.int32))
         return self._to_batch(chunk, key_columns)
 

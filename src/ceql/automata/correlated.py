@@ -91,12 +91,11 @@ class Correlated:
         return _ambiguous(self, selected, distinct)
 
 
-def correlate(formula: t.Formula, source: str, strict: frozenset[str] | None = None) -> Correlated:
-    """Compile the formula of a correlated query.
+def correlate(shape: Shape, strict: frozenset[str] | None = None) -> Correlated:
+    """Compile the shape of a correlated query.
 
     `strict` are the selected variables under STRICT: if they name every event of a chain, each must follow the other.
     """
-    shape = Shape(formula, source)
     known = equalities(shape)
     prev = {id(claim): _prev_leaves(shape, claim) for claim in shape.claims}
     auto = build(shape, known, frozenset().union(*prev.values()))

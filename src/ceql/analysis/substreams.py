@@ -1,0 +1,78 @@
+"""Claims that make substreams: where every event of a match has one value in common, the stream can be split by it.
+
+That is what the PARTITION BY clause does, and the loops are at their best on substreams. So a PARTITION BY operator, or
+joins, over the whole formula are moved there, if nothing can tell the difference: contiguity, STRICT, `n EVENTS` and
+CONSUME BY PARTITION are relative to the substream.
+"""
+
+from __future__ import annotations
+
+from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
+from ceql.analysis.shape import Kind, Shape
+from ceql.automata.equalities import Equality, equalities
+from ceql.syntax import tree as t
+
+MOST_SIDES = 4  # of an ALL in the first loop, whose automaton is their product
+
+
+def split_off(shape: Shape, query: t.Query) -> tuple[t.Part, ...]:
+    """The keys of the substreams; the claims that they settle are taken out of the shape."""
+    relative = (
+        any(any(node.contiguous) for node in shape.nodes)
+        or query.strategy is t.Strategy.STRICT
+        or isinstance(query.window, t.EventsWindow)
+        or query.consume is t.Consume.PARTITION
+    )
+    if relative:
+        return ()
+    parts: list[t.Part] = []
+    for equality in equalities(shape):
+        part = _part(shape, equality)
+        if part is not None:
+            parts.append(part)
+            done = {id(claim) for claim in equality.claims}
+            shape.claims = [claim for claim in shape.claims if id(claim) not in done]
+    return tuple(dict.fromkeys(parts))
+
+
+def _part(shape: Shape, equality: Equality) -> t.Part | None:
+    """The key of an equality that every event of a match takes part in; each type of event has its own attribute."""
+    if shape.nodes[equality.scope].parent >= 0 or equality.terms.keys() != shape.leaf.keys():
+        return None
+    by_type: dict[str, t.Attribute] = {}
+    for number, terms in equality.terms.items():
+        kind = shape.leaf[number].type
+        if len(terms) != 1 or not isinstance(terms[0], t.Attribute) or by_type.setdefault(kind, terms[0]) != terms[0]:
+            return None
+    span = equality.claims[0].span
+    if len(set(by_type.values())) == 1:
+        (attribute,) = set(by_type.values())
+        return t.Part((t.PartRef(attribute.name, span=attribute.span),), span=span)
+    refs = tuple(t.PartRef(attribute.name, kind, span=attribute.span) for kind, attribute in by_type.items())
+    return t.Part(refs, span=span)
+
+
+def is_simple(shape: Shape) -> bool:
+    """Whether nothing is left that the first loop cannot do, or would need a large automaton for."""
+    return not shape.claims and all(
+        node.kind is not Kind.ALL or len(node.items) <= MOST_SIDES for node in shape.nodes
+    )
+
+
+def to_normal(shape: Shape, node: int | None = None) -> Normal:
+    """A shape without claims in LP-normal form."""
+    number = shape.root if node is None else node
+    here = shape.nodes[number]
+    items = tuple(to_normal(shape, item) for item in here.items)
+    match here.kind:
+        case Kind.LEAF:
+            leaf = shape.leaf[number]
+            return Atom(leaf.type, leaf.stream, frozenset(leaf.variables), tuple(leaf.predicates))
+        case Kind.SEQUENCE:
+            return Sequence(items, here.contiguous)
+        case Kind.REPEAT:
+            return Repeat(items[0], here.contiguous[0])
+        case Kind.CHOICE:
+            return Choice(items)
+        case Kind.ALL:
+            return Both(items)
