@@ -20,7 +20,9 @@ import ways
 from pyspark.sql.types import LongType, StructField, StructType
 
 from ceql.io.schemas import unify_schemas
+from ceql.joins import recognise
 from ceql.options import Options
+from ceql.plan import Plan
 from ceql.recognition import Recognition
 from ceql.snapshot import schema_to_text
 from ceql.spark.bucket import Agreement
@@ -36,6 +38,7 @@ from ceql.spark.shipment import (
     bits_column,
     key_column,
 )
+from ceql.spark.shipped_plan import compared_attributes
 from ceql.spark.streaming import BUCKET, DATA, SEAL, Turn, pack, unpacker
 from ceql.syntax import tree as t
 
@@ -70,8 +73,8 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
     schema = unify_schemas([table.schema for _, table in streams])
     untyped = options.untyped([table.schema for _, table in streams])
     names = plan.query.streams or (None,)
-    recognition = Recognition(plan, schema, names, options, untyped=untyped)
-    guards = range(len(plan.cea.guards))
+    recognition = recognise(plan, schema, names, options, untyped=untyped)
+    guards = range(len(plan.guards))
     decided = tuple(k for k in guards if draw.random() < exact)
     shown = (ways.POSITION,) if ids else tuple(schema.names)
     reads = tuple(name for name in recognition.needed_columns() if name not in (ways.STAMP, ways.POSITION))
@@ -80,7 +83,10 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
         query=plan.source,
         options=options,
         attributes=tuple(dict.fromkeys([*shown, *reads])),
-        keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
+        keys=tuple(name for name, _ in recognition.layout.keys),
+        hidden_keys=len(plan.split_by),
+        compared=compared_attributes(plan),
+        keys_as_text=_mixed(plan, schema),
         shown=shown,
         ids=ids,
         exact=decided,
@@ -91,7 +97,7 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
         untyped=untyped,
         ordered_by=(ways.POSITION,),
     )
-    division = buckets if plan.query.partition and plan.query.consume is not t.Consume.ANY else 1
+    division = buckets if plan.partition and plan.query.consume is not t.Consume.ANY else 1
     agreement = Agreement(
         fingerprint=plan.fingerprint,
         query=plan.source,
@@ -106,7 +112,7 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
     tables = [pa.table({n: _column(table, n, schema) for n in schema.names}) for _, table in streams]
     pieces = [_ship_one(table, k, recognition, shipment, drops, several) for k, table in enumerate(tables)]
     whole = pa.concat_tables(pieces).sort_by([(name, "ascending") for name in agreement.order]).combine_chunks()
-    keys = list(zip(*(whole[key_column(k)].to_pylist() for k in range(len(shipment.keys))), strict=True))
+    keys = list(zip(*(whole[key_column(k)].to_pylist() for k in range(len(plan.partition))), strict=True))
     of = [crc32(repr(key).encode()) % division for key in keys] if division > 1 else [0] * whole.num_rows
     whole = whole.add_column(0, BUCKET, pa.array(of, pa.int32()))
     batches = whole.to_batches()
@@ -167,12 +173,11 @@ def _ship_one(
         columns[bits_column(word)] = pa.array(packed, pa.int64())
     events = table.to_pylist()
     wanted = [own != 0 or not drops for own in bits]
-    for k, part in enumerate(recognition.plan.query.partition):
+    for k, part in enumerate(recognition.plan.partition):
         assert recognition.keys is not None
         values = [key_of(part, event, _type(event, number, recognition)) for event in events]
-        kind = recognition.keys.shown_types[k]
-        as_float = pa.types.is_floating(kind)
-        columns[key_column(k)] = pa.array([float(v) if as_float and v is not None else v for v in values], kind)
+        kind = pa.string() if k in shipment.keys_as_text else recognition.keys.shown_types[k]
+        columns[key_column(k)] = pa.array([_text(v) for v in values] if k in shipment.keys_as_text else values, kind)
         wanted = [one and value is not None for one, value in zip(wanted, values, strict=True)]
     if isinstance(recognition.plan.query.window, t.AttributeWindow):
         columns[WINDOW] = table[recognition.plan.query.window.attribute]
@@ -182,6 +187,17 @@ def _ship_one(
     for k, name in enumerate(shipment.attributes):
         columns[attribute_column(k)] = table[name]
     return pa.table(columns).filter(pa.array(wanted, pa.bool_()))
+
+
+def _mixed(plan: Plan, schema: pa.Schema) -> frozenset[int]:
+    """The keys that are whole numbers as well as floats."""
+    kinds = [{pa.types.is_floating(schema.field(ref.attribute).type) for ref in part.refs} for part in plan.partition]
+    return frozenset(k for k, floats in enumerate(kinds) if len(floats) > 1)
+
+
+def _text(value: float | None) -> str | None:
+    whole = value is not None and value == math.floor(value)
+    return None if value is None else str(int(value) if whole else value)
 
 
 def _type(event: dict[str, Any], number: int, recognition: Recognition) -> str | None:

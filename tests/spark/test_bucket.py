@@ -26,10 +26,11 @@ from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
 SKIPPED = {
-    "keys compare by value: no rounding of large whole numbers",  # keys made by hand are floats; test_streaming has it
     "the same where it counts nanoseconds: all are near",  # Spark's times are in microseconds
 }
-CASES = [c for c in corpus.load() if not c.correlated and c.error is None and c.title not in SKIPPED]
+CASES = [c for c in corpus.load() if c.error is None and c.title not in SKIPPED]
+import os
+MANY = int(os.environ.get("MANY", "150"))
 EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -65,8 +66,14 @@ def test_random_cases(case: generators.Generated, draw: random.Random) -> None:
     check(example_of(case), draw)
 
 
+@settings(EXAMPLES, max_examples=MANY)
+@given(generators.correlated_cases(), st.randoms(use_true_random=False))
+def test_random_correlated_cases(case: generators.Generated, draw: random.Random) -> None:
+    check(example_of(case), draw)
+
+
 @settings(EXAMPLES, max_examples=50)
-@given(generators.uncorrelated_cases(named=True), st.randoms(use_true_random=False))
+@given(generators.uncorrelated_cases(named=True) | generators.correlated_cases(named=True), st.randoms(use_true_random=False))
 def test_random_cases_of_two_streams(case: generators.Generated, draw: random.Random) -> None:
     check(example_of(case), draw)
 

@@ -17,17 +17,11 @@ MOST_SIDES = 4  # of an ALL in the first loop, whose automaton is their product
 
 def split_off(shape: Shape, query: t.Query) -> tuple[t.Part, ...]:
     """The keys of the substreams; the claims that they settle are taken out of the shape."""
-    relative = (
-        any(any(node.contiguous) for node in shape.nodes)
-        or query.strategy is t.Strategy.STRICT
-        or isinstance(query.window, t.EventsWindow)
-        or query.consume is t.Consume.PARTITION
-    )
-    if relative:
+    if relative_to_substreams(shape, query) is not None:
         return ()
     parts: list[t.Part] = []
     for equality in equalities(shape):
-        part = _part(shape, equality)
+        part = part_of(shape, equality)
         if part is not None:
             parts.append(part)
             done = {id(claim) for claim in equality.claims}
@@ -35,7 +29,18 @@ def split_off(shape: Shape, query: t.Query) -> tuple[t.Part, ...]:
     return tuple(dict.fromkeys(parts))
 
 
-def _part(shape: Shape, equality: Equality) -> t.Part | None:
+def relative_to_substreams(shape: Shape, query: t.Query) -> str | None:
+    """What would mean something else on substreams, in words."""
+    if any(any(node.contiguous) for node in shape.nodes):
+        return "contiguity (: or :+)"
+    if query.strategy is t.Strategy.STRICT:
+        return "STRICT"
+    if isinstance(query.window, t.EventsWindow):
+        return "WITHIN n EVENTS"
+    return "CONSUME BY PARTITION" if query.consume is t.Consume.PARTITION else None
+
+
+def part_of(shape: Shape, equality: Equality) -> t.Part | None:
     """The key of an equality that every event of a match takes part in; each type of event has its own attribute."""
     if shape.nodes[equality.scope].parent >= 0 or equality.terms.keys() != shape.leaf.keys():
         return None

@@ -34,6 +34,13 @@ class Step(NamedTuple):
     target: int
 
 
+class QTree(NamedTuple):
+    """Sides of an ALL that have values in common: nodes of the shape, or trees of some of them with more in common."""
+
+    shared: tuple[Equality, ...]
+    parts: tuple[QTree | int, ...]
+
+
 @dataclass(slots=True)
 class Parallel:
     """`last[s]` has the leaves at which the last event of a run in state s was read."""
@@ -43,6 +50,8 @@ class Parallel:
     final: tuple[int, ...] = ()
     conflicts: list[tuple[Equality, Equality]] = field(default_factory=list)
     """Equalities that could not be looked up, each with the one that it breaks the hierarchy with."""
+    trees: list[QTree] = field(default_factory=list)
+    """Along which each ALL that runs in parallel is joined."""
 
 
 class _Way(NamedTuple):
@@ -169,6 +178,7 @@ class _Builder:
         for joint in joints:
             inside = frozenset().union(*(part.sides for part in joint.parts if isinstance(part, _Joint)))
             joint.parts += sorted(joint.sides - inside)
+        self.auto.trees.append(_tree(root, self.shape.nodes[node].items, shared))
         return root
 
     def _ways(self, joint: _Joint, done: Sequence[tuple[int, ...]], ends: Sequence[list[Step]]) -> None:
@@ -202,6 +212,11 @@ class _Builder:
         kinds = {self.shape.leaf[leaf].type for leaf in leaves}
         streams = {self.shape.leaf[leaf].stream for leaf in leaves} - {None}
         return len(kinds) <= 1 and len(streams) <= 1
+
+
+def _tree(joint: _Joint, items: Sequence[int], shared: Sequence[tuple[frozenset[int], Equality]]) -> QTree:
+    parts = [items[part] if isinstance(part, int) else _tree(part, items, shared) for part in joint.parts]
+    return QTree(tuple(equality for sides, equality in shared if sides == joint.sides), tuple(parts))
 
 
 def _inside_first(joint: _Joint) -> list[_Joint]:
@@ -242,4 +257,5 @@ def _trimmed(auto: Parallel) -> Parallel:
         list(steps),
         tuple(number[s] for s in dict.fromkeys(auto.final) if s in number),
         auto.conflicts,
+        auto.trees,
     )

@@ -1,7 +1,9 @@
 """The automaton of a query as a text table, as DOT for Graphviz and as mermaid for Markdown and notebooks.
 
-States are numbered as in `automata.cea.CEA`; `start` stands for a run that has not begun. Transitions that read an
-event without binding it and without asking anything of it are the waiting of `;`: they are drawn dashed.
+States are numbered as in `automata.cea.CEA`, or as in `automata.parallel.Parallel` for a query that compares events;
+`start` stands for a run that has not begun. Transitions of the first that read an event without binding it and without
+asking anything of it are the waiting of `;`: they are drawn dashed. The second waits in its indexes. Its transitions
+say what the event has in common with the last event of the run, as in `k = x.k`, and may join several runs.
 """
 
 from __future__ import annotations
@@ -9,48 +11,108 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ceql.automata.cea import CEA, Label, Transition
+from ceql.automata.cea import CEA, Label
+from ceql.automata.cea import Transition as PlainTransition
+from ceql.automata.correlated import Correlated, Link, Transition
+from ceql.explain.claims import leaf_name, names
 from ceql.explain.formula import print_label, print_mask
 from ceql.explain.text import table
 from ceql.plan import Plan
 from ceql.results.views import clean
+from ceql.syntax import tree as t
+from ceql.syntax.printer import print_expression, print_name
 
 START = "start"
 MOST_ROWS = 200
 
 
-class Arrow(NamedTuple):
-    """A transition as it is shown."""
+class Source(NamedTuple):
+    """Runs that a transition goes on with: those in any of these states. `compared`, for each state: what the event has
+    in common with the last of the run."""
 
-    source: str
+    states: tuple[str, ...]
+    compared: tuple[str, ...] = ("",)
+
+    @property
+    def compares(self) -> str:
+        return " | ".join(dict.fromkeys(filter(None, self.compared)))
+
+
+class Arrow(NamedTuple):
+    """A transition as it is shown. Several sources are joined."""
+
+    sources: tuple[Source, ...]
     event: str
     binds: str
     target: str
-    waits: bool
+    waits: bool = False
+
+    @property
+    def source(self) -> str:
+        """The sources as text.
+
+        >>> Arrow((Source(("0", "2"), ("", "")), Source(("1",))), "A", "", "3").source
+        '0|2 and 1'
+        """
+        return " and ".join("|".join(source.states) for source in self.sources)
+
+    @property
+    def compares(self) -> str:
+        return " and ".join(source.compares for source in self.sources if source.compares)
 
     @property
     def text(self) -> str:
+        """What the event must be, and what it is bound to."""
         return f"{self.event} / {self.binds}" if self.binds else self.event
+
+    def label(self, compared: str) -> str:
+        """The same with what is compared, for a transition of one source."""
+        asked = f"{self.event} & {compared}" if compared else self.event
+        return f"{asked} / {self.binds}" if self.binds else asked
 
 
 class AutomatonView:
     """What `Query.automaton()` returns; `print` shows a table, a notebook that knows mermaid shows a picture."""
 
     def __init__(self, plan: Plan) -> None:
-        self.cea: CEA = plan.cea
+        self._plan = plan
         self._distinct = plan.query.distinct
+        self.automaton: CEA | Correlated = plan.correlated if plan.is_correlated else plan.cea
+        if isinstance(self.automaton, Correlated):
+            self.states, self._final = len(self.automaton.auto.last), frozenset(self.automaton.auto.final)
+        else:
+            self.states, self._final = len(self.automaton.states), self.automaton.final
 
     def arrows(self) -> Iterator[Arrow]:
         """Every transition, those of the start first."""
-        for t in self.cea.initial:
-            yield self._arrow(START, t)
-        for source, row in enumerate(self.cea.states):
-            for t in row:
-                yield self._arrow(str(source), t)
+        if isinstance(self.automaton, Correlated):
+            shown = [self._joined(self.automaton, transition) for transition in self.automaton.transitions]
+            yield from sorted(shown, key=lambda a: a.sources[0].states != (START,))
+            return
+        for transition in self.automaton.initial:
+            yield self._plain(self.automaton, START, transition)
+        for source, row in enumerate(self.automaton.states):
+            for transition in row:
+                yield self._plain(self.automaton, str(source), transition)
 
-    def _arrow(self, source: str, t: Transition) -> Arrow:
-        waits = t.guard == 0 and not t.label
-        return Arrow(source, print_mask(self.cea, t.guard), self._label(t.label), str(t.target), waits)
+    def _plain(self, cea: CEA, source: str, transition: PlainTransition) -> Arrow:
+        waits = transition.guard == 0 and not transition.label
+        event = print_mask(cea.guards, transition.guard)
+        return Arrow((Source((source,)),), event, self._label(transition.label), str(transition.target), waits)
+
+    def _joined(self, auto: Correlated, transition: Transition) -> Arrow:
+        mark = auto.marks[transition.mark]
+        found = tuple(self._source(auto, link) for link in transition.links) or (Source((START,)),)
+        compared = {term for link in transition.links for term in (*link.key, *link.unlike)}
+        asked = [print_mask(auto.guards, transition.guard)]
+        needed = [print_expression(auto.terms[k]) for k in transition.needs if k not in compared]
+        asked += [f"{', '.join(needed)} not NULL"] if needed else []
+        label = auto.label(mark) & frozenset(self._plan.selected)
+        return Arrow(found, " & ".join(asked), self._label(label), str(transition.target))
+
+    def _source(self, auto: Correlated, link: Link) -> Source:
+        compared = print_link(auto, link)
+        return Source(tuple(map(str, compared)), tuple(compared.values()))
 
     def _label(self, label: Label) -> str:
         # DISTINCT forgets which variable an event is bound to
@@ -60,54 +122,138 @@ class AutomatonView:
         return "\n".join(self.lines())
 
     def __repr__(self) -> str:
-        return f"<automaton: {len(self.cea.states)} states, {sum(1 for _ in self.arrows())} transitions>"
+        return f"<automaton: {self.states} states, {sum(1 for _ in self.arrows())} transitions>"
 
     def lines(self, most: int | None = None) -> list[str]:
         """The table, of no more than `most` transitions; final states have a star."""
         arrows = list(self.arrows())
         shown = arrows if most is None else arrows[:most]
-        rows = [[self._star(a.source), a.event, a.binds or "-", self._star(a.target)] for a in shown]
-        lines = table(["from", "event", "binds", "to"], [self._short(row) for row in rows])
+        if isinstance(self.automaton, Correlated):
+            head, rooms = ["from", "event", "compared", "binds", "to"], (10, 28, 34, 12, 5)
+            rows = [[self._stars(a), a.event, a.compares or "-", a.binds or "-", self._star(a.target)] for a in shown]
+        else:
+            head, rooms = ["from", "event", "binds", "to"], (8, 48, 28, 8)  # type: ignore[assignment]
+            rows = [[self._stars(a), a.event, a.binds or "-", self._star(a.target)] for a in shown]
+        lines = table(head, [self._short(row, rooms) for row in rows])
         if len(shown) < len(arrows):
             lines.append(f"… and {len(arrows) - len(shown):,} more transitions")
         return [*lines, "* final: a match ends at the event that enters it"]
 
     @staticmethod
-    def _short(row: list[str]) -> list[str]:
+    def _short(row: list[str], rooms: tuple[int, ...]) -> list[str]:
         """The row with its long texts shortened, so that the table keeps its shape."""
         return [
-            cell if len(cell) <= room else cell[: room - 1] + "…"
-            for cell, room in zip(row, (8, 48, 28, 8), strict=True)
+            cell if len(cell) <= room else cell[: room - 1] + "…" for cell, room in zip(row, rooms, strict=True)
         ]
 
     def _star(self, state: str) -> str:
-        return f"{state}*" if state != START and int(state) in self.cea.final else state
+        return f"{state}*" if state != START and int(state) in self._final else state
+
+    def _stars(self, arrow: Arrow) -> str:
+        return " and ".join("|".join(map(self._star, source.states)) for source in arrow.sources)
 
     def to_dot(self) -> str:
-        """A Graphviz digraph."""
+        """A Graphviz digraph. A transition that joins runs has a point where they meet."""
         lines = ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];", '  start [shape=point, label=""];']
-        for state in range(len(self.cea.states)):
-            shape = "doublecircle" if state in self.cea.final else "circle"
+        for state in range(self.states):
+            shape = "doublecircle" if state in self._final else "circle"
             lines.append(f'  s{state} [shape={shape}, label="{state}"];')
-        for a in self.arrows():
+        for k, a in enumerate(self.arrows()):
             style = ", style=dashed" if a.waits else ""
-            lines.append(f'  {_id(a.source)} -> {_id(a.target)} [label="{dot_text(a.text)}"{style}];')
+            if len(a.sources) == 1:
+                for state, compared in zip(*a.sources[0], strict=True):
+                    label = dot_text(a.label(compared))
+                    lines.append(f'  {_id(state)} -> {_id(a.target)} [label="{label}"{style}];')
+                continue
+            lines.append(f'  j{k} [shape=point, label=""];')
+            for source in a.sources:
+                for state, compared in zip(*source, strict=True):
+                    lines.append(f'  {_id(state)} -> j{k} [label="{dot_text(compared)}", dir=none];')
+            lines.append(f'  j{k} -> {_id(a.target)} [label="{dot_text(a.text)}"];')
         return "\n".join([*lines, "}", ""])
 
     def to_mermaid(self) -> str:
-        """A mermaid flowchart."""
+        """A mermaid flowchart. A transition that joins runs has a point where they meet."""
         lines = ["flowchart LR", "  start(( ))"]
         lines += [
-            f"  s{state}((({state})))" if state in self.cea.final else f"  s{state}(({state}))"
-            for state in range(len(self.cea.states))
+            f"  s{state}((({state})))" if state in self._final else f"  s{state}(({state}))"
+            for state in range(self.states)
         ]
-        for a in self.arrows():
+        for k, a in enumerate(self.arrows()):
             line = "-.->" if a.waits else "-->"
-            lines.append(f'  {_id(a.source)} {line}|"{mermaid_text(a.text)}"| {_id(a.target)}')
+            if len(a.sources) == 1:
+                for state, compared in zip(*a.sources[0], strict=True):
+                    lines.append(f'  {_id(state)} {line}|"{mermaid_text(a.label(compared))}"| {_id(a.target)}')
+                continue
+            lines.append(f"  j{k}[ ]")
+            for source in a.sources:
+                for state, compared in zip(*source, strict=True):
+                    text = f'|"{mermaid_text(compared)}"|' if compared else ""
+                    lines.append(f"  {_id(state)} ---{text} j{k}")
+            lines.append(f'  j{k} -->|"{mermaid_text(a.text)}"| {_id(a.target)}')
         return "\n".join([*lines, ""])
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/vnd.mermaid": self.to_mermaid()}
+
+
+def print_link(auto: Correlated, link: Link) -> dict[int, str]:
+    """What a step compares: the event's own values, bare, with those of the last event of runs in each state."""
+    index = auto.indexes[link.index]
+    found: dict[int, str] = {}
+    for state, (key, unlike) in index.feeders.items():
+        last = names(auto.shape, auto.auto.last[state])
+        parts = [
+            f"{print_expression(auto.terms[a])} {op} {_of(auto.terms[b], last)}"
+            for op, own, theirs in (("=", link.key, key), ("!=", link.unlike, unlike))
+            for a, b in zip(own, theirs, strict=True)
+        ]
+        found[state] = " & ".join([*parts, *(["next event"] if index.tight else [])])
+    return found
+
+
+def index_rows(auto: Correlated) -> list[tuple[str, str]]:
+    """Each index: the runs that wait in it and under which values, and the events that look them up."""
+    rows = []
+    for k, index in enumerate(auto.indexes):
+        fed: dict[tuple[str, ...], list[int]] = {}
+        for state, (key, unlike) in index.feeders.items():
+            last = names(auto.shape, auto.auto.last[state])
+            under = [_of(auto.terms[term], last) for term in key]
+            under += [f"not {_of(auto.terms[term], last)}" for term in unlike]
+            fed.setdefault(tuple(under), []).append(state)
+        text = "; ".join(
+            f"runs in {number_list(states)}, {'under ' + ', '.join(under) if under else 'all together'}"
+            for under, states in fed.items()
+        )
+        if index.tight:
+            text += "; only those that ended at the previous event"
+        asked: dict[str, None] = {}
+        for transition in auto.transitions:
+            for link in transition.links:
+                if link.index == k:
+                    event = " or ".join(
+                        dict.fromkeys(leaf_name(auto.shape, leaf) for leaf in sorted(auto.marks[transition.mark].leaves))
+                    )
+                    values = [_of(auto.terms[term], event) for term in (*link.key, *link.unlike)]
+                    asked[", ".join(values) if values else f"{event} (whatever its values)"] = None
+        rows.append((f"i{k + 1}", f"{text}; looked up by {' | '.join(asked)}"))
+    return rows
+
+
+def number_list(states: list[int]) -> str:
+    """
+    >>> number_list([3]), number_list([1, 2])
+    ('state 3', 'states 1, 2')
+    """
+    return f"state{'s' * (len(states) > 1)} {', '.join(map(str, states))}"
+
+
+def _of(term: t.Expression, name: str) -> str:
+    """A value of an event that has a name."""
+    if isinstance(term, t.Attribute):
+        return f"{name}.{print_name(term.name)}" if " or " not in name else f"({name}).{print_name(term.name)}"
+    return f"({print_expression(term)}) of {name}"
 
 
 def _id(state: str) -> str:

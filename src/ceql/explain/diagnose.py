@@ -205,7 +205,7 @@ class Inquiry:
         waiting = []
         for mask, immediately in waits(cea, known, state):
             hits, latest = self.probes.count(mask)
-            waiting.append(Wait(print_mask(cea, mask), hits, latest > (first.position if first else -1), immediately))
+            waiting.append(Wait(print_mask(cea.guards, mask), hits, latest > (first.position if first else -1), immediately))
         done = known.done[state]
         return Reach(
             done=done,

@@ -6,10 +6,10 @@ operators of the language, each atom as `(T & price > 100) AS x`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ceql.analysis.normal import Atom, Both, Choice, Normal, Pending, Repeat, Sequence
-from ceql.automata.cea import CEA, Label
+from ceql.automata.cea import Label
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition, print_name
 
@@ -43,9 +43,9 @@ def print_guard(guard: Atom) -> str:
     return " & ".join([name, *(print_predicate(c) for p in guard.predicates for c in conjuncts(p))])
 
 
-def print_mask(cea: CEA, mask: int) -> str:
+def print_mask(guards: Iterable[Atom], mask: int) -> str:
     """The guards of a transition: an event that must satisfy several serves several parts of the formula (ALL)."""
-    return " and ".join(print_guard(g) for k, g in enumerate(cea.guards) if mask >> k & 1) or ANY_EVENT
+    return " and ".join(print_guard(g) for k, g in enumerate(guards) if mask >> k & 1) or ANY_EVENT
 
 
 def print_label(label: Label) -> str:

@@ -71,7 +71,7 @@ def path(cea: CEA, known: Steps, state: int) -> str:
             waited = True
             continue
         asked = " or ".join(
-            dict.fromkeys(print_mask(cea, t.guard) for t in row(cea, one) if t.target == two and t.guard)
+            dict.fromkeys(print_mask(cea.guards, t.guard) for t in row(cea, one) if t.target == two and t.guard)
         )
         waited = waited or _may_wait(cea, one, two)
         text += (" ; " if waited else " : ") * bool(text) + asked

@@ -10,17 +10,23 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.conditions import leaves
-from ceql.automata.cea import CEA
-from ceql.explain.automaton import MOST_ROWS, AutomatonView
-from ceql.explain.formula import alternatives, print_guard
-from ceql.explain.guarantee import constructs, query_class
+from ceql.analysis.substreams import to_normal
+from ceql.automata.correlated import Correlated
+from ceql.automata.equalities import Equality
+from ceql.automata.parallel import QTree
+from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows
+from ceql.explain.claims import judged, leaf_name, listed, print_part
+from ceql.explain.formula import alternatives, print_guard, print_normal
+from ceql.explain.guarantee import guarantee, losses
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
+from ceql.io.join_values import JoinValues
 from ceql.options import Options
 from ceql.plan import Plan
+from ceql.predicates.across import Checks, attributes
 from ceql.predicates.bind import Events, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.syntax import tree as t
-from ceql.syntax.printer import print_formula, print_name, print_query
+from ceql.syntax.printer import print_expression, print_name, print_query
 from ceql.window import bind_window
 
 _STRATEGIES = {
@@ -44,19 +50,21 @@ def explain(
         section("Query", [line for text in print_query(plan.query).split("\n") for line in wrapped(text, "", "    ")]),
         section("Class and guarantee", _guarantee(plan)),
     ]
-    if plan.correlations:
-        sections.append(section("Conditions across events", _correlated(plan)))
-        sections.append(section("Formula", wrapped(print_formula(plan.query.formula))))
-        sections.append(section("Clauses, in the order they apply", pairs(_clauses(plan))))
-        return Explanation("\n\n".join(sections) + "\n")
-    cea = plan.cea
+    if plan.shape is not None:
+        sections.append(section("Conditions across events", _across(plan)))
     sections += [
         section("Formula in LP-normal form (every condition at the event it is about)", _normal(plan)),
         section("Clauses, in the order they apply", pairs(_clauses(plan))),
-        section("Guards", _guards(cea)),
-        section(f"Automaton ({number(len(cea.states), 'state')})", AutomatonView(plan).lines(MOST_ROWS)),
-        section("Reading", pairs(_reading(plan))),
+        section("Guards", _guards(plan)),
     ]
+    view = AutomatonView(plan)
+    sections.append(section(f"Automaton ({number(view.states, 'state')})", view.lines(MOST_ROWS)))
+    if plan.is_correlated:
+        if plan.correlated.indexes:
+            sections.append(section("Indexes, where runs wait", pairs(index_rows(plan.correlated)[:MOST_ROWS])))
+        if plan.correlated.auto.trees:
+            sections.append(section("Sides of ALL that run in parallel", _trees(plan.correlated)))
+    sections.append(section("Reading", pairs(_reading(plan))))
     if schema is not None:
         options = Options(type, time, time_unit)
         sections.append(section("Over this schema", _bound(plan, schema, options)))
@@ -64,31 +72,64 @@ def explain(
 
 
 def _guarantee(plan: Plan) -> list[str]:
-    kind = query_class(plan).value
-    if plan.correlations:
-        engine = "none in this version: the query can be explained, not evaluated"
+    kind = guarantee(plan)
+    if plan.is_correlated:
+        engine = "the second compiled loop: runs wait in indexes, by the values that are compared (pcea-hcq-2024, Algorithm 1)"
     elif plan.rivalry is None:
         engine = "the compiled loop over symbols, and its arena (core-vldb2022, Algorithm 1)"
     elif plan.query.window is None:
         engine = "the same compiled loop; the automaton's states know their rivals"
     else:
         engine = "the compiled loop finds where matches end; the window is replayed there to choose among them"
-    return pairs(
-        [
-            ("class", kind.name),
-            ("update per event", kind.update),
-            ("enumeration", kind.enumeration),
-            ("engine", engine),
-        ]
-    )
+    rows = [
+        ("class", kind.name),
+        ("update per event", kind.update),
+        ("enumeration", kind.enumeration),
+        ("engine", engine),
+    ]
+    if plan.is_correlated:
+        rows += [("why", loss.why) for loss in losses(plan)]
+    return pairs(rows)
 
 
-def _correlated(plan: Plan) -> list[str]:
+def _across(plan: Plan) -> list[str]:
     lines: list[str] = []
-    for c in constructs(plan):
-        lines += wrapped(f"line {c.line}, column {c.column}: {c.correlation.construct}", "", "    ")
-        lines += wrapped(f"{c.kind.value.name}: {c.why}", "    ")
-    return lines + wrapped("Evaluating these is not available in this version; `run` raises a QueryError.")
+    for j in judged(plan):
+        about = "" if j.where is None else f", in each {j.where}"
+        lines += wrapped(f"line {j.line}, column {j.column}: {j.text}{about}", "", "    ")
+        lines += wrapped(f"{j.how.value}: {j.why}", "    ")
+    return lines or ["none is left: each is about one event at a time"]
+
+
+def _trees(auto: Correlated) -> list[str]:
+    """What the sides have in common, those with more in common further in."""
+
+    def sides(tree: QTree) -> list[int]:
+        return [side for part in tree.parts for side in (sides(part) if isinstance(part, QTree) else [part])]
+
+    def lines(tree: QTree, depth: int) -> list[str]:
+        indent = "  " * depth
+        who = listed(print_normal(to_normal(auto.shape, side)) for side in sorted(sides(tree)))
+        common = listed(_value(auto, e) for e in tree.shared) if tree.shared else "nothing"
+        found = wrapped(f"{who}: {common} in common", indent, indent + "    ")
+        for part in tree.parts:
+            if isinstance(part, QTree):
+                found += lines(part, depth + 1)
+        return found
+
+    return [line for tree in auto.auto.trees for line in lines(tree, 0)]
+
+
+def _value(auto: Correlated, equality: Equality) -> str:
+    """The attributes of an equality: `t.x = s.x`."""
+    terms = [
+        f"{leaf_name(auto.shape, leaf)}.{print_name(e.name)}"
+        if isinstance(e, t.Attribute)
+        else f"({print_expression(e)}) of {leaf_name(auto.shape, leaf)}"
+        for leaf, values in equality.terms.items()
+        for e in values
+    ]
+    return " = ".join(dict.fromkeys(terms))
 
 
 def _normal(plan: Plan) -> list[str]:
@@ -106,21 +147,23 @@ def _clauses(plan: Plan) -> list[tuple[str, str]]:
     if query.streams:
         merged = " merged by time; ties in this order" if len(query.streams) > 1 else ""
         rows.append(("FROM", ", ".join(map(print_name, query.streams)) + merged))
-    if query.partition:
-        keys = ", ".join("[" + ", ".join(_ref(r) for r in part.refs) + "]" for part in query.partition)
+    if plan.shown_keys:
+        keys = ", ".join(map(print_part, plan.shown_keys))
         text = f"{keys}: one substream for each combination of values; an event with a NULL key belongs to none"
         rows.append(("PARTITION BY", text))
+    elif query.partition:
+        rows.append(("PARTITION BY", "names variables: it is the operator on the whole formula, a condition across events"))
+    if plan.split_by:
+        keys = ", ".join(map(print_part, plan.split_by))
+        text = f"{keys}: every event of a match has it in common, so there are substreams though no clause says so"
+        rows.append(("split by", text))
     rows.append(("SELECT", _selected(plan)))
-    rows.append(("WITHIN", _window(query)))
+    rows.append(("WITHIN", _window(plan)))
     rows.append(("strategy", _strategy(plan)))
     if query.limit is not None:
         rows.append(("LIMIT", f"the first {number(query.limit, 'match', 'matches')} at each end position"))
     rows.append(("CONSUME BY", f"{query.consume.value}: {_CONSUME[query.consume]}"))
     return rows
-
-
-def _ref(ref: t.PartRef) -> str:
-    return print_name(ref.attribute) if ref.name is None else f"{print_name(ref.name)}.{print_name(ref.attribute)}"
 
 
 def _selected(plan: Plan) -> str:
@@ -130,12 +173,12 @@ def _selected(plan: Plan) -> str:
     return names
 
 
-def _window(query: t.Query) -> str:
-    match query.window:
+def _window(plan: Plan) -> str:
+    match plan.query.window:
         case None:
             return "no window: a match may span the whole stream, and no partial match expires"
         case t.EventsWindow(count):
-            where = "of the substream, those that satisfy no guard too" if query.partition else "of the whole stream"
+            where = "of the substream, those that satisfy no guard too" if plan.shown_keys else "of the whole stream"
             return f"end - start <= {count:,}, counted in events {where}"
         case t.TimeWindow(nanoseconds):
             return f"end - start <= {nanoseconds / 1e9:,.9g} seconds, measured in event time"
@@ -147,8 +190,14 @@ def _strategy(plan: Plan) -> str:
     strategy = plan.query.strategy
     if strategy is None:
         return f"{_STRATEGIES[t.Strategy.ALL]} (the default)"
+    if plan.is_correlated and strategy is t.Strategy.STRICT:
+        tight = plan.correlated.is_chain and plan.correlated.is_tight
+        how = "inside the automaton, each of whose steps reads the very next event" if tight else "checked on each candidate"
+        return f"STRICT: {how}"
     if strategy not in _COMPARED:
         return _STRATEGIES[strategy]
+    if plan.is_correlated:
+        return f"{strategy.value}: chosen among all candidates that end at a position"
     if plan.query.window is None:
         return f"{strategy.value}: inside the automaton, whose runs carry where their rivals stand"
     return (
@@ -157,15 +206,14 @@ def _strategy(plan: Plan) -> str:
     )
 
 
-def _guards(cea: CEA) -> list[str]:
-    return pairs([(f"g{k}", print_guard(guard)) for k, guard in enumerate(cea.guards, 1)]) or ["none"]
+def _guards(plan: Plan) -> list[str]:
+    return pairs([(f"g{k}", print_guard(guard)) for k, guard in enumerate(plan.guards, 1)]) or ["none"]
 
 
 def _reading(plan: Plan) -> list[tuple[str, str]]:
-    cea, query = plan.cea, plan.query
-    if not cea.skips_safely():
+    if not plan.skips_safely:
         skipping = "no: contiguity makes every event count"
-    elif isinstance(query.window, t.EventsWindow) and query.partition:
+    elif isinstance(plan.query.window, t.EventsWindow) and plan.shown_keys:
         skipping = "no: the window counts the events of each substream"
     else:
         skipping = "yes: an event that satisfies no guard never reaches the loop"
@@ -175,11 +223,14 @@ def _reading(plan: Plan) -> list[tuple[str, str]]:
 
 
 def columns_read(plan: Plan) -> list[str]:
-    """The attributes that guards, PARTITION BY and the window read, in order of appearance."""
-    names = [
-        leaf.name for g in plan.cea.guards for p in g.predicates for leaf in leaves(p) if isinstance(leaf, t.Attribute)
-    ]
-    names += [ref.attribute for part in plan.query.partition for ref in part.refs]
+    """The attributes that guards, comparisons, PARTITION BY and the window read, in order of appearance."""
+    read: list[t.Condition | t.Expression] = [p for guard in plan.guards for p in guard.predicates]
+    if plan.is_correlated:
+        read += plan.correlated.terms
+    names = [leaf.name for node in read for leaf in leaves(node) if isinstance(leaf, t.Attribute)]
+    if plan.is_correlated:
+        names += [name for claim in plan.correlated.checks for name in sorted(attributes(claim))]
+    names += [ref.attribute for part in plan.partition for ref in part.refs]
     if isinstance(plan.query.window, t.AttributeWindow):
         names.append(plan.query.window.attribute)
     return list(dict.fromkeys(names))
@@ -188,7 +239,7 @@ def columns_read(plan: Plan) -> list[str]:
 def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
     type, time = options.type_column(schema), options.time_column(schema)
     streams: tuple[str | None, ...] = plan.query.streams or (None,)
-    bound = bind(plan.cea.guards, Events(schema, False, type, streams), plan.source)
+    bound = bind(plan.guards, Events(schema, False, type, streams), plan.source)
     rows = []
     for column in bound.columns:
         match column:
@@ -198,6 +249,14 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
                 rows.append(["(stream)", "", _kind(column), str(column.classes)])
             case MaskColumn():
                 rows.append(["(expression)", "", _kind(column), str(column.classes)])
+    if plan.is_correlated:
+        auto = plan.correlated
+        values = JoinValues(auto.terms, auto.compares, schema, False, plan.source)
+        Checks(auto, schema, False, plan.source)  # says which column does not fit
+        rows += [
+            [print_expression(term), str(kind), "numbers of its values", ""]
+            for term, kind in zip(auto.terms, values.types, strict=True)
+        ]
     codes = int(np.prod([column.classes for column in bound.columns], dtype=object))
     lines = (
         table(["column", "type", "classified by", "classes"], rows, right=(3,)) if rows else ["no column is looked at"]

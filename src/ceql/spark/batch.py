@@ -1,6 +1,6 @@
 """Batch jobs: by key, by chunks of time, or in one task.
 
-- *Keyed*: rows are shuffled by the keys of the PARTITION BY clause and sorted by time inside a task. Keys are not
+- *Keyed*: rows are shuffled by the keys of substreams and sorted by time inside a task. Keys are not
   groups: a task runs one recogniser over all its keys.
 - *Chunked*: without keys, a window of time or events cuts the stream into chunks that overlap by a window (`chunks`).
 - *Single*: what cannot be cut runs in one task.
@@ -38,16 +38,20 @@ class Division:
 
 def divide(prepared: Prepared) -> Division:
     """Choose the way that the meaning of the query allows."""
-    query = prepared.plan.query
+    plan = prepared.plan
+    query = plan.query
     if query.consume is t.Consume.ANY:
         return Division(Way.SINGLE, "CONSUME BY ANY forgets the events of all substreams at every match")
-    if query.partition:
+    if plan.shown_keys:
         return Division(Way.KEYED, "the PARTITION BY clause splits the stream into substreams")
+    if plan.split_by:
+        names = ", ".join(dict.fromkeys(ref.attribute for part in plan.split_by for ref in part.refs))
+        return Division(Way.KEYED, f"all events of a match agree in {names}, which splits the stream into substreams")
     if query.consume is t.Consume.PARTITION:
         return Division(Way.SINGLE, "CONSUME BY forgets all events at every match, so that no part stands by itself")
     match query.window:
         case None:
-            return Division(Way.SINGLE, "without WITHIN or PARTITION BY every event may belong with every other")
+            return Division(Way.SINGLE, "without WITHIN or keys every event may belong with every other")
         case t.AttributeWindow(_, attribute) if attribute != prepared.recognition.time:
             return Division(Way.SINGLE, f"a window over '{attribute}' says nothing about time")
         case _:

@@ -4,7 +4,8 @@ Spark has no order of rows but that of columns. Where two rows of a substream ag
 could depend on which goes first. Often it does not: `A ; B` finds the same pairs whichever of two A's at the
 same time is read first. Two symbols *commute* when, from every state, reading both in either order can do
 the same to both events, completes the same matches, and reaches the same states. That is enough for every
-query that keeps all matches of a formula (no strategy, LIMIT or CONSUME) in a window of time.
+query that keeps all matches of a formula (no strategy, LIMIT or CONSUME) in a window of time. Where events are compared
+with each other, which is not a matter of their symbols, none are taken to commute.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def may_commute(plan: Plan) -> bool:
     """Whether ties can be harmless at all under this query."""
     query = plan.query
     return (
-        plan.cea.skips_safely()
+        not plan.is_correlated
+        and plan.skips_safely
         and query.strategy in (None, t.Strategy.ALL)
         and query.limit is None
         and query.consume is t.Consume.NONE

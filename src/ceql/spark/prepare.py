@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 from ceql.errors import DataError, SchemaError, did_you_mean
 from ceql.io.keys import is_ordered
 from ceql.io.schemas import check_names, unify_schemas
+from ceql.joins import recognise
 from ceql.options import Options
 from ceql.plan import Plan
 from ceql.recognition import Recognition
@@ -45,6 +46,7 @@ from ceql.spark.shipment import (
     bits_column,
     key_column,
 )
+from ceql.spark.shipped_plan import compared_attributes
 from ceql.syntax import tree as t
 
 Frames = DataFrame | Mapping[str, DataFrame]
@@ -90,7 +92,7 @@ class Prepared:
     @property
     def keys(self) -> list[str]:
         """The shipped key columns."""
-        return [key_column(k) for k in range(len(self.shipment.keys))]
+        return list(self.shipment.key_columns)
 
     @property
     def shipped(self) -> list[str]:
@@ -108,7 +110,7 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
     check_time(options, schema)
     names = plan.query.streams or (None,)
     untyped = options.untyped(schemas)
-    recognition = Recognition(plan, schema, names, options, untyped=untyped)
+    recognition = recognise(plan, schema, names, options, untyped=untyped)
     spark_types = _spark_types([df for _, df in streams], schema)
     shown = shown_attributes(ask, plan, schema)
 
@@ -119,11 +121,14 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
     guards = tuple(by_stream[0])
     undecided = tuple(k for k, guard in enumerate(guards) if not guard.exact)
     reads = sorted({name for k in undecided for name in guards[k].needs})
+    compared = compared_attributes(plan)
     shipment = Shipment(
         query=plan.source,
         options=replace(options, lateness=0),
-        attributes=tuple(dict.fromkeys([*shown, *reads])),
-        keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
+        attributes=tuple(dict.fromkeys([*shown, *compared, *reads])),
+        keys=tuple(name for name, _ in recognition.layout.keys),
+        hidden_keys=len(plan.split_by),
+        compared=compared,
         shared=_shared(plan, recognition, spark_types),
         keys_as_text=keys_as_text(plan, spark_types),
         shown=shown,
@@ -266,7 +271,7 @@ def _ship(
     if drops:
         holds = [guard.column for guard in guards]
         wanted.append(reduce(Column.__or__, holds) if holds else F.lit(False))
-    keys = [F.expr(key_text(part, k, plan, recognition, number, types)) for k, part in enumerate(plan.query.partition)]
+    keys = [F.expr(key_text(part, k, plan, recognition, number, types)) for k, part in enumerate(plan.partition)]
     for key, kind in zip(keys, _key_types(plan, recognition, types), strict=True):
         wanted.append(key.isNotNull() & ~F.isnan(key) if kind in ("float", "double") else key.isNotNull())
     time = name_of(str(ask.options.time))
@@ -295,7 +300,7 @@ def _ship(
 def _shared(plan: Plan, recognition: Recognition, types: Mapping[str, DataType]) -> tuple[tuple[str, str], ...]:
     """The attributes that need not be shipped again: the time, and keys that are attributes as they are."""
     found = [(str(recognition.time), TIME)]
-    for k, (part, kind) in enumerate(zip(plan.query.partition, _key_types(plan, recognition, types), strict=True)):
+    for k, (part, kind) in enumerate(zip(plan.partition, _key_types(plan, recognition, types), strict=True)):
         ref = part.refs[0]
         same = types[ref.attribute].simpleString() == kind and kind not in ("float", "double")  # -0.0 is not 0.0
         if len(part.refs) == 1 and ref.name is None and same:
@@ -327,15 +332,17 @@ def _bits(guards: Sequence[GuardColumn], shipment: Shipment) -> list[Column]:
 
 
 def keys_as_text(plan: Plan, types: Mapping[str, DataType]) -> frozenset[int]:
-    """The parts of the PARTITION BY clause that compare whole numbers with floats."""
+    """The keys that compare whole numbers with floats."""
     found = set()
-    for k, part in enumerate(plan.query.partition):
+    for k, part in enumerate(plan.partition):
         kinds = {types[ref.attribute].simpleString() for ref in part.refs}
         if kinds & {"float", "double"} and not kinds <= {"float", "double"}:
             if any(kind.startswith("decimal") for kind in kinds):
                 names = ", ".join(ref.attribute for ref in part.refs)
                 raise SchemaError(
-                    f"PARTITION BY compares decimals with floats ({names}), not exact in Spark; cast one of them"
+                    f"decimals are compared with floats ({names}), which is not exact in Spark; cast one of them",
+                    plan.source,
+                    part.span,
                 )
             found.add(k)
     return frozenset(found)
@@ -353,9 +360,9 @@ def _key_types(plan: Plan, recognition: Recognition, types: Mapping[str, DataTyp
 def key_text(
     part: t.Part, index: int, plan: Plan, recognition: Recognition, stream: int, types: Mapping[str, DataType]
 ) -> str:
-    """The value of a part of the PARTITION BY clause in SQL; NULL where the event belongs to no substream.
+    """The value of a key in SQL; NULL where the event belongs to no substream.
 
-    Of a part that has whole numbers and floats it is a text: as floats, large whole numbers would be rounded.
+    Of one that has whole numbers and floats it is a text: as floats, large whole numbers would be rounded.
     """
     kind = _key_types(plan, recognition, types)[index]
     by_text = index in keys_as_text(plan, types)
@@ -411,7 +418,7 @@ def result_schema(
 
     variables = plan.columns
     time = types[str(recognition.time)]
-    keys = [from_arrow_type(kind) for kind in recognition.keys.shown_types] if recognition.keys is not None else []
+    keys = [from_arrow_type(kind) for _, kind in recognition.layout.keys]
     shown = [events(plan.projections.get(name, shipment.shown)) for name in variables]
     kinds = [*keys, time, time, *shown, events(shipment.shown)]
     names = result_names(shipment.keys, variables)

@@ -28,7 +28,8 @@ def _division(prepared: Prepared, partitions: int | None, buckets: int) -> str:
             return (
                 f"Streaming: the keys are divided into {buckets} buckets by hash, each with one state; {division.why}."
             )
-        return "Streaming: one bucket, one state, one task at a time; there is no PARTITION BY to divide by."
+        why = division.why if division.way is Way.SINGLE else "there are no keys to divide by"
+        return f"Streaming: one bucket, one state, one task at a time; {why}."
     match division.way:
         case Way.KEYED:
             number = f"{partitions} tasks" if partitions else "as many tasks as Spark's shuffle has"
@@ -49,6 +50,8 @@ def _jvm(prepared: Prepared) -> list[str]:
         f"Condition {k} is decided in Python, from {', '.join(sorted(prepared.guards[k].needs))}."
         for k in shipment.undecided
     ]
+    if shipment.compared:
+        lines.append(f"What is asked of several events is decided in Python, from {', '.join(shipment.compared)}.")
     if prepared.drops:
         lines.append("Events that satisfy no condition are dropped.")
     elif isinstance(prepared.plan.query.window, t.EventsWindow):
@@ -62,7 +65,7 @@ def _jvm(prepared: Prepared) -> list[str]:
 
 def _shipped(prepared: Prepared) -> list[str]:
     words = ["which conditions hold", "the time"]
-    words += [f"the key {name}" for name in prepared.shipment.keys]
+    words += [f"the key {part.refs[0].attribute}" for part in prepared.plan.partition]
     words += list(prepared.shipment.attributes)
     return words
 

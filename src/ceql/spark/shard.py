@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ceql import joins
 from ceql.engine import layout as x
 from ceql.errors import DataError
 from ceql.io.runs import EventBatch
 from ceql.io.times import time_keys
-from ceql.recognition import Recognition
 from ceql.results.bindings import bindings, project
 from ceql.results.layout import Layout
 from ceql.results.matches import pieces
@@ -35,10 +35,10 @@ class Shard:
     def __init__(self, shipment: Shipment, schema: pa.Schema) -> None:
         self.shipment = shipment
         options = replace(shipment.options, type=None, time=TIME)
-        self.recognition = Recognition(
+        self.recognition = joins.recognise(
             shipment.plan, schema, (None,), options, computed=lambda table: ShippedSymbols(shipment, table)
         )
-        self._ties = Ties(shipment.commutation, self.recognition.table, shipment.ordered_by)
+        self._ties = Ties(shipment.plan.commutation, self.recognition.table, shipment.ordered_by)
         self.recognition.inspect = self._inspect
         self._columns = [shipment.place[name] for name in shipment.shown]
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
@@ -99,10 +99,8 @@ class Shard:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch]]]:
         """The state after `compact`: a header, arrays and tables for a snapshot."""
-        header, arrays, keys = self.recognition.state()
-        tables: dict[str, list[pa.RecordBatch]] = {"rows": self.rows.batches}
-        if keys is not None:
-            tables["keys"] = [keys]
+        header, arrays, own = self.recognition.state()
+        tables = {"rows": self.rows.batches} | {name: [batch] for name, batch in own.items()}
         full = {"recognition": header, "first_schema": schema_to_text(self.recognition.first_schema)}
         return full, {**arrays, "rows.positions": self.recognition.held()}, tables
 
@@ -116,7 +114,8 @@ class Shard:
     ) -> Shard:
         """Go on from a `state`."""
         self = cls(shipment, schema_from_text(header["first_schema"]))
-        self.recognition.restore(header["recognition"], arrays, tables.get("keys", [None])[0])
+        own = {name: batches[0] for name, batches in tables.items() if name not in ("rows", "waiting")}
+        self.recognition.restore(header["recognition"], arrays, own)
         if tables["rows"]:
             self.rows.restore(arrays["rows.positions"], tables["rows"][0], self.recognition.position)
         else:

@@ -1,32 +1,31 @@
 """What is shipped from the JVM to Python: the agreement between the plan on the driver and the tasks.
 
 Shipped columns have names of their own, so that they never clash with the user's: `bits0` ... (which guards hold),
-`time`, `key0` ... (the PARTITION BY clause), `window` (the attribute of `WITHIN n [a]`), `order` (a hash of what orders
-ties), `main` (whether a row is in its chunk, or only warms it up), `a0` ... (attributes of events, for the output and
-for guards that the JVM cannot decide). Everything here is plain data, pickled to the workers.
+`time`, `key0` ... (what substreams are made by, the PARTITION BY clause first), `window` (the attribute of `WITHIN n
+[a]`), `order` (a hash of what orders ties), `main` (whether a row is in its chunk, or only warms it up), `a0` ...
+(attributes of events, for the output, for what compares events with each other, and for guards that the JVM cannot
+decide). Everything here is plain data, pickled to the workers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ceql.options import Options
-from ceql.plan import Plan, make_plan
 from ceql.predicates import kernels
 from ceql.predicates.bind import Events
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.snapshot import schema_from_text
-from ceql.spark.commutation import Commutation, may_commute
-from ceql.syntax import tree as t
+from ceql.spark.shipped_plan import WINDOW, ShippedPlan, shipped_plan
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-TIME, WINDOW, ORDER, MAIN, CHUNK, STREAM = "time", "window", "order", "main", "chunk", "stream"
+TIME, ORDER, MAIN, CHUNK, STREAM = "time", "order", "main", "chunk", "stream"
 BITS = 63
 """Guards in one shipped column: what a signed 64-bit integer holds without its sign."""
 _DENSE = 20
@@ -58,11 +57,15 @@ class Shipment:
     attributes: tuple[str, ...]
     """The shipped attributes by name: number i is the column `a{i}`, but for those in `shared`."""
     keys: tuple[str, ...]
-    """The names of the key columns in the result."""
+    """The names of the key columns in the result; they are the first that are shipped."""
     shown: tuple[str, ...]
     """The attributes that the events of the result have; a single one, the id, where `ids`."""
     ids: bool
     exact: tuple[int, ...]
+    hidden_keys: int = 0
+    """How many more keys are shipped: what all events of a match have in common though no clause says so."""
+    compared: tuple[str, ...] = ()
+    """The attributes that are compared between events, other than by keys."""
     shared: tuple[tuple[str, str], ...] = ()
     """Attributes that are shipped already, as the time or a key, with that column."""
     keys_as_text: frozenset[int] = frozenset()
@@ -76,14 +79,17 @@ class Shipment:
     """What the user gave as order_by, for messages."""
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> ShippedPlan:
         """The plan over the shipped columns."""
-        return shipped_plan(self.query)
+        return self._plan_by(self.key_columns)
+
+    def _plan_by(self, keys: tuple[str, ...]) -> ShippedPlan:
+        return shipped_plan(self.query, keys, tuple((name, self.place[name]) for name in self.compared))
 
     @property
-    def commutation(self) -> Commutation | None:
-        """Which symbols commute; None where none can."""
-        return _commutation(self.query)
+    def key_columns(self) -> tuple[str, ...]:
+        """The shipped columns of keys."""
+        return tuple(key_column(k) for k in range(len(self.keys) + self.hidden_keys))
 
     @cached_property
     def place(self) -> dict[str, str]:
@@ -96,27 +102,6 @@ class Shipment:
         return [bits_column(k) for k in range(-(-len(self.exact) // BITS))]
 
 
-@lru_cache(maxsize=16)
-def shipped_plan(text: str) -> Plan:
-    """The plan of a query whose keys and window attribute are the shipped columns.
-
-    Kept for the tasks that a worker runs one after another, automaton included.
-    """
-    plan = make_plan(text)
-    query = plan.query
-    parts = tuple(t.Part((t.PartRef(key_column(k)),)) for k in range(len(query.partition)))
-    window = query.window
-    if isinstance(window, t.AttributeWindow):
-        window = replace(window, attribute=WINDOW)
-    return replace(plan, query=replace(query, partition=parts, window=window, streams=()))
-
-
-@lru_cache(maxsize=16)
-def _commutation(text: str) -> Commutation | None:
-    plan = shipped_plan(text)
-    return Commutation(plan.cea) if may_commute(plan) else None
-
-
 class ShippedSymbols:
     """Symbols from the bits that the JVM computed, with the undecided guards decided here."""
 
@@ -126,7 +111,7 @@ class ShippedSymbols:
         self._undecided: Symbolizer | None = None
         self._own_table = SymbolTable()
         if shipment.undecided:
-            guards = [shipment.plan.cea.guards[k] for k in shipment.undecided]
+            guards = [shipment.plan.guards[k] for k in shipment.undecided]
             schema = schema_from_text(shipment.schema)
             events = Events(schema, False, shipment.type, shipment.streams, shipment.untyped)
             self._undecided = Symbolizer(guards, events, shipment.plan.source, self._own_table)

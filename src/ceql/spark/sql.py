@@ -28,8 +28,8 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, Par
 from pyspark.util import PythonEvalType
 
 from ceql.errors import SchemaError
+from ceql.joins import recognise
 from ceql.plan import Plan, make_plan
-from ceql.recognition import Recognition
 from ceql.spark.api import make_ask
 from ceql.spark.expressions import quoted
 from ceql.spark.prepare import (
@@ -43,6 +43,7 @@ from ceql.spark.prepare import (
     shown_attributes,
 )
 from ceql.spark.shipment import ORDER, TIME, WINDOW, attribute_column, key_column
+from ceql.spark.shipped_plan import compared_attributes
 from ceql.spark.table import SortColumns, TableShipment, TableTask
 from ceql.syntax import tree as t
 
@@ -148,25 +149,27 @@ def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
     check_time(ask.options, schema)
     names = plan.query.streams or (None,)
     untyped = ask.options.untyped([schema])
-    recognition = Recognition(plan, schema, names, ask.options, untyped=untyped)
+    recognition = recognise(plan, schema, names, ask.options, untyped=untyped)
     types: dict[str, DataType] = {
         f.name: StringType() if isinstance(f.dataType, StringType) else f.dataType for f in columns.fields
     }
     shown = shown_attributes(ask, plan, schema)
     for name in ask.order_by:
         require_column(name, schema, "order_by")
-    keys = [key_text(part, k, plan, recognition, 0, types) for k, part in enumerate(plan.query.partition)]
+    keys = [key_text(part, k, plan, recognition, 0, types) for k, part in enumerate(plan.partition)]
     reads = recognition.needed_columns()
     shipment = TableShipment(
         query=plan.source,
         options=replace(ask.options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *reads])),
-        keys=tuple(recognition.keys.names) if recognition.keys is not None else (),
+        keys=tuple(name for name, _ in recognition.layout.keys),
+        hidden_keys=len(plan.split_by),
+        compared=compared_attributes(plan),
         keys_as_text=keys_as_text(plan, types),
         shown=shown,
         ids=ask.ids,
         exact=(),
-        undecided=tuple(range(len(plan.cea.guards))),
+        undecided=tuple(range(len(plan.guards))),
         type=recognition.type,
         streams=tuple(names),
         untyped=untyped,

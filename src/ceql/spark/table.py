@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 from ceql.errors import DataError
 from ceql.io.keys import encode
 from ceql.io.schemas import take_rows
-from ceql.plan import Plan
 from ceql.snapshot import schema_to_text
 from ceql.spark.shard import FEED_ROWS, Shard
-from ceql.spark.shipment import TIME, Shipment, key_column, shipped_plan
-from ceql.syntax import tree as t
+from ceql.spark.shipment import TIME, Shipment
+from ceql.spark.shipped_plan import ShippedPlan
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _PARTITION = "partition"
@@ -36,16 +35,9 @@ class TableShipment(Shipment):
     """What a task needs to know; the last key of its plan is the number of the partition."""
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> ShippedPlan:
         """The plan over the shipped columns."""
-        return _plan(self.query)
-
-
-@lru_cache(maxsize=16)
-def _plan(text: str) -> Plan:
-    plan = shipped_plan(text)
-    parts = (*plan.query.partition, t.Part((t.PartRef(_PARTITION),)))
-    return replace(plan, query=replace(plan.query, partition=parts))
+        return self._plan_by((*self.key_columns, _PARTITION))
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,7 @@ class TableTask:
         """The end of the current partition; others may follow."""
         if self._long is not None:
             yield from self._recognise_current()
-            yield from self._results(self._long.flush())
+            yield from self._long.flush()
             self._long, self._last = None, None
         self._whole += self._current
         self._current = []
@@ -105,8 +97,8 @@ class TableTask:
             batch = self._take(self._whole)
             order = np.argsort(encode(batch.column(TIME), TIME), kind="stable")
             shard = self._shard(batch)
-            yield from self._results(shard.feed(self._keyed(take_rows(batch, pa.array(order)))))
-            yield from self._results(shard.flush())
+            yield from shard.feed(self._keyed(take_rows(batch, pa.array(order))))
+            yield from shard.flush()
 
     def _recognise_current(self) -> Iterator[pa.RecordBatch]:
         """Recognise rows of the current partition, which goes on."""
@@ -114,7 +106,7 @@ class TableTask:
             batch = self._take(self._current)
             self._last = batch.slice(batch.num_rows - 1)
             self._long = self._long or self._shard(batch)
-            yield from self._results(self._long.feed(self._keyed(batch)))
+            yield from self._long.feed(self._keyed(batch))
 
     def _take(self, waiting: list[_Rows]) -> pa.RecordBatch:
         """The rows that wait here, with the numbers of their partitions, if they are in order."""
@@ -130,13 +122,7 @@ class TableTask:
         """A recogniser; what the conditions read has the types of these columns."""
         place = self._shipment.place
         fields = [pa.field(name, batch.schema.field(place[name]).type) for name in self._reads]
-        keys = (*self._shipment.keys, _PARTITION)
-        shipment = replace(self._shipment, schema=schema_to_text(pa.schema(fields)), keys=keys)
-        return Shard(shipment, batch.schema)
-
-    def _results(self, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in found:
-            yield batch.remove_column(len(self._shipment.keys))
+        return Shard(replace(self._shipment, schema=schema_to_text(pa.schema(fields))), batch.schema)
 
     def _check_order(self, batch: pa.RecordBatch) -> None:
         column = batch.column(TIME)
@@ -172,8 +158,8 @@ class TableTask:
     def _keyed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the rows that belong to no substream: those with a key that is NULL or NaN."""
         kept: pa.Array | None = None
-        for k in range(len(self._shipment.keys)):
-            column = batch.column(key_column(k))
+        for name in self._shipment.key_columns:
+            column = batch.column(name)
             there = pc.invert(pc.is_null(column, nan_is_null=True))
             kept = there if kept is None else pc.and_(kept, there)
         return batch if kept is None else batch.filter(kept)

@@ -38,7 +38,7 @@ def rehash(old: Array, new: Array, widths: Array) -> None:
     mask = new.shape[0] - 1
     for s in range(old.shape[0]):
         tag = old[s, INDEX]
-        if tag == 0:
+        if tag <= 0:  # empty, or dropped
             continue
         h = mix(tag, old[s, PARTITION])
         for k in range(widths[tag - 1]):
