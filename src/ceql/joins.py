@@ -62,6 +62,7 @@ class CorrelatedRecognition(Recognition):
         self._kept = RowStore(self._keepable(schema, names)) if names else None
         self._keep_names = names
         self._thinned = 0
+        self._values_kept = 0
         self._unsure = unsure
 
     def _keepable(self, schema: pa.Schema, names: list[str]) -> pa.Schema:
@@ -183,23 +184,23 @@ class CorrelatedRecognition(Recognition):
             machine.compact_now()
             self._kept.keep(machine.held())
             self._thinned = self._kept.count
-        if machine.swept:
-            assert self.values is not None
-            self.values.release(machine.used_values())
-            machine.swept = False
+        self._release_values()
+
+    def _release_values(self) -> None:
+        """Forget the values that nothing waits under, once there may be many."""
+        assert self.values is not None
+        if self.machine.swept and self.values.known > 2 * self._values_kept + _THIN_OUT:
+            self.values.release(self.machine.used_values())
+            self._values_kept = self.values.known
+            self.machine.swept = False
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
         """Forget all that the window has left."""
         yield from super().compact(now)
         if self._kept is not None:
             self._kept.keep(self.machine.held())
-        if self.machine.swept:
-            assert self.values is not None
-            self.values.release(self.machine.used_values())
-            self.machine.swept = False
-
-    def set_memory(self, memory: int) -> None:
-        super().set_memory(memory)
+        self._values_kept = -_THIN_OUT
+        self._release_values()
 
     @property
     def counted(self) -> int:
@@ -234,7 +235,7 @@ class CorrelatedRecognition(Recognition):
             used = self.keys.used
             number: Array = np.full(len(machine.parts.seen), -1, np.int64)
             number[used] = np.arange(len(used))
-            arrays["slots"][:, j.PARTITION] = number[arrays["slots"][:, j.PARTITION]]
+            arrays["entries"][:, j.PARTITION] = number[arrays["entries"][:, j.PARTITION]]
             header["partitions"] = len(used)
             for name in j.Partitions._fields:
                 arrays[f"parts.{name}"] = arrays[f"parts.{name}"][used]

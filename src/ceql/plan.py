@@ -95,14 +95,29 @@ class Plan:
 
     @cached_property
     def is_correlated(self) -> bool:
-        """Whether events are compared with each other, other than by substreams: the second loop runs the query."""
-        return self.shape is not None and (self.split_by, is_simple(self.shape))[1] is False
+        """Whether the second loop runs the query, which looks up runs by what events have in common.
 
-    @cached_property
+        Where substreams settle all claims either loop could. The second is faster on many substreams, the first can
+        tell equal matches apart and follows rivals as they come.
+        """
+        if self.shape is None:
+            return False
+        if self.split_by == () or not is_simple(self.shape):
+            return True
+        auto = self._correlated
+        unsure = auto.is_ambiguous(frozenset(self.selected), self.query.distinct)
+        return auto.is_chain and not unsure and self.rivalry is None
+
+    @property
     def correlated(self) -> Correlated:
         """The automaton of a correlated query."""
         assert self.is_correlated
+        return self._correlated
+
+    @cached_property
+    def _correlated(self) -> Correlated:
         assert self.shape is not None
+        _ = self.split_by  # takes what it settles out of the shape
         strict = self.query.strategy is t.Strategy.STRICT
         return correlate(self.shape, frozenset(self.selected) if strict else None)
 

@@ -147,7 +147,10 @@ class JoinValues:
 
     def release(self, used: Array) -> None:
         """Forget the values whose numbers are not in `used`."""
-        self._table.release(np.setdiff1d(self._table.used, used))
+        given_up = np.zeros(len(self._table), np.bool_)
+        given_up[self._table.used] = True
+        given_up[used] = False
+        self._table.release(np.flatnonzero(given_up))
 
     # --- state ---
 

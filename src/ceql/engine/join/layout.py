@@ -30,8 +30,8 @@ DONE, FULL, MANY, SWEEP, GROW_TABLE, GROW_STACK, HAND_OVER, WENT_BACK, OVERFLOW 
 
 FRESH, OUTPUT, AFTER = range(3)  # phases of an event
 
-# Columns of the look-up table: index + 1 (0: empty), partition, node, the events' number and position when the entry
-# was last added to, then the key.
+# Columns of an entry of the look-up table: index, partition, node, the number in its substream and the position of the
+# event that last added to it, then the key.
 INDEX, PARTITION, NODE, STAMP, SINCE, KEY = range(6)
 
 

@@ -51,7 +51,7 @@ from ceql.engine.join.layout import (
     Settings,
     Steps,
 )
-from ceql.engine.join.table import locate
+from ceql.engine.join.table import locate, occupy
 from ceql.engine.join.tally import tally
 from ceql.engine.join.unfold import push_roots, sort_by_start, unfold
 from ceql.engine.layout import COUNT, ENUMERATE, W_COUNTED, W_ENVELOPE
@@ -66,6 +66,7 @@ def advance(
     nodes: Array,
     times: Array,
     slots: Array,
+    entries: Array,
     regs: Array,
     parts: Partitions,
     fresh: Fresh,
@@ -89,7 +90,7 @@ def advance(
             i += 1
             continue
         if regs[PHASE] == FRESH:
-            reason = _step(steps, nodes, times, slots, regs, parts, fresh, events, way, settings, room, i, partition)
+            reason = _step(steps, nodes, times, slots, entries, regs, parts, fresh, events, way, settings, room, i, partition)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -180,6 +181,7 @@ def _step(
     nodes: Array,
     times: Array,
     slots: Array,
+    entries: Array,
     regs: Array,
     parts: Partitions,
     fresh: Fresh,
@@ -196,7 +198,7 @@ def _step(
     regs[ROOTS] = 0
     if regs[NODES] + room > nodes.shape[0]:
         return SWEEP
-    if 2 * (regs[ENTRIES] + room) > slots.shape[0]:
+    if regs[ENTRIES] + room > entries.shape[0]:
         return GROW_TABLE
     position = events.position[i]
     stamp = parts.seen[partition]
@@ -251,11 +253,11 @@ def _step(
             if not able:
                 break
             index = steps.link_index[link]
-            at = locate(slots, index, partition, values, i, steps.link_terms, low, high)
-            if at < 0 or slots[at, SINCE] <= forgotten or (steps.tight[index] and slots[at, STAMP] != stamp - 1):
+            at = locate(slots, entries, index, partition, values, i, steps.link_terms, low, high)
+            if at < 0 or entries[at, SINCE] <= forgotten or (steps.tight[index] and entries[at, STAMP] != stamp - 1):
                 able = False
                 break
-            found = slots[at, NODE]
+            found = entries[at, NODE]
             if nodes[found, MAX] < dead:
                 able = False
                 break
@@ -286,20 +288,21 @@ def _step(
             if not able:
                 continue
             index = steps.feed_index[feed]
-            at = locate(slots, index, partition, values, i, steps.feed_terms, low, high)
+            at = locate(slots, entries, index, partition, values, i, steps.feed_terms, low, high)
             heap = np.int64(-1)
             if at < 0:
-                at = -1 - at
-                regs[ENTRIES] += 1
-                slots[at, INDEX] = index + 1
-                slots[at, PARTITION] = partition
+                at = regs[ENTRIES]
+                regs[ENTRIES] = at + 1
+                entries[at, INDEX] = index
+                entries[at, PARTITION] = partition
                 for k in range(low, high):
-                    slots[at, KEY + k - low] = values[i, steps.feed_terms[k]]
-            elif slots[at, SINCE] > forgotten and (not steps.tight[index] or slots[at, STAMP] == stamp):
-                heap = slots[at, NODE]
-            slots[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)
-            slots[at, STAMP] = stamp
-            slots[at, SINCE] = position
+                    entries[at, KEY + k - low] = values[i, steps.feed_terms[k]]
+                occupy(slots, entries, at, high - low)
+            elif entries[at, SINCE] > forgotten and (not steps.tight[index] or entries[at, STAMP] == stamp):
+                heap = entries[at, NODE]
+            entries[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)
+            entries[at, STAMP] = stamp
+            entries[at, SINCE] = position
     return DONE
 
 

@@ -12,7 +12,7 @@ from ceql.engine.join import layout as j
 from ceql.engine.join.graph import FACTOR, KIND, MAX, UNION, WAY, A, B, C
 from ceql.engine.join.loop import LAST, advance, room_for
 from ceql.engine.join.sweep import sweep
-from ceql.engine.join.table import rehash
+from ceql.engine.join.table import fill
 from ceql.engine.join.tally import gather_live, later_starts
 from ceql.engine.join.unfold import unfold
 from ceql.engine.layout import COUNT, W_COUNTED, W_ENVELOPE
@@ -63,7 +63,8 @@ class JoinMachine:
         self.way: Array = np.zeros(WAY, np.int64)
         self._nothing: Array = np.zeros(0, np.float64)
         self._swept_at = (-1, -1)
-        self.slots: Array = np.zeros((0, j.KEY), np.int64)
+        self.entries: Array = np.zeros((0, j.KEY), np.int64)
+        self.slots: Array = np.zeros(0, np.int64)
         self.use(steps)
 
     def use(self, steps: j.Steps) -> None:
@@ -76,8 +77,8 @@ class JoinMachine:
         self.widths = widths
         fired = int(np.diff(steps.by_symbol).max(initial=0))
         self.fresh = j.Fresh(np.zeros(fired + 1, np.int32), np.zeros(fired + 1, np.int64), np.zeros(fired + 1, np.int64))
-        if not len(self.slots):
-            self.slots = np.zeros((1024, j.KEY + int(widths.max(initial=0))), np.int64)
+        if not len(self.entries):
+            self.entries = np.zeros((64, j.KEY + int(widths.max(initial=0))), np.int64)
         self._room_for_entries()
         while len(self.nodes) < 4 * self.room:
             self._resize_nodes(2 * len(self.nodes))
@@ -104,7 +105,7 @@ class JoinMachine:
     def idle(self, partitions: Array) -> Array:
         """Those of these partitions that hold nothing."""
         waiting = np.zeros(len(self.parts.seen), np.bool_)
-        waiting[self.slots[self.slots[:, j.INDEX] > 0, j.PARTITION]] = True
+        waiting[self.entries[: self.regs[j.ENTRIES], j.PARTITION]] = True
         return partitions[~waiting[partitions]]
 
     @property
@@ -162,7 +163,7 @@ class JoinMachine:
     def _advance(self, events: j.Events, stop: int) -> int:
         return int(
             advance(
-                self.steps, self.nodes, self.times, self.slots, self.regs, self.parts, self.fresh, events, self.out,
+                self.steps, self.nodes, self.times, self.slots, self.entries, self.regs, self.parts, self.fresh, events, self.out,
                 self.scratch, self._nothing, self.way, self.settings, self.room, stop,
             )
         )  # fmt: skip
@@ -344,27 +345,29 @@ class JoinMachine:
             self.emptied = self.idle(np.arange(len(self.parts.seen))).tolist()
 
     def compact_now(self, for_table: bool = False) -> None:
-        sweep(self.nodes, self.times, self.slots, self.regs, self.parts, self.steps.tight, self.settings.window)
+        sweep(self.nodes, self.times, self.entries, self.regs, self.parts, self.steps.tight, self.settings.window)
         self.regs[j.SUMMED] = 0
         self.scratch[0] = 0
         self.swept = self._looked = True
-        live = int((self.slots[:, j.INDEX] > 0).sum())
-        self.regs[j.ENTRIES] = live
-        self._room_for_entries(rebuild=True)
+        self._room_for_entries()
         used, capacity = int(self.regs[j.NODES]), len(self.nodes)
         again, self._swept_at = self._swept_at, (int(self.regs[j.EVENT]), capacity)
         if 2 * used > capacity or (again == self._swept_at and not for_table):  # sweeping alone did not make room
             self._resize_nodes(2 * capacity)
 
-    def _room_for_entries(self, rebuild: bool = False) -> None:
-        size = len(self.slots)
-        while size < 4 * (int(self.regs[j.ENTRIES]) + self.room):
+    def _room_for_entries(self) -> None:
+        """Make sure of room, and make the hash table anew."""
+        size = len(self.entries)
+        while size < 2 * int(self.regs[j.ENTRIES]) + self.room:
             size *= 2
-        if size != len(self.slots) or rebuild:
+        if size != len(self.entries):
             self._check_memory(entries=size)
-            slots = np.zeros((size, self.slots.shape[1]), np.int64)
-            rehash(self.slots, slots, self.widths)
-            self.slots = slots
+            used = self.entries[: self.regs[j.ENTRIES]]
+            self.entries = np.zeros((size, used.shape[1]), np.int64)
+            self.entries[: len(used)] = used
+        if len(self.slots) < 2 * size:
+            self.slots = np.zeros(2 * size, np.int64)
+        fill(self.slots, self.entries, self.regs, self.widths)
 
     def _resize_nodes(self, capacity: int) -> None:
         self._check_memory(nodes=capacity)
@@ -379,7 +382,7 @@ class JoinMachine:
 
     def _check_memory(self, nodes: int = 0, entries: int = 0) -> None:
         wanted = max(nodes, len(self.nodes)) * NODE_BYTES
-        wanted += max(entries, len(self.slots)) * 8 * self.slots.shape[1]
+        wanted += max(entries, len(self.entries)) * 8 * (self.entries.shape[1] + 2)
         if wanted > self.memory:
             raise ResourceError(
                 f"partial matches need more than {self.memory:,} bytes; raise memory=, or bound the query "
@@ -401,7 +404,7 @@ class JoinMachine:
     def held(self) -> Array:
         """The positions of the events that partial matches hold, ascending."""
         used = self.nodes[: self.regs[j.NODES]]
-        return np.unique(used[used[:, KIND] >= 0][:, A])
+        return ascending(used[used[:, KIND] >= 0][:, A])
 
     def oldest_held(self) -> int:
         """A position before which no partial match holds an event; looked up anew after a sweep only."""
@@ -415,10 +418,10 @@ class JoinMachine:
 
     def used_values(self) -> Array:
         """The numbers of the values that entries of the table are filed under."""
-        live = self.slots[self.slots[:, j.INDEX] > 0]
-        widths = self.widths[live[:, j.INDEX] - 1]
-        found = [live[widths > k, j.KEY + k] for k in range(self.slots.shape[1] - j.KEY)]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        used = self.entries[: self.regs[j.ENTRIES]]
+        widths = self.widths[used[:, j.INDEX]]
+        found = [used[widths > k, j.KEY + k] for k in range(used.shape[1] - j.KEY)]
+        return ascending(np.concatenate([np.zeros(0, np.int64), *found]))
 
     # --- state ---
 
@@ -429,8 +432,8 @@ class JoinMachine:
             "regs": self.regs.copy(),
             "nodes": self.nodes[:used].copy(),
             "times": self.times[:used].copy(),
-            "slots": self.slots[self.slots[:, j.INDEX] > 0].copy(),
-            "sizes": np.array([len(self.nodes), len(self.slots)]),
+            "entries": self.entries[: self.regs[j.ENTRIES]].copy(),
+            "sizes": np.array([len(self.nodes), len(self.entries)]),
         }
         return arrays | {f"parts.{name}": array.copy() for name, array in self.parts._asdict().items()}
 
@@ -445,9 +448,20 @@ class JoinMachine:
         self.times[: len(arrays["times"])] = arrays["times"]
         self.scratch = np.zeros((3, capacity + 1), np.int64)
         self.regs[j.SUMMED] = 0
-        self.slots = np.zeros((size, self.slots.shape[1]), np.int64)
-        rehash(arrays["slots"], self.slots, self.widths)
+        self.entries = np.zeros((size, self.entries.shape[1]), np.int64)
+        self.entries[: len(arrays["entries"])] = arrays["entries"]
+        self._room_for_entries()
         self.parts = j.Partitions(*(arrays[f"parts.{name}"].astype(np.int64) for name in j.Partitions._fields))
+
+
+def ascending(numbers: Array) -> Array:
+    """These numbers, each once: most are near one another, so that marking is cheaper than sorting."""
+    if not len(numbers):
+        return numbers
+    first = int(numbers.min())
+    marked = np.zeros(int(numbers.max()) - first + 1, np.bool_)
+    marked[numbers - first] = True
+    return np.flatnonzero(marked) + first
 
 
 def by_start(chunk: Chunk) -> Chunk:

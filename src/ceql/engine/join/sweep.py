@@ -11,6 +11,7 @@ import numpy as np
 from ceql.engine.jit import allocating
 from ceql.engine.join.graph import FACTOR, KIND, MAX, UNION, A, B, C, rank
 from ceql.engine.join.layout import (
+    ENTRIES,
     FORGOTTEN,
     HORIZON,
     INDEX,
@@ -25,31 +26,33 @@ from ceql.engine.join.layout import (
 from ceql.engine.layout import W_ENVELOPE, W_GIVEN
 
 UNMARKED = np.iinfo(np.int64).max
-DROPPED = -1  # as the index of an entry
 
 
 @allocating
 def sweep(
-    nodes: Array, times: Array, slots: Array, regs: Array, parts: Partitions, tight: Array, window: int
+    nodes: Array, times: Array, entries: Array, regs: Array, parts: Partitions, tight: Array, window: int
 ) -> None:
-    """Drop what is dead; entries of the table that are dead get the index DROPPED."""
+    """Drop what is dead; the hash table of the entries must be made anew."""
     used = regs[NODES]
     horizon_of = np.full(used, UNMARKED, np.int64)
     lost = False
-    for s in range(slots.shape[0]):
-        if slots[s, INDEX] <= 0:
-            continue
-        p = slots[s, PARTITION]
+    kept = 0
+    for e in range(regs[ENTRIES]):
+        p = entries[e, PARTITION]
         horizon = regs[HORIZON] if window == W_GIVEN else parts.bound[p]
-        late = tight[slots[s, INDEX] - 1] and slots[s, STAMP] != parts.seen[p] - 1
-        n = slots[s, NODE]
-        if slots[s, SINCE] <= max(regs[FORGOTTEN], parts.forgotten[p]) or late:
-            slots[s, INDEX] = DROPPED
-        elif nodes[n, MAX] < horizon:
-            slots[s, INDEX] = DROPPED
+        n = entries[e, NODE]
+        if entries[e, SINCE] <= max(regs[FORGOTTEN], parts.forgotten[p]):
+            continue
+        if tight[entries[e, INDEX]] and entries[e, STAMP] != parts.seen[p] - 1:
+            continue
+        if nodes[n, MAX] < horizon:
             lost = True
-        else:
-            horizon_of[n] = horizon
+            continue
+        horizon_of[n] = horizon
+        for k in range(entries.shape[1]):
+            entries[kept, k] = entries[e, k]
+        kept += 1
+    regs[ENTRIES] = kept
     for n in range(used - 1, -1, -1):
         horizon = horizon_of[n]
         if horizon == UNMARKED:
@@ -103,6 +106,5 @@ def sweep(
         moved[n] = top
         top += 1
     regs[NODES] = top
-    for s in range(slots.shape[0]):
-        if slots[s, INDEX] > 0:
-            slots[s, NODE] = moved[slots[s, NODE]]
+    for e in range(kept):
+        entries[e, NODE] = moved[entries[e, NODE]]

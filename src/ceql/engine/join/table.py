@@ -1,50 +1,75 @@
-"""The look-up table H of pcea-hcq-2024, Algorithm 1: from an index, a substream and a key to the runs that wait there."""
+"""The look-up table H of pcea-hcq-2024, Algorithm 1: from an index, a substream and a key to the runs that wait there.
+
+Entries stand one after the other; `slots` is a hash table of their numbers. A slot has half a hash, and an entry's
+number + 1; 0 is empty.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+
 from ceql.engine.jit import inlined, kernel
-from ceql.engine.join.layout import INDEX, KEY, PARTITION, Array
+from ceql.engine.join.layout import ENTRIES, INDEX, KEY, PARTITION, Array
 from ceql.io.kernels import mix
+
+_LOWER = 0xFFFFFFFF
 
 
 @inlined
 def locate(
-    slots: Array, index: int, partition: int, values: Array, i: int, terms: Array, begin: int, end: int
+    slots: Array,
+    entries: Array,
+    index: int,
+    partition: int,
+    values: Array,
+    i: int,
+    terms: Array,
+    begin: int,
+    end: int,
 ) -> int:
-    """The slot of a key; -1 - s where it has none and slot s is free for it."""
-    h = mix(index + 1, partition)
+    """The entry of a key, or -1."""
+    h = mix(index, partition)
     for k in range(begin, end):
         h = mix(h, values[i, terms[k]])
-    mask = slots.shape[0] - 1
-    at = (h >> 20) & mask
+    h = mix(h, end - begin)
+    half = (h >> 32) << 32
+    mask = len(slots) - 1
+    at = (h >> 32) & mask
     while True:
-        tag = slots[at, INDEX]
-        if tag == 0:
-            return -1 - at
-        if tag == index + 1 and slots[at, PARTITION] == partition:
-            same = True
-            for k in range(begin, end):
-                if slots[at, KEY + k - begin] != values[i, terms[k]]:
-                    same = False
-                    break
-            if same:
-                return at
+        slot = slots[at]
+        if slot == 0:
+            return -1
+        if (slot >> 32) << 32 == half:
+            e = (slot & _LOWER) - 1
+            if entries[e, INDEX] == index and entries[e, PARTITION] == partition:
+                same = True
+                for k in range(begin, end):
+                    if entries[e, KEY + k - begin] != values[i, terms[k]]:
+                        same = False
+                        break
+                if same:
+                    return e
         at = (at + 1) & mask
 
 
+@inlined
+def occupy(slots: Array, entries: Array, e: int, width: int) -> None:
+    """Put an entry into the hash table, which does not have it."""
+    h = mix(entries[e, INDEX], entries[e, PARTITION])
+    for k in range(width):
+        h = mix(h, entries[e, KEY + k])
+    h = mix(h, width)
+    mask = len(slots) - 1
+    at = (h >> 32) & mask
+    while slots[at] != 0:
+        at = (at + 1) & mask
+    slots[at] = ((h >> 32) << 32) | np.int64(e + 1)
+
+
 @kernel
-def rehash(old: Array, new: Array, widths: Array) -> None:
-    """Move the entries of a table into an empty one; `widths` has the length of each index's keys."""
-    mask = new.shape[0] - 1
-    for s in range(old.shape[0]):
-        tag = old[s, INDEX]
-        if tag <= 0:  # empty, or dropped
-            continue
-        h = mix(tag, old[s, PARTITION])
-        for k in range(widths[tag - 1]):
-            h = mix(h, old[s, KEY + k])
-        at = (h >> 20) & mask
-        while new[at, INDEX] != 0:
-            at = (at + 1) & mask
-        for k in range(old.shape[1]):
-            new[at, k] = old[s, k]
+def fill(slots: Array, entries: Array, regs: Array, widths: Array) -> None:
+    """Make the hash table of all entries; `widths` has the length of each index's keys."""
+    for k in range(len(slots)):
+        slots[k] = 0
+    for e in range(regs[ENTRIES]):
+        occupy(slots, entries, e, widths[entries[e, INDEX]])
