@@ -14,7 +14,7 @@ import numpy as np
 
 from ceql.automata.correlated import Correlated
 from ceql.engine.chunk import Chunk
-from ceql.engine.join.machine import rows
+from ceql.engine.join.machine import joined, rows
 from ceql.plan import Plan
 from ceql.syntax import tree as t
 
@@ -83,7 +83,7 @@ class Chooser:
         chunks = [self._labelled(chunk) for chunk in chunks if len(chunk.start)]
         if not chunks:
             return []
-        found = _joined(chunks)
+        found = joined(chunks)
         if self.unsure:
             found = rows(found, _first_of_each(found, self.distinct))
         match self.strategy:
@@ -130,20 +130,6 @@ class Chooser:
         jumps[1:] = places[1:] - places[:-1] != 1
         jumps[found.offsets[:-1][np.diff(found.offsets) > 0]] = 0
         return np.asarray(_sums(jumps, found.offsets) == 0)
-
-
-def _joined(chunks: list[Chunk]) -> Chunk:
-    if len(chunks) == 1:
-        return chunks[0]
-    lengths = [np.diff(chunk.offsets) for chunk in chunks]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
-
-    def column(name: str) -> Any:
-        parts = [getattr(chunk, name) for chunk in chunks]
-        return None if parts[0] is None else np.concatenate(parts)
-
-    names = ("start", "end", "positions", "labels", "partition", "start_time", "end_time")
-    return Chunk(offsets=offsets, **{name: column(name) for name in names})
 
 
 def _sums(values: Array, offsets: Array) -> Array:

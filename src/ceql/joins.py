@@ -55,7 +55,8 @@ class CorrelatedRecognition(Recognition):
         strict = query.strategy is t.Strategy.STRICT and not (auto.is_chain and auto.is_tight)
         choosing = query.strategy in _CHOOSING and (query.strategy is not t.Strategy.STRICT or strict)
         self.chooses = bool(auto.checks) or unsure or hidden or shares or choosing
-        self._enumerates = self.chooses or self.window.exact  # to count, too
+        lists = any(link.unlike for transition in auto.transitions for link in transition.links)
+        self._enumerates = self.chooses or self.window.exact or lists  # to count, too
         self._found = 0
         place = query.strategy is t.Strategy.STRICT and self.keys is not None
         names = [*self.checks.columns, *([_PLACE] if place else [])]

@@ -134,6 +134,7 @@ class _Sealer:
         self.marks: dict[Mark, int] = {}
         self.indexes: dict[object, int] = {}
         self.loops: Leaves = frozenset()
+        self.unlike: set[int] = set()  # the tests with != that indexes settle
 
     def _always(self, claim: Claim, test: Test) -> bool:
         """Whether the test is asked of every event of its owner."""
@@ -145,11 +146,18 @@ class _Sealer:
         out = self.out
         settled = {id(c) for e in self.known if is_settled(self.shape, self.auto, e) for c in e.claims}
         partly = {id(c) for e in self.known for c in e.claims}
-        for claim, _, test in self.prev:
+        unlike: list[Leaves] = []
+        for claim, leaves, test in self.prev:
             simple = prev_of(test)
-            if simple is not None and simple[0] == "=":
-                settled.add(id(claim))
-                partly.add(id(claim))
+            if simple is None:
+                continue
+            if simple[0] == "!=":
+                if any(step.leaves & leaves and step.leaves & other for step in self.auto.steps for other in unlike):
+                    continue  # an index leaves out one value: further disequalities are checked
+                unlike.append(leaves)
+                self.unlike.add(id(test))
+            settled.add(id(claim))
+            partly.add(id(claim))
         out.checks = [c for c in self.shape.claims if id(c) not in settled]
         out.looked_up = [c for c in self.shape.claims if id(c) in partly]
         self.loops = frozenset(loop for claim in out.checks for loop in self.shape.above(claim.node)[1:])
@@ -210,6 +218,8 @@ class _Sealer:
                 op, before, own = simple
                 if op == "=":
                     same[self._term(before), self._term(own)] = None
+                elif id(test) in self.unlike:
+                    unlike[self._term(before), self._term(own)] = None
         self.out.compares += [*same, *unlike]
         return (
             tuple(a for a, _ in same),

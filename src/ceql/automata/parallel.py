@@ -124,7 +124,7 @@ class _Builder:
         base = len(self.auto.last)
         self.auto.last += chain.last
         for read in dict.fromkeys(parts[0].entries):
-            sources = [(Source((state,), tight),) for state in before] or [()]
+            sources: list[tuple[Source, ...]] = [(Source((state,), tight),) for state in before] or [()]
             self.auto.steps += [Step(s, read.leaves, read.loops, base + read.target) for s in sources]
         for state, edges in enumerate(chain.edges):
             self.auto.steps += [

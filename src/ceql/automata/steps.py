@@ -20,7 +20,7 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
     links = [e.links for e in transitions]
     every = [link for row in links for link in row]
     feeds = [
-        [(k, index.feeders[state][0]) for k, index in enumerate(auto.indexes) if state in index.feeders]
+        [(k, *index.feeders[state]) for k, index in enumerate(auto.indexes) if state in index.feeders]
         for state in range(len(auto.auto.last))
     ]
     fed = [feed for row in feeds for feed in row]
@@ -35,15 +35,22 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
         link_index=_ints(link.index for link in every),
         link_keys=_offsets([link.key for link in every]),
         link_terms=_flat(link.key for link in every),
+        link_unlike=_ints(_only(link.unlike) for link in every),
         needs=_offsets([e.needs for e in transitions]),
         need_terms=_flat(e.needs for e in transitions),
         feeds=_offsets(feeds),
-        feed_index=_ints(index for index, _ in fed),
-        feed_keys=_offsets([key for _, key in fed]),
-        feed_terms=_flat(key for _, key in fed),
+        feed_index=_ints(index for index, _, _ in fed),
+        feed_keys=_offsets([key for _, key, _ in fed]),
+        feed_terms=_flat(key for _, key, _ in fed),
+        feed_unlike=_ints(_only(unlike) for _, _, unlike in fed),
         tight=np.array([index.tight for index in auto.indexes], np.uint8),
         final=final,
     )
+
+
+def _only(unlike: tuple[int, ...]) -> int:
+    """The term of a disequality, of which there is one at most."""
+    return unlike[0] if unlike else -1
 
 
 def _ints(values: Iterable[int]) -> Array:

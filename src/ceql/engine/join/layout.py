@@ -46,12 +46,14 @@ class Steps(NamedTuple):
     link_index: Array  # int32
     link_keys: Array  # int32: offsets into `link_terms`
     link_terms: Array  # int32
+    link_unlike: Array  # int32: a term whose value the runs' must differ from, or -1
     needs: Array  # int32: offsets into `need_terms`
     need_terms: Array  # int32
     feeds: Array  # int32, of each state: offsets into `feed_index`
     feed_index: Array  # int32
     feed_keys: Array  # int32: offsets into `feed_terms`
     feed_terms: Array  # int32
+    feed_unlike: Array  # int32: the term that it is compared with, or -1
     tight: Array  # uint8, of each index
     final: Array  # uint8, of each state
 
@@ -101,6 +103,7 @@ class Output(NamedTuple):
     stack_depth: Array  # int64
     stack_todo: Array  # int64: the parts of the match that are still to be chosen, a list in `cells`
     stack_cells: Array  # int64: how many cells there were
+    stack_unlike: Array  # int64: the value that a list is searched without, or -1
     path: Array  # int64
     cell_node: Array  # int64
     cell_next: Array  # int64

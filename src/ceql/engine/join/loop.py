@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.jit import inlined, kernel
-from ceql.engine.join.graph import FACTOR, MAX, WAY, new_node, union
+from ceql.engine.join.graph import FACTOR, MAX, NO_START, OTHERS, WAY, listed, most_unlike, new_node, union
 from ceql.engine.join.layout import (
     AFTER,
     BOUND,
@@ -65,6 +65,7 @@ def advance(
     steps: Steps,
     nodes: Array,
     times: Array,
+    extra: Array,
     slots: Array,
     entries: Array,
     regs: Array,
@@ -90,7 +91,7 @@ def advance(
             i += 1
             continue
         if regs[PHASE] == FRESH:
-            reason = _step(steps, nodes, times, slots, entries, regs, parts, fresh, events, way, settings, room, i, partition)
+            reason = _step(steps, nodes, times, extra, slots, entries, regs, parts, fresh, events, way, settings, room, i, partition)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -99,7 +100,7 @@ def advance(
                 continue
             regs[PHASE] = OUTPUT
         if regs[PHASE] == OUTPUT:
-            reason = _output(nodes, times, regs, fresh.roots, events, out, scratch, nothing, settings, i, partition)
+            reason = _output(nodes, times, extra, regs, fresh.roots, events, out, scratch, nothing, settings, i, partition)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -122,6 +123,7 @@ def advance(
 def _output(
     nodes: Array,
     times: Array,
+    extra: Array,
     regs: Array,
     roots: Array,
     events: Events,
@@ -156,7 +158,7 @@ def _output(
             bound = max(bound, nodes[roots[k], MAX])
     push_roots(nodes, regs, roots, out, bound)
     reason = unfold(
-        nodes, times, regs, out, nothing, settings, bound, np.int64(-1), LAST, events.position[i], time, partition
+        nodes, times, extra, regs, out, nothing, settings, bound, np.int64(-1), LAST, events.position[i], time, partition
     )
     if reason != DONE:
         regs[MATCHES] = first
@@ -180,6 +182,7 @@ def _step(
     steps: Steps,
     nodes: Array,
     times: Array,
+    extra: Array,
     slots: Array,
     entries: Array,
     regs: Array,
@@ -258,11 +261,18 @@ def _step(
                 able = False
                 break
             found = entries[at, NODE]
-            if nodes[found, MAX] < dead:
+            unlike = steps.link_unlike[link]
+            start = nodes[found, MAX]
+            if unlike >= 0:
+                value = values[i, unlike]
+                start = most_unlike(nodes, extra, found, value) if value >= 0 else NO_START
+                if start != NO_START:
+                    found = new_node(nodes, regs, start, found, value, -1, OTHERS)
+            if start < dead or start == NO_START:
                 able = False
                 break
-            most = min(most, nodes[found, MAX])
-            # factors that are made for nothing, when a later link fails, are left for the next sweep
+            most = min(most, start)
+            # what is made for nothing, when a later link fails, is left for the next sweep
             child = new_node(nodes, regs, most, found, child, -1, FACTOR) if factors else found
         if not able:
             continue
@@ -285,6 +295,9 @@ def _step(
             for k in range(low, high):
                 if values[i, steps.feed_terms[k]] < 0:
                     able = False
+            unlike = steps.feed_unlike[feed]
+            if unlike >= 0 and values[i, unlike] < 0:
+                able = False
             if not able:
                 continue
             index = steps.feed_index[feed]
@@ -300,7 +313,10 @@ def _step(
                 occupy(slots, entries, at, high - low)
             elif entries[at, SINCE] > forgotten and (not steps.tight[index] or entries[at, STAMP] == stamp):
                 heap = entries[at, NODE]
-            entries[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)
+            if unlike >= 0:
+                entries[at, NODE] = listed(nodes, extra, regs, heap, fresh.node[m], values[i, unlike])
+            else:
+                entries[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)
             entries[at, STAMP] = stamp
             entries[at, SINCE] = position
     return DONE
@@ -314,4 +330,4 @@ def room_for(steps: Steps) -> int:
     feeds = np.diff(steps.feeds)
     most_links = int(links.max()) if len(links) else 0
     most_feeds = int(feeds.max()) if len(feeds) else 0
-    return fired * (1 + most_links + most_feeds * (WAY + 2)) + 8
+    return fired * (1 + 2 * most_links + most_feeds * (WAY + 2)) + 8

@@ -9,7 +9,7 @@ import numpy as np
 
 from ceql.engine.chunk import Chunk
 from ceql.engine.join import layout as j
-from ceql.engine.join.graph import FACTOR, KIND, MAX, UNION, WAY, A, B, C
+from ceql.engine.join.graph import FACTOR, KIND, LISTED, MAX, OTHERS, VALUE, WAY, A, B
 from ceql.engine.join.loop import LAST, advance, room_for
 from ceql.engine.join.sweep import sweep
 from ceql.engine.join.table import fill
@@ -57,6 +57,8 @@ class JoinMachine:
         self.regs[j.FORGOTTEN] = -1
         self.nodes: Array = np.zeros((nodes, 5), np.int64)
         self.times: Array = np.zeros(nodes if timed else 0, np.int64)
+        self.lists = bool((steps.feed_unlike >= 0).any())
+        self.extra: Array = np.zeros((nodes if self.lists else 0, 3), np.int64)
         self.scratch: Array = np.zeros((3, nodes + 1), np.int64)
         self.parts = j.Partitions(*(np.zeros(0, np.int64) for _ in j.Partitions._fields))
         self.out = _output(matches, entries, timed)
@@ -163,8 +165,8 @@ class JoinMachine:
     def _advance(self, events: j.Events, stop: int) -> int:
         return int(
             advance(
-                self.steps, self.nodes, self.times, self.slots, self.entries, self.regs, self.parts, self.fresh, events, self.out,
-                self.scratch, self._nothing, self.way, self.settings, self.room, stop,
+                self.steps, self.nodes, self.times, self.extra, self.slots, self.entries, self.regs, self.parts, self.fresh,
+                events, self.out, self.scratch, self._nothing, self.way, self.settings, self.room, stop,
             )
         )  # fmt: skip
 
@@ -216,7 +218,7 @@ class JoinMachine:
         time = int(events.time[event]) if self.timed else 0
         while True:
             reason = unfold(
-                self.nodes, self.times, self.regs, self.out, counts, self.settings, self.regs[j.BOUND], least, most,
+                self.nodes, self.times, self.extra, self.regs, self.out, counts, self.settings, self.regs[j.BOUND], least, most,
                 events.position[event], time, events.partition[event],
             )  # fmt: skip
             if reason == j.GROW_STACK:
@@ -236,6 +238,7 @@ class JoinMachine:
         out.stack_depth[:count] = 0
         out.stack_todo[:count] = -1
         out.stack_cells[:count] = 0
+        out.stack_unlike[:count] = -1
         self.regs[j.HEIGHT] = count
 
     def _all(self, events: j.Events) -> Iterator[Chunk]:
@@ -264,9 +267,13 @@ class JoinMachine:
         """
         yield from self.flush()
         if self.choose is not None:
-            chosen = self.choose(list(self._all(events)))
-            self.regs[j.SEEN] = sum(len(chunk.start) for chunk in chosen)
-            yield from chosen
+            yield from self._candidates(events)
+            return
+        if self.lists:  # lists are not counted
+            found = by_start(joined(list(self._all(events))))
+            found = head(found, self.settings.limit or LAST)
+            self.regs[j.SEEN] = len(found.start)
+            yield found
             return
         bound = int(self.regs[j.BOUND])
         roots = self.fresh.roots[: int(self.regs[j.ROOTS])]
@@ -345,7 +352,7 @@ class JoinMachine:
             self.emptied = self.idle(np.arange(len(self.parts.seen))).tolist()
 
     def compact_now(self, for_table: bool = False) -> None:
-        sweep(self.nodes, self.times, self.entries, self.regs, self.parts, self.steps.tight, self.settings.window)
+        sweep(self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.steps.tight, self.settings.window)
         self.regs[j.SUMMED] = 0
         self.scratch[0] = 0
         self.swept = self._looked = True
@@ -377,6 +384,8 @@ class JoinMachine:
         self.nodes = nodes
         if self.timed:
             self.times = np.concatenate([self.times[:used], np.zeros(capacity - used, np.int64)])
+        if self.lists:
+            self.extra = np.concatenate([self.extra[:used], np.zeros((capacity - used, 3), np.int64)])
         self.scratch = np.zeros((3, capacity + 1), np.int64)
         self.regs[j.SUMMED] = 0
 
@@ -391,7 +400,7 @@ class JoinMachine:
             )
 
     def _grow_stack(self) -> None:
-        names = ("stack_node", "stack_depth", "stack_todo", "stack_cells", "path", "cell_node", "cell_next")
+        names = ("stack_node", "stack_depth", "stack_todo", "stack_cells", "stack_unlike", "path", "cell_node", "cell_next")
         self._grow(names)
 
     def _grow_entries(self) -> None:
@@ -417,10 +426,14 @@ class JoinMachine:
         return self.oldest
 
     def used_values(self) -> Array:
-        """The numbers of the values that entries of the table are filed under."""
+        """The numbers of the values that runs are filed under."""
         used = self.entries[: self.regs[j.ENTRIES]]
         widths = self.widths[used[:, j.INDEX]]
         found = [used[widths > k, j.KEY + k] for k in range(used.shape[1] - j.KEY)]
+        if self.lists:
+            kinds = self.nodes[: self.regs[j.NODES], KIND]
+            found.append(self.extra[np.flatnonzero(kinds == LISTED), VALUE])
+            found.append(self.nodes[np.flatnonzero(kinds == OTHERS), B])
         return ascending(np.concatenate([np.zeros(0, np.int64), *found]))
 
     # --- state ---
@@ -432,6 +445,7 @@ class JoinMachine:
             "regs": self.regs.copy(),
             "nodes": self.nodes[:used].copy(),
             "times": self.times[:used].copy(),
+            "extra": self.extra[:used].ravel(),
             "entries": self.entries[: self.regs[j.ENTRIES]].copy(),
             "sizes": np.array([len(self.nodes), len(self.entries)]),
         }
@@ -446,12 +460,30 @@ class JoinMachine:
         self.nodes[:used] = arrays["nodes"]
         self.times = np.zeros(capacity if self.timed else 0, np.int64)
         self.times[: len(arrays["times"])] = arrays["times"]
+        if self.lists:
+            self.extra = np.zeros((capacity, 3), np.int64)
+            self.extra[:used] = arrays["extra"].reshape(-1, 3)
         self.scratch = np.zeros((3, capacity + 1), np.int64)
         self.regs[j.SUMMED] = 0
         self.entries = np.zeros((size, self.entries.shape[1]), np.int64)
         self.entries[: len(arrays["entries"])] = arrays["entries"]
         self._room_for_entries()
         self.parts = j.Partitions(*(arrays[f"parts.{name}"].astype(np.int64) for name in j.Partitions._fields))
+
+
+def joined(chunks: list[Chunk]) -> Chunk:
+    """One chunk of all."""
+    if len(chunks) == 1:
+        return chunks[0]
+    lengths = [np.diff(chunk.offsets) for chunk in chunks]
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+
+    def column(name: str) -> Any:
+        parts = [getattr(chunk, name) for chunk in chunks]
+        return None if parts[0] is None else np.concatenate(parts)
+
+    names = ("start", "end", "positions", "labels", "partition", "start_time", "end_time")
+    return Chunk(offsets=offsets, **{name: column(name) for name in names})
 
 
 def ascending(numbers: Array) -> Array:
@@ -509,6 +541,7 @@ def _output(matches: int, entries: int, timed: bool) -> j.Output:
         stack_depth=ints(256),
         stack_todo=ints(256),
         stack_cells=ints(256),
+        stack_unlike=ints(256),
         path=ints(256),
         cell_node=ints(256),
         cell_next=ints(256),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.jit import allocating
-from ceql.engine.join.graph import FACTOR, KIND, MAX, UNION, A, B, C, rank
+from ceql.engine.join.graph import FACTOR, KIND, LISTED, MAX, OTHERS, UNION, VALUE, A, B, C, listed, rank
 from ceql.engine.join.layout import (
     ENTRIES,
     FORGOTTEN,
@@ -30,7 +30,7 @@ UNMARKED = np.iinfo(np.int64).max
 
 @allocating
 def sweep(
-    nodes: Array, times: Array, entries: Array, regs: Array, parts: Partitions, tight: Array, window: int
+    nodes: Array, times: Array, extra: Array, entries: Array, regs: Array, parts: Partitions, tight: Array, window: int
 ) -> None:
     """Drop what is dead; the hash table of the entries must be made anew."""
     used = regs[NODES]
@@ -62,7 +62,20 @@ def sweep(
             if nodes[n, B] >= 0:
                 horizon_of[nodes[n, B]] = horizon
             continue
+        if kind == LISTED:
+            if nodes[nodes[n, A], MAX] >= horizon:
+                horizon_of[nodes[n, A]] = horizon
+            else:
+                lost = True
+            before = nodes[n, B]
+            if before >= 0 and nodes[before, MAX] >= horizon:
+                horizon_of[before] = horizon
+            else:
+                nodes[n, B] = -1
+            continue
         horizon_of[nodes[n, A]] = horizon
+        if kind == OTHERS:
+            continue
         if kind == FACTOR:
             if nodes[n, B] >= 0:
                 horizon_of[nodes[n, B]] = horizon
@@ -84,10 +97,20 @@ def sweep(
         if horizon_of[n] == UNMARKED:
             continue
         kind = nodes[n, KIND]
+        most = nodes[n, MAX]
         a, b, c = nodes[n, A], nodes[n, B], nodes[n, C]
+        if kind == LISTED:  # the list without those that the window has left
+            if horizon_of[a] == UNMARKED:
+                moved[n] = moved[b] if b >= 0 else -1
+                continue
+            value = extra[n, VALUE]
+            regs[NODES] = top
+            moved[n] = listed(nodes, extra, regs, moved[b] if b >= 0 else -1, moved[a], value)
+            top += 1
+            continue
         if kind < 0:
             a = moved[a]
-        if b >= 0:
+        if b >= 0 and kind != OTHERS:
             b = moved[b]
         if kind <= UNION:
             if c >= 0:
@@ -98,7 +121,7 @@ def sweep(
             if rank(nodes, b) < rank(nodes, c):
                 b, c = c, b
             kind = UNION - 1 - rank(nodes, c)
-        nodes[top, MAX] = nodes[n, MAX]
+        nodes[top, MAX] = most
         nodes[top, A], nodes[top, B], nodes[top, C] = a, b, c
         nodes[top, KIND] = kind
         if len(times) > 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.jit import inlined, kernel
-from ceql.engine.join.graph import FACTOR, KIND, MAX, A, B, C
+from ceql.engine.join.graph import FACTOR, KIND, LISTED, MAX, NO_START, OTHERS, VALUE, A, B, C, most_unlike
 from ceql.engine.join.layout import (
     DONE,
     FULL,
@@ -39,6 +39,7 @@ def push_roots(nodes: Array, regs: Array, roots: Array, out: Output, bound: int)
             out.stack_depth[height] = 0
             out.stack_todo[height] = -1
             out.stack_cells[height] = 0
+            out.stack_unlike[height] = -1
             height += 1
     regs[HEIGHT] = height
 
@@ -97,10 +98,27 @@ def sort_by_start(out: Output, first: int, last: int, timed: bool) -> None:
             out.start_time[first + k] = spare[k]
 
 
+@inlined
+def _live_unlike(nodes: Array, extra: Array, n: int, value: int, bound: int) -> int:
+    """The first of a list from n on that has another value and is inside the window, or -1."""
+    while n >= 0:
+        most = most_unlike(nodes, extra, n, value)
+        if most < bound or most == NO_START:
+            return np.int64(-1)
+        if extra[n, VALUE] == value:
+            n = nodes[n, C]
+        elif nodes[nodes[n, A], MAX] < bound:
+            n = nodes[n, B]
+        else:
+            return n
+    return np.int64(-1)
+
+
 @kernel
 def unfold(
     nodes: Array,
     times: Array,
+    extra: Array,
     regs: Array,
     out: Output,
     counts: Array,
@@ -127,14 +145,32 @@ def unfold(
         depth = out.stack_depth[height]
         todo = out.stack_todo[height]
         cells = out.stack_cells[height]
-        base, n0, depth0, todo0, cells0 = height, n, depth, todo, cells  # to come back to, if there is no room
+        unlike = out.stack_unlike[height]
+        base, n0, depth0, todo0, cells0, unlike0 = height, n, depth, todo, cells, unlike  # to come back to without room
         reason = DONE
         while True:
             if height > highest or depth == len(out.path) or cells + MOST_FACTORS > len(out.cell_node):
                 reason = GROW_STACK
                 break
             product = n
-            if nodes[n, KIND] < 0:
+            if nodes[n, KIND] == OTHERS:
+                unlike = nodes[n, B]
+                n = nodes[n, A]
+            if nodes[n, KIND] == LISTED:
+                n = _live_unlike(nodes, extra, n, unlike, bound)
+                if n < 0:
+                    n = product  # not the end of a match, but of this way
+                    break
+                product = nodes[n, A]
+                other = nodes[n, B]
+                if other >= 0 and most_unlike(nodes, extra, other, unlike) >= bound:
+                    out.stack_node[height] = other
+                    out.stack_depth[height] = depth
+                    out.stack_todo[height] = todo
+                    out.stack_cells[height] = cells
+                    out.stack_unlike[height] = unlike
+                    height += 1
+            elif nodes[n, KIND] < 0:
                 product = nodes[n, A]
                 for side in range(B, C + 1):
                     other = nodes[n, side]
@@ -143,6 +179,7 @@ def unfold(
                         out.stack_depth[height] = depth
                         out.stack_todo[height] = todo
                         out.stack_cells[height] = cells
+                        out.stack_unlike[height] = -1
                         height += 1
                 if nodes[product, MAX] < bound or (counted and counts[product] == 0):
                     break
@@ -181,6 +218,7 @@ def unfold(
             out.stack_depth[base] = depth0
             out.stack_todo[base] = todo0
             out.stack_cells[base] = cells0
+            out.stack_unlike[base] = unlike0
             out.offsets[m] = e
             regs[HEIGHT] = base + 1
             regs[MATCHES], regs[POSITIONS] = m, e
