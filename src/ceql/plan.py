@@ -15,6 +15,7 @@ from ceql.automata import last, max, next
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
 from ceql.automata.correlated import Correlated, correlate
+from ceql.automata.determinism import determinise
 from ceql.automata.rivals import Compare
 from ceql.automata.strict import strict
 from ceql.syntax import tree as t
@@ -119,7 +120,11 @@ class Plan:
         assert self.shape is not None
         _ = self.split_by  # takes what it settles out of the shape
         strict = self.query.strategy is t.Strategy.STRICT
-        return correlate(self.shape, frozenset(self.selected) if strict else None)
+        selected, distinct = frozenset(self.selected), self.query.distinct
+        auto = correlate(self.shape, selected if strict else None)
+        if auto.is_ambiguous(selected, distinct):
+            return determinise(auto, selected, distinct) or auto
+        return auto
 
     @cached_property
     def formula(self) -> t.Formula:

@@ -8,7 +8,7 @@ the claims that no index settles.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ceql.analysis.normal import Atom
@@ -34,12 +34,21 @@ class Link(NamedTuple):
     unlike: tuple[int, ...] = ()
 
 
+NULLS_DIFFER = 1 << 30
+"""Added to the terms of a disequality that also holds where a value is NULL."""
+
+
 class Transition(NamedTuple):
     guard: int  # bit mask over the guards; all must hold
     needs: tuple[int, ...]  # terms that must not be NULL
     links: tuple[Link, ...]
     mark: int
     target: int
+    failing: tuple[int, ...] = ()  # bit masks, none of which may hold altogether
+
+    def allows(self, bits: int) -> bool:
+        """Whether an event that satisfies these guards may be read."""
+        return self.guard & ~bits == 0 and all(guard & ~bits for guard in self.failing)
 
 
 @dataclass(slots=True)
@@ -66,6 +75,10 @@ class Correlated:
     checks: list[Claim] = field(default_factory=list)
     looked_up: list[Claim] = field(default_factory=list)
     """The claims that the indexes settle, or narrow down."""
+    states: int = 0
+    final: tuple[int, ...] = ()
+    is_deterministic: bool = False
+    """Whether every match has one run, by construction."""
 
     @property
     def is_chain(self) -> bool:
@@ -88,7 +101,26 @@ class Correlated:
 
     def is_ambiguous(self, selected: frozenset[str], distinct: bool) -> bool:
         """Whether two runs may give the same match, so that matches must be compared."""
-        return _ambiguous(self, selected, distinct)
+        return not self.is_deterministic and _ambiguous(self, selected, distinct)
+
+    def with_steps(
+        self,
+        states: int,
+        final: tuple[int, ...],
+        transitions: list[Transition],
+        indexes: list[Index],
+        guards: tuple[Atom, ...],
+    ) -> Correlated:
+        """The same query on a deterministic automaton."""
+        return replace(
+            self,
+            states=states,
+            final=final,
+            transitions=transitions,
+            indexes=indexes,
+            guards=guards,
+            is_deterministic=True,
+        )
 
 
 def correlate(shape: Shape, strict: frozenset[str] | None = None) -> Correlated:
@@ -166,6 +198,7 @@ class _Sealer:
         out.transitions = list(dict.fromkeys(out.transitions))
         out.guards, out.terms, out.marks = tuple(self.guards), tuple(self.terms), list(self.marks)
         out.compares = list(dict.fromkeys(out.compares))
+        out.states, out.final = len(self.auto.last), self.auto.final
         return out
 
     def _transition(self, step: Step) -> None:
@@ -271,7 +304,7 @@ def _two_paths(auto: Correlated, labels: list[frozenset[str]], distinct: bool) -
     apart, matches are compared for nothing.
     """
     leaves = auto.shape.leaf
-    final = set(auto.auto.final)
+    final = set(auto.final)
     moves: dict[int, list[tuple[int, Transition]]] = {}
     starts: list[tuple[int, Transition]] = []
     for number, transition in enumerate(auto.transitions):

@@ -16,16 +16,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
     """The arrays for these symbols, each the set of guards that hold, as a bit mask."""
     transitions = auto.transitions
-    allowed = [[k for k, e in enumerate(transitions) if e.guard & ~bits == 0] for bits in symbols]
+    allowed = [[k for k, e in enumerate(transitions) if e.allows(bits)] for bits in symbols]
     links = [e.links for e in transitions]
     every = [link for row in links for link in row]
     feeds = [
         [(k, *index.feeders[state]) for k, index in enumerate(auto.indexes) if state in index.feeders]
-        for state in range(len(auto.auto.last))
+        for state in range(auto.states)
     ]
     fed = [feed for row in feeds for feed in row]
-    final = np.zeros(len(auto.auto.last), np.uint8)
-    final[list(auto.auto.final)] = 1
+    final = np.zeros(auto.states, np.uint8)
+    final[list(auto.final)] = 1
     return Steps(
         by_symbol=_offsets(allowed),
         order=_flat(allowed),

@@ -30,6 +30,9 @@ DONE, FULL, MANY, SWEEP, GROW_TABLE, GROW_STACK, HAND_OVER, WENT_BACK, OVERFLOW 
 
 FRESH, OUTPUT, AFTER = range(3)  # phases of an event
 
+NULLS_DIFFER = 1 << 30  # added to the term of a disequality: it holds where a value is NULL, too
+NULL_BEFORE, NULL_NOW = -2, -3  # as values of such a disequality: like no other, and unlike each other
+
 # Columns of an entry of the look-up table: index, partition, node, the number in its substream and the position of the
 # event that last added to it, then the key.
 INDEX, PARTITION, NODE, STAMP, SINCE, KEY = range(6)

@@ -31,6 +31,9 @@ from ceql.engine.join.layout import (
     MATCHES,
     NODE,
     NODES,
+    NULL_BEFORE,
+    NULL_NOW,
+    NULLS_DIFFER,
     OUTPUT,
     OVERFLOW,
     PARTITION,
@@ -264,8 +267,10 @@ def _step(
             unlike = steps.link_unlike[link]
             start = nodes[found, MAX]
             if unlike >= 0:
-                value = values[i, unlike]
-                start = most_unlike(nodes, extra, found, value) if value >= 0 else NO_START
+                value = np.int64(values[i, unlike & ~NULLS_DIFFER])
+                if value < 0 and unlike & NULLS_DIFFER:
+                    value = np.int64(NULL_NOW)
+                start = most_unlike(nodes, extra, found, value) if value != -1 else NO_START
                 if start != NO_START:
                     found = new_node(nodes, regs, start, found, value, -1, OTHERS)
             if start < dead or start == NO_START:
@@ -296,8 +301,12 @@ def _step(
                 if values[i, steps.feed_terms[k]] < 0:
                     able = False
             unlike = steps.feed_unlike[feed]
-            if unlike >= 0 and values[i, unlike] < 0:
-                able = False
+            value = np.int64(0)
+            if unlike >= 0:
+                value = np.int64(values[i, unlike & ~NULLS_DIFFER])
+                if value < 0:
+                    value = np.int64(NULL_BEFORE)
+                    able = able and unlike & NULLS_DIFFER != 0
             if not able:
                 continue
             index = steps.feed_index[feed]
@@ -314,7 +323,7 @@ def _step(
             elif entries[at, SINCE] > forgotten and (not steps.tight[index] or entries[at, STAMP] == stamp):
                 heap = entries[at, NODE]
             if unlike >= 0:
-                entries[at, NODE] = listed(nodes, extra, regs, heap, fresh.node[m], values[i, unlike])
+                entries[at, NODE] = listed(nodes, extra, regs, heap, fresh.node[m], value)
             else:
                 entries[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)
             entries[at, STAMP] = stamp

@@ -163,6 +163,10 @@ class JoinMachine:
                 )
 
     def _advance(self, events: j.Events, stop: int) -> int:
+        with np.errstate(over="ignore"):  # where Numba is switched off
+            return self._call_advance(events, stop)
+
+    def _call_advance(self, events: j.Events, stop: int) -> int:
         return int(
             advance(
                 self.steps, self.nodes, self.times, self.extra, self.slots, self.entries, self.regs, self.parts, self.fresh,
@@ -374,7 +378,8 @@ class JoinMachine:
             self.entries[: len(used)] = used
         if len(self.slots) < 2 * size:
             self.slots = np.zeros(2 * size, np.int64)
-        fill(self.slots, self.entries, self.regs, self.widths)
+        with np.errstate(over="ignore"):
+            fill(self.slots, self.entries, self.regs, self.widths)
 
     def _resize_nodes(self, capacity: int) -> None:
         self._check_memory(nodes=capacity)
@@ -434,7 +439,8 @@ class JoinMachine:
             kinds = self.nodes[: self.regs[j.NODES], KIND]
             found.append(self.extra[np.flatnonzero(kinds == LISTED), VALUE])
             found.append(self.nodes[np.flatnonzero(kinds == OTHERS), B])
-        return ascending(np.concatenate([np.zeros(0, np.int64), *found]))
+        numbers = np.concatenate([np.zeros(0, np.int64), *found])
+        return ascending(numbers[numbers >= 0])
 
     # --- state ---
 

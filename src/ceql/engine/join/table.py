@@ -28,10 +28,10 @@ def locate(
     end: int,
 ) -> int:
     """The entry of a key, or -1."""
-    h = mix(index, partition)
+    h = mix(np.int64(index), np.int64(partition))
     for k in range(begin, end):
-        h = mix(h, values[i, terms[k]])
-    h = mix(h, end - begin)
+        h = mix(h, np.int64(values[i, terms[k]]))
+    h = mix(h, np.int64(end - begin))
     half = (h >> 32) << 32
     mask = len(slots) - 1
     at = (h >> 32) & mask
@@ -58,7 +58,7 @@ def occupy(slots: Array, entries: Array, e: int, width: int) -> None:
     h = mix(entries[e, INDEX], entries[e, PARTITION])
     for k in range(width):
         h = mix(h, entries[e, KEY + k])
-    h = mix(h, width)
+    h = mix(h, np.int64(width))
     mask = len(slots) - 1
     at = (h >> 32) & mask
     while slots[at] != 0:
