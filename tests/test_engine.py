@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ceql
+import ceql.plan
 import corpus
 import generators
 import oracle
@@ -20,6 +21,7 @@ from ceql.engine.join.machine import JoinMachine
 from ceql.engine.machine import Machine
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
+from rule_oracle import RuleCase, by_atom, rule_cases
 
 CASES = corpus.load()
 EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -74,10 +76,40 @@ def test_random_cases(case: generators.Generated, data: st.DataObject) -> None:
     check_case(case, data)
 
 
-@settings(EXAMPLES, max_examples=300)
+@settings(EXAMPLES, max_examples=200)
 @given(generators.correlated_cases(), st.data())
 def test_random_correlated_cases(case: generators.Generated, data: st.DataObject) -> None:
     check_case(case, data)
+
+
+@pytest.fixture
+def unsplit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave it to the second loop to find what events have in common: no substreams but those of the clause."""
+    monkeypatch.setattr(ceql.plan, "split_off", lambda shape, query: ())
+
+
+@settings(EXAMPLES, max_examples=100)
+@given(generators.correlated_cases(), st.data())
+def test_random_correlated_cases_without_substreams(
+    unsplit: None, case: generators.Generated, data: st.DataObject
+) -> None:
+    check_case(case, data)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.correlated and case.error is None], ids=str)
+def test_corpus_without_substreams(unsplit: None, case: corpus.Case) -> None:
+    query = ceql.compile(case.query)
+    found = paths.run_whole(query, case.events, **case.keywords)
+    case.verify(found)
+    oracle.check(query.plan.query, case.events, found, **case.keywords)
+
+
+@settings(EXAMPLES, max_examples=150)
+@given(rule_cases(), st.data())
+def test_random_rules(case: RuleCase, data: st.DataObject) -> None:
+    query = case.compile()
+    assert sorted(by_atom(query, paths.run_whole(query, case.events, **OPTIONS))) == sorted(case.expected())
+    check_case(generators.Generated(query.plan.query, case.events), data)
 
 
 @settings(EXAMPLES, max_examples=60)
@@ -120,7 +152,7 @@ def test_random_cases_in_tiny_buffers(tiny: None, case: generators.Generated, da
     check_tiny_case(case, data)
 
 
-@settings(EXAMPLES, max_examples=150)
+@settings(EXAMPLES, max_examples=100)
 @given(generators.correlated_cases(), st.data())
 def test_random_correlated_cases_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     check_tiny_case(case, data)

@@ -76,11 +76,15 @@ class Chooser:
         self.limit = plan.limit
         self.hidden = labels._number.get(frozenset(), -1)
 
-    def __call__(self, chunks: list[Chunk]) -> list[Chunk]:
-        """The matches among all candidates of some positions; later ends and, for one end, earlier starts last."""
+    def sift(self, chunk: Chunk) -> Chunk:
+        """The candidates that satisfy all claims, with labels for marks."""
         if self.check is not None:
-            chunks = [rows(chunk, np.flatnonzero(self.check(chunk))) for chunk in chunks]
-        chunks = [self._labelled(chunk) for chunk in chunks if len(chunk.start)]
+            chunk = rows(chunk, np.flatnonzero(self.check(chunk)))
+        return self._labelled(chunk)
+
+    def choose(self, chunks: list[Chunk]) -> list[Chunk]:
+        """The matches among the candidates of some positions; later ends and, for one end, earlier starts last."""
+        chunks = [chunk for chunk in chunks if len(chunk.start)]
         if not chunks:
             return []
         found = joined(chunks)
@@ -185,7 +189,7 @@ def _greatest(found: Chunk, last: bool) -> Array:
 def _maximal(found: Chunk) -> Array:
     """The matches whose events are not a proper part of another's that ends at the same position."""
     kept: list[int] = []
-    ends, first = np.unique(found.end, return_index=True)
+    _, first = np.unique(found.end, return_index=True)
     for begin, end in zip(first, np.append(first[1:], len(found.end)), strict=True):
         sets = [frozenset(found.positions[found.offsets[k] : found.offsets[k + 1]].tolist()) for k in range(begin, end)]
         largest: list[frozenset[int]] = []

@@ -18,13 +18,12 @@ from ceql.engine.join import layout as j
 from ceql.engine.join.machine import JoinMachine
 from ceql.io.join_values import JoinValues
 from ceql.io.runs import EventBatch
-from ceql.options import Options
 from ceql.plan import Plan
 from ceql.predicates.across import Checks
 from ceql.recognition import CONSUME, Recognition
 from ceql.results.layout import to_batch
 from ceql.rows import RowStore
-from ceql.snapshot import schema_from_text, schema_to_text
+from ceql.snapshot import schema_from_text
 from ceql.syntax import tree as t
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -144,7 +143,7 @@ class CorrelatedRecognition(Recognition):
     # --- feeding ---
 
     def _events(self, batch: EventBatch) -> Any:
-        data, streams = batch
+        data = batch.data
         events = super()._events(batch)
         machine = self.machine
         assert self.values is not None

@@ -137,7 +137,9 @@ class Plan:
     def shown_keys(self) -> tuple[t.Part, ...]:
         """The PARTITION BY clause, unless it names variables."""
         kinds = types(self.query.formula)
-        named = any(ref.name is not None and ref.name not in kinds for part in self.query.partition for ref in part.refs)
+        named = any(
+            ref.name is not None and ref.name not in kinds for part in self.query.partition for ref in part.refs
+        )
         return () if named else self.query.partition
 
     @property

@@ -23,9 +23,9 @@ from ceql.io.inputs import open_source
 from ceql.io.runs import EventBatch
 from ceql.io.schemas import conform, unify_schemas
 from ceql.io.sequencer import Sequencer
+from ceql.joins import recognise
 from ceql.options import Options
 from ceql.plan import Plan
-from ceql.joins import recognise
 from ceql.recognition import Recognition
 from ceql.results.layout import Layout
 from ceql.results.matches import Matches

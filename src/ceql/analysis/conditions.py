@@ -119,7 +119,9 @@ def _comparison(condition: t.Comparison, source: str) -> t.FilterCondition:
         if len(names) == 1:  # `x.a = PREV.a` is `x[a = PREV.a]`
             name = names.pop()
             return t.Bracket(name, cast(t.Predicate, _own(condition, name)), span=condition.span)
-        which = "an event to precede" if not names else f"one event to precede, not those of {' and '.join(sorted(names))}"
+        which = (
+            "an event to precede" if not names else f"one event to precede, not those of {' and '.join(sorted(names))}"
+        )
         raise QueryError(f"PREV needs {which}", source, condition.span, "Write the comparison inside x[...].")
     if len(names) == 1:
         name = names.pop()

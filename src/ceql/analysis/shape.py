@@ -282,7 +282,9 @@ class Shape:
                     part.span or formula.span,
                     f"Add {self.leaf[leaf].type}.attribute to the list, or a bare attribute for every event.",
                 )
-        text = "PARTITION BY [" + ", ".join(f"{r.name}.{r.attribute}" if r.name else r.attribute for r in part.refs) + "]"
+        text = (
+            "PARTITION BY [" + ", ".join(f"{r.name}.{r.attribute}" if r.name else r.attribute for r in part.refs) + "]"
+        )
         self.claims.append(Claim(node, Same({k: tuple(v) for k, v in terms.items()}), text, part.span or formula.span))
 
 
@@ -319,7 +321,9 @@ def _is_simple(condition: t.FilterCondition) -> bool:
     """About one event, or an equality of two."""
     if isinstance(condition, t.Disj):
         return False
-    return all(len(test.variables) == 1 and not test.has_prev or join_of(test) is not None for test in _tests(condition))
+    return all(
+        (len(test.variables) == 1 and not test.has_prev) or join_of(test) is not None for test in _tests(condition)
+    )
 
 
 def _tests(condition: t.FilterCondition) -> list[Test]:
@@ -366,7 +370,9 @@ def prev_of(test: Test) -> tuple[str, t.Expression, t.Expression] | None:
 
 def spell_out(node: t.Condition | t.Expression, name: str) -> t.Condition | t.Expression:
     """`node` with bare attributes turned into those of the variable `name`."""
-    return replaced(node, lambda leaf: t.Ref(name, leaf.name, span=leaf.span) if isinstance(leaf, t.Attribute) else leaf)
+    return replaced(
+        node, lambda leaf: t.Ref(name, leaf.name, span=leaf.span) if isinstance(leaf, t.Attribute) else leaf
+    )
 
 
 def of_one_event(node: N) -> N:
@@ -382,7 +388,7 @@ def replaced(node: t.Condition | t.Expression, change: Change) -> t.Condition | 
     """`node` with every attribute that it reads changed."""
     match node:
         case t.Ref() | t.Prev() | t.Attribute():
-            return cast(t.Expression, change(node))
+            return change(node)
         case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
             return replace(
                 node, left=cast(t.Expression, replaced(left, change)), right=cast(t.Expression, replaced(right, change))

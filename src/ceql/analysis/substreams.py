@@ -59,9 +59,7 @@ def part_of(shape: Shape, equality: Equality) -> t.Part | None:
 
 def is_simple(shape: Shape) -> bool:
     """Whether nothing is left that the first loop cannot do, or would need a large automaton for."""
-    return not shape.claims and all(
-        node.kind is not Kind.ALL or len(node.items) <= MOST_SIDES for node in shape.nodes
-    )
+    return not shape.claims and all(node.kind is not Kind.ALL or len(node.items) <= MOST_SIDES for node in shape.nodes)
 
 
 def to_normal(shape: Shape, node: int | None = None) -> Normal:

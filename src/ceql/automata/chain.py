@@ -82,7 +82,8 @@ class Chain:
             case Kind.CHOICE:
                 parts = [self.build(shape, item) for item in here.items]
                 return Fragment(
-                    tuple(read for part in parts for read in part.entries), tuple(s for part in parts for s in part.final)
+                    tuple(read for part in parts for read in part.entries),
+                    tuple(s for part in parts for s in part.final),
                 )
             case Kind.ALL:
                 sides = []

@@ -29,7 +29,7 @@ class Mark(NamedTuple):
 class Link(NamedTuple):
     """Look up the event's terms `key` in an index; its terms `unlike` must differ from those of the runs found."""
 
-    index: int
+    where: int
     key: tuple[int, ...]
     unlike: tuple[int, ...] = ()
 
@@ -149,9 +149,7 @@ def _prev_leaves(shape: Shape, claim: Claim) -> Leaves:
 
 
 class _Sealer:
-    def __init__(
-        self, shape: Shape, auto: Parallel, known: list[Equality], prev: dict[int, Leaves]
-    ) -> None:
+    def __init__(self, shape: Shape, auto: Parallel, known: list[Equality], prev: dict[int, Leaves]) -> None:
         self.shape = shape
         self.auto = auto
         self.known = known
@@ -226,13 +224,15 @@ class _Sealer:
         """The sources of a step as links; several where the states of a source are looked up by different values."""
         ways: list[tuple[Link, ...]] = [()]
         for source in step.sources:
-            by_key: dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+            by_key: dict[
+                tuple[tuple[int, ...], tuple[int, ...]], dict[int, tuple[tuple[int, ...], tuple[int, ...]]]
+            ] = {}
             for state in source.states:
-                before, now, unlike_before, unlike_now = self._compared(step, state, prev if len(step.sources) == 1 else [])
+                before, now, unlike_before, unlike_now = self._compared(
+                    step, state, prev if len(step.sources) == 1 else []
+                )
                 by_key.setdefault((now, unlike_now), {})[state] = (before, unlike_before)
-            found = [
-                Link(self._index(feeders, source), key, unlike) for (key, unlike), feeders in by_key.items()
-            ]
+            found = [Link(self._index(feeders, source), key, unlike) for (key, unlike), feeders in by_key.items()]
             ways = [(*way, link) for way in ways for link in found]
         return ways
 
@@ -311,7 +311,7 @@ def _two_paths(auto: Correlated, labels: list[frozenset[str]], distinct: bool) -
         if not transition.links:
             starts.append((number, transition))
         else:
-            for state in auto.indexes[transition.links[0].index].feeders:
+            for state in auto.indexes[transition.links[0].where].feeders:
                 moves.setdefault(state, []).append((number, transition))
 
     def letter(transition: Transition) -> object:
@@ -320,7 +320,11 @@ def _two_paths(auto: Correlated, labels: list[frozenset[str]], distinct: bool) -
         return kind, bool(label) if distinct else label
 
     for transition in auto.transitions:  # an event in the middle that is not shown may be any
-        if transition.links and not labels[transition.mark] and (transition.target not in final or moves.get(transition.target)):
+        if (
+            transition.links
+            and not labels[transition.mark]
+            and (transition.target not in final or moves.get(transition.target))
+        ):
             return True
     seen: set[tuple[int, int, bool]] = set()
     queue: list[tuple[int, int, bool]] = []

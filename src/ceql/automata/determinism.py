@@ -57,7 +57,9 @@ class _Determiniser:
         self.hidden = [k for k, label in enumerate(labels) if not label]
         kinds = [auto.shape.leaf[min(mark.leaves)] for mark in auto.marks]
         # what is seen of an event: its label; and its type, so that steps that exclude each other stay apart
-        self.letters = [(k.type, k.stream, bool(label) if distinct else label) for k, label in zip(kinds, labels, strict=True)]
+        self.letters = [
+            (k.type, k.stream, bool(label) if distinct else label) for k, label in zip(kinds, labels, strict=True)
+        ]
         self.guards = {guard: k for k, guard in enumerate(auto.guards)}
         self.edges: dict[int, list[_Edge]] = {}
         for transition in auto.transitions:
@@ -78,7 +80,7 @@ class _Determiniser:
         if not t.links:
             yield -1, _Edge(guard, (), (), False, t.mark, t.target)
         for link in t.links:
-            index = self.auto.indexes[link.index]
+            index = self.auto.indexes[link.where]
             for state, (key, unlike) in index.feeders.items():
                 same = tuple(sorted(zip(key, link.key, strict=True)))
                 other = tuple(sorted(zip(unlike, link.unlike, strict=True)))

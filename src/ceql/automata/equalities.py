@@ -90,9 +90,7 @@ def same_instance(shape: Shape, scope: int, step: Step) -> bool:
     return not step.loops.intersection(shape.above(scope)[1:])
 
 
-def compared(
-    shape: Shape, equality: Equality, last: Leaves, step: Step
-) -> tuple[t.Expression, t.Expression] | None:
+def compared(shape: Shape, equality: Equality, last: Leaves, step: Step) -> tuple[t.Expression, t.Expression] | None:
     """The values of the event before and of this one that a step compares for an equality."""
     before = sorted(last & equality.terms.keys())
     now = sorted(step.leaves & equality.terms.keys())

@@ -32,7 +32,7 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
         target=_ints(e.target for e in transitions),
         mark=_ints(e.mark for e in transitions),
         links=_offsets(links),
-        link_index=_ints(link.index for link in every),
+        link_index=_ints(link.where for link in every),
         link_keys=_offsets([link.key for link in every]),
         link_terms=_flat(link.key for link in every),
         link_unlike=_ints(_only(link.unlike) for link in every),

@@ -105,7 +105,8 @@ class Machine:
 
     def idle(self, partitions: Array) -> Array:
         """Those of these partitions that hold nothing."""
-        return partitions[(self.parts.offset[partitions] < 0) & (self.parts.initial[partitions] == 0)]
+        idle: Array = partitions[(self.parts.offset[partitions] < 0) & (self.parts.initial[partitions] == 0)]
+        return idle
 
     @property
     def remembers(self) -> bool:

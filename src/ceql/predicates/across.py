@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.conditions import leaves as attributes_of
-from ceql.analysis.shape import Claim, Either, Same, Shape, Test, replaced
+from ceql.analysis.shape import Claim, Either, Leaves, Same, Shape, Test, replaced
 from ceql.automata.correlated import Correlated
 from ceql.engine.chunk import Chunk
+from ceql.errors import no_column
 from ceql.predicates.bind import Bound, Events, bind_predicate
 from ceql.predicates.logic import TRUE, Truths, code, evaluate
 from ceql.predicates.logic import Test as ColumnTest
@@ -58,20 +59,14 @@ class Checks:
             flat = _flat(predicate)
             fields: dict[str, pa.Field] = {}
             for leaf in attributes_of(predicate):
-                index = self.schema.get_field_index(leaf.name if isinstance(leaf, t.Attribute) else leaf.attribute)
+                index = self.schema.get_field_index(_attribute(leaf))
                 if index >= 0:
                     fields[_name(leaf)] = self.schema.field(index).with_name(_name(leaf))
                 elif not self.open_schema:
-                    self._complain(leaf)
+                    raise no_column(_attribute(leaf), self.schema.names, self.source, leaf.span)
             events = Events(pa.schema(list(fields.values())), True, None, ("",))
             self._bound[predicate] = bind_predicate(flat, events, self.source)
         return self._bound[predicate]
-
-    def _complain(self, leaf: t.Ref | t.Prev | t.Attribute) -> None:
-        from ceql.errors import no_column
-
-        name = leaf.name if isinstance(leaf, t.Attribute) else leaf.attribute
-        raise no_column(name, self.schema.names, self.source, leaf.span)
 
     # --- candidates ---
 
@@ -124,8 +119,7 @@ class _Look:
 
     def satisfied(self, claim: Claim) -> Array:
         """Which candidates satisfy a claim: every instance of its node must."""
-        here = self._is_below(claim.node)
-        entries = np.flatnonzero(here)
+        entries = np.flatnonzero(self._is_at(self.shape.below(claim.node)))
         group = self._instances(claim.node)[entries]
         instances, first = np.unique(group, return_index=True)
         first = entries[first]
@@ -146,9 +140,9 @@ class _Look:
         result[self.candidate[first[~good]]] = False
         return result
 
-    def _is_below(self, node: int) -> Array:
-        below = self.shape.below(node)
-        flags = self.checks.flag(("below", node), lambda k: bool(self.checks.auto.marks[k].leaves & below))
+    def _is_at(self, leaves: Leaves) -> Array:
+        """Which entries were read at one of these leaves."""
+        flags = self.checks.flag(("at", leaves), lambda k: bool(self.checks.auto.marks[k].leaves & leaves))
         return flags[self.marks]
 
     def _instances(self, node: int) -> Array:
@@ -165,9 +159,7 @@ class _Look:
         found: list[tuple[str, Array, Array]] = []  # a variable, its entries in order of instances, their instances
         totals = np.ones(len(first))
         for name, comparand in test.variables.items():
-            members = self.checks.flag(
-                ("of", comparand.leaves), lambda k, own=comparand.leaves: bool(self.checks.auto.marks[k].leaves & own)
-            )[self.marks]
+            members = self._is_at(comparand.leaves)
             entries = np.flatnonzero(members)
             groups = self._instances(comparand.scope)
             found.append((name, entries, groups))
@@ -198,8 +190,7 @@ class _Look:
         columns: dict[str, pa.Array] = {}
         count = len(next(iter(chosen.values())))
         for leaf in attributes_of(predicate):
-            name = leaf.name if isinstance(leaf, t.Attribute) else leaf.attribute
-            index = self.values.schema.get_field_index(name)
+            index = self.values.schema.get_field_index(_attribute(leaf))
             if index < 0 or _name(leaf) in columns:
                 continue
             if isinstance(leaf, t.Prev):
@@ -221,12 +212,10 @@ class _Look:
         good = np.ones(len(instances), np.bool_)
         number = np.searchsorted(instances, group)
         leader = entries[np.searchsorted(group, instances)][number]
-        marks = self.checks.auto.marks
+        has = {term: self._is_at(_leaves_of(same, term)) for term in _terms(same)}
         for one in _terms(same):
-            leads = self.checks.flag(("term", id(same), one), lambda k, e=one: _has(same, marks[k].leaves, e))
             for other in _terms(same):
-                follows = self.checks.flag(("term", id(same), other), lambda k, e=other: _has(same, marks[k].leaves, e))
-                rows = np.flatnonzero(leads[self.marks[leader]] & follows[self.marks[entries]])
+                rows = np.flatnonzero(has[one][leader] & has[other][entries])
                 if len(rows):
                     chosen = {"first": leader[rows], "other": entries[rows]}
                     true = self._rows(_equal(one, other, claim), chosen, None)
@@ -245,17 +234,15 @@ def attributes(claim: Claim) -> set[str]:
     expressions: Iterable[t.Condition | t.Expression] = [test.predicate for test in claim.tests]
     if isinstance(claim.what, Same):
         expressions = _terms(claim.what)
-    return {
-        leaf.name if isinstance(leaf, t.Attribute) else leaf.attribute for e in expressions for leaf in attributes_of(e)
-    }
+    return {_attribute(leaf) for e in expressions for leaf in attributes_of(e)}
 
 
 def _terms(same: Same) -> list[t.Expression]:
     return list(dict.fromkeys(e for terms in same.terms.values() for e in terms))
 
 
-def _has(same: Same, leaves: frozenset[int], term: t.Expression) -> bool:
-    return any(term in same.terms.get(leaf, ()) for leaf in leaves)
+def _leaves_of(same: Same, term: t.Expression) -> Leaves:
+    return frozenset(leaf for leaf, terms in same.terms.items() if term in terms)
 
 
 def _equal(one: t.Expression, other: t.Expression, claim: Claim) -> t.Comparison:
@@ -263,6 +250,10 @@ def _equal(one: t.Expression, other: t.Expression, claim: Claim) -> t.Comparison
         return lambda leaf: t.Ref(variable, leaf.name, span=leaf.span)
 
     return t.Comparison("=", replaced(one, of("first")), replaced(other, of("other")), span=claim.span)  # type: ignore[arg-type]
+
+
+def _attribute(leaf: t.Ref | t.Prev | t.Attribute) -> str:
+    return leaf.name if isinstance(leaf, t.Attribute) else leaf.attribute
 
 
 def _name(leaf: t.Ref | t.Prev | t.Attribute) -> str:

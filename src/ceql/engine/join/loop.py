@@ -94,7 +94,23 @@ def advance(
             i += 1
             continue
         if regs[PHASE] == FRESH:
-            reason = _step(steps, nodes, times, extra, slots, entries, regs, parts, fresh, events, way, settings, room, i, partition)
+            reason = _step(
+                steps,
+                nodes,
+                times,
+                extra,
+                slots,
+                entries,
+                regs,
+                parts,
+                fresh,
+                events,
+                way,
+                settings,
+                room,
+                i,
+                partition,
+            )
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -103,7 +119,9 @@ def advance(
                 continue
             regs[PHASE] = OUTPUT
         if regs[PHASE] == OUTPUT:
-            reason = _output(nodes, times, extra, regs, fresh.roots, events, out, scratch, nothing, settings, i, partition)
+            reason = _output(
+                nodes, times, extra, regs, fresh.roots, events, out, scratch, nothing, settings, i, partition
+            )
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -161,7 +179,19 @@ def _output(
             bound = max(bound, nodes[roots[k], MAX])
     push_roots(nodes, regs, roots, out, bound)
     reason = unfold(
-        nodes, times, extra, regs, out, nothing, settings, bound, np.int64(-1), LAST, events.position[i], time, partition
+        nodes,
+        times,
+        extra,
+        regs,
+        out,
+        nothing,
+        settings,
+        bound,
+        np.int64(-1),
+        LAST,
+        events.position[i],
+        time,
+        partition,
     )
     if reason != DONE:
         regs[MATCHES] = first

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,21 +15,29 @@ from ceql.engine.join.sweep import sweep
 from ceql.engine.join.table import fill
 from ceql.engine.join.tally import gather_live, later_starts
 from ceql.engine.join.unfold import unfold
-from ceql.engine.layout import COUNT, W_COUNTED, W_ENVELOPE
+from ceql.engine.layout import COUNT
 from ceql.engine.loop import NO_KEY
 from ceql.errors import DataError, ResourceError
 
 Array = j.Array
 HANDED_OVER = ("start", "end", "start_time", "end_time", "partition", "offsets", "position", "mark")
 NODE_BYTES = 72  # five words, a time, and three words of scratch
-Choose = Callable[[list[Chunk]], list[Chunk]]
+
+
+class Choice(Protocol):
+    """What makes matches of candidates."""
+
+    def sift(self, chunk: Chunk) -> Chunk:
+        """Those that can be told to be no matches by themselves are left out."""
+
+    def choose(self, chunks: list[Chunk]) -> list[Chunk]:
+        """The matches among all that is left of the candidates of some positions."""
 
 
 class JoinMachine:
     """The state of a recogniser and the buffers of its output.
 
-    With `choose`, complete runs are candidates: all those of a position are handed to it at once, and what it gives
-    back are the matches.
+    With `choose`, complete runs are candidates, and it makes the matches of all those of a position.
     """
 
     def __init__(
@@ -38,7 +46,7 @@ class JoinMachine:
         settings: j.Settings,
         timed: bool,
         memory: int,
-        choose: Choose | None = None,
+        choose: Choice | None = None,
         matches: int = 1 << 15,
         entries: int = 1 << 17,
         nodes: int = 1 << 14,
@@ -78,7 +86,9 @@ class JoinMachine:
         widths[steps.feed_index] = lengths
         self.widths = widths
         fired = int(np.diff(steps.by_symbol).max(initial=0))
-        self.fresh = j.Fresh(np.zeros(fired + 1, np.int32), np.zeros(fired + 1, np.int64), np.zeros(fired + 1, np.int64))
+        self.fresh = j.Fresh(
+            np.zeros(fired + 1, np.int32), np.zeros(fired + 1, np.int64), np.zeros(fired + 1, np.int64)
+        )
         if not len(self.entries):
             self.entries = np.zeros((64, j.KEY + int(widths.max(initial=0))), np.int64)
         self._room_for_entries()
@@ -93,7 +103,9 @@ class JoinMachine:
         if count > have:
             extra = max(count, 2 * have) - have
             fill = self._blank()
-            grown = [np.concatenate([old, np.full(extra, new, np.int64)]) for old, new in zip(self.parts, fill, strict=True)]
+            grown = [
+                np.concatenate([old, np.full(extra, new, np.int64)]) for old, new in zip(self.parts, fill, strict=True)
+            ]
             self.parts = j.Partitions(*grown)
 
     def _blank(self) -> tuple[int, ...]:
@@ -164,15 +176,11 @@ class JoinMachine:
 
     def _advance(self, events: j.Events, stop: int) -> int:
         with np.errstate(over="ignore"):  # where Numba is switched off
-            return self._call_advance(events, stop)
-
-    def _call_advance(self, events: j.Events, stop: int) -> int:
-        return int(
-            advance(
-                self.steps, self.nodes, self.times, self.extra, self.slots, self.entries, self.regs, self.parts, self.fresh,
-                events, self.out, self.scratch, self._nothing, self.way, self.settings, self.room, stop,
-            )
-        )  # fmt: skip
+            reason = advance(
+                self.steps, self.nodes, self.times, self.extra, self.slots, self.entries, self.regs, self.parts,
+                self.fresh, events, self.out, self.scratch, self._nothing, self.way, self.settings, self.room, stop,
+            )  # fmt: skip
+        return int(reason)
 
     @property
     def counted(self) -> int:
@@ -190,7 +198,7 @@ class JoinMachine:
         if self.choose is None:
             yield chunk
         else:
-            yield from self.choose([chunk])
+            yield from self.choose.choose([self.choose.sift(chunk)])
 
     def _taken(self) -> Chunk | None:
         m, e = int(self.regs[j.MATCHES]), int(self.regs[j.POSITIONS])
@@ -222,7 +230,8 @@ class JoinMachine:
         time = int(events.time[event]) if self.timed else 0
         while True:
             reason = unfold(
-                self.nodes, self.times, self.extra, self.regs, self.out, counts, self.settings, self.regs[j.BOUND], least, most,
+                self.nodes, self.times, self.extra, self.regs, self.out, counts, self.settings, self.regs[j.BOUND],
+                least, most,
                 events.position[event], time, events.partition[event],
             )  # fmt: skip
             if reason == j.GROW_STACK:
@@ -260,7 +269,7 @@ class JoinMachine:
         """One position's candidates at once: what follows depends on whether there is a match among them."""
         assert self.choose is not None
         yield from self.flush()
-        chosen = self.choose(list(self._all(events)))
+        chosen = self.choose.choose([self.choose.sift(chunk) for chunk in self._all(events)])
         self.regs[j.SEEN] = sum(len(chunk.start) for chunk in chosen)
         yield from chosen
 
@@ -336,7 +345,7 @@ class JoinMachine:
         seen = int(gather_live(self.nodes, self.regs, self.fresh.roots, self.scratch, bound))
         sums: dict[int, int] = {}
         for n in self.scratch[2, 1 : seen + 1].tolist():
-            most, a, b, c, kind = self.nodes[n].tolist()
+            _, a, b, c, kind = self.nodes[n].tolist()
             if kind >= 0:
                 sums[n] = sums[b] if b >= 0 else 1
             elif kind == FACTOR:
@@ -356,7 +365,16 @@ class JoinMachine:
             self.emptied = self.idle(np.arange(len(self.parts.seen))).tolist()
 
     def compact_now(self, for_table: bool = False) -> None:
-        sweep(self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.steps.tight, self.settings.window)
+        sweep(
+            self.nodes,
+            self.times,
+            self.extra,
+            self.entries,
+            self.regs,
+            self.parts,
+            self.steps.tight,
+            self.settings.window,
+        )
         self.regs[j.SUMMED] = 0
         self.scratch[0] = 0
         self.swept = self._looked = True
@@ -405,7 +423,16 @@ class JoinMachine:
             )
 
     def _grow_stack(self) -> None:
-        names = ("stack_node", "stack_depth", "stack_todo", "stack_cells", "stack_unlike", "path", "cell_node", "cell_next")
+        names = (
+            "stack_node",
+            "stack_depth",
+            "stack_todo",
+            "stack_cells",
+            "stack_unlike",
+            "path",
+            "cell_node",
+            "cell_next",
+        )
         self._grow(names)
 
     def _grow_entries(self) -> None:

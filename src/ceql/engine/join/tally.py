@@ -26,7 +26,6 @@ def list_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: in
                 height -= 1
                 continue
             waits = False
-            last = A if nodes[n, KIND] < 0 else B
             if nodes[n, KIND] >= 0:
                 child = nodes[n, B]
                 if child >= 0 and scratch[0, child] == 0:
@@ -38,7 +37,11 @@ def list_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: in
                     child = nodes[n, side]
                     if nodes[n, KIND] == FACTOR and side == C:
                         continue
-                    if child >= 0 and scratch[0, child] == 0 and (side == A or nodes[n, KIND] == FACTOR or nodes[child, MAX] >= bound):
+                    if (
+                        child >= 0
+                        and scratch[0, child] == 0
+                        and (side == A or nodes[n, KIND] == FACTOR or nodes[child, MAX] >= bound)
+                    ):
                         scratch[1, height] = child
                         height += 1
                         waits = True

@@ -25,7 +25,6 @@ from ceql.engine.join.layout import (
 )
 from ceql.engine.loop import NO_KEY
 
-
 MOST_FACTORS = 64  # a product has fewer
 
 
