@@ -464,6 +464,9 @@ def test_explain(events):
     assert call("explain", QUERY, "--dot", "--mermaid").exit_code == 2
     assert call("explain", QUERY, "--schema", events).exit_code == 0
     assert call("explain", "SELECT").exit_code == 2
+    across = "SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v"
+    assert "'x.v < y.v' is an inequality" in call("explain", across).stdout
+    assert call("explain", across, "--dot").stdout.strip() == ceql.compile(across).automaton().to_dot().strip()
 
 
 def test_diagnose(events):
@@ -471,6 +474,9 @@ def test_diagnose(events):
     assert result.exit_code == 0
     assert "No event has the type 'C'" in result.stdout
     assert call("diagnose", LETTERS).exit_code == 2
+    result = call("diagnose", "SELECT * WHERE A AS x ; B AS y FILTER x.v > y.v", events)
+    assert result.exit_code == 0
+    assert "What each condition across events leaves" in result.stdout
 
 
 def test_the_sample_is_what_its_script_makes():

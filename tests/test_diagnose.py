@@ -13,10 +13,12 @@ import ceql
 import corpus
 import generators
 import paths
-from ceql.explain import ladder
+from ceql.explain import ladder, runs, trials
 from ceql.explain.diagnose import diagnose as inquire
-from ceql.explain.findings import Diagnosis, MissingType, PredicateFinding, Rung
+from ceql.explain.findings import Diagnosis, MissingType, PredicateFinding, Rung, Tally
+from ceql.explain.text import WIDTH
 from ceql.options import Options
+from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
 TRADES: list[dict[str, Any]] = [
@@ -39,10 +41,10 @@ def agrees_with_the_engine(query: ceql.Query, events: list[dict[str, Any]], opti
     assert found.matches == len(whole)
     assert found.positions == len({m.end for m in whole})
     assert found.events == len(events)
-    assert str(found)
+    assert max(len(line) for line in str(found).split("\n")) <= WIDTH
 
 
-@pytest.mark.parametrize("case", [c for c in corpus.load() if not c.correlated and c.error is None], ids=str)
+@pytest.mark.parametrize("case", [c for c in corpus.load() if c.error is None], ids=str)
 def test_the_corpus(case: corpus.Case) -> None:
     agrees_with_the_engine(ceql.compile(case.query), case.events, case.keywords)
 
@@ -57,6 +59,24 @@ def test_random_cases(case: generators.Generated) -> None:
     for rung, (clause, plan) in zip(found.rungs, ladder.versions(query.plan), strict=True):
         matches = paths.run_whole(ceql.Query(plan), case.events, time_unit="ms")
         assert rung == Rung(clause, len({m.end for m in matches}), len(matches))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(generators.correlated_cases())
+def test_random_correlated_cases(case: generators.Generated) -> None:
+    query = ceql.compile(print_query(case.query))
+    agrees_with_the_engine(query, case.events, {"time_unit": "ms"})
+    found = query.diagnose(paths.inputs(query, case.events), time_unit="ms")
+    versions = ladder.versions(query.plan)
+    for rung, (clause, plan) in zip(found.rungs, versions, strict=True):
+        matches = paths.run_whole(ceql.Query(plan), case.events, time_unit="ms")
+        assert rung == Rung(clause, len({m.end for m in matches}), len(matches))
+    unchosen = [plan.query.strategy is None and plan.query.consume is tree.Consume.NONE for _, plan in versions]
+    windowless = [
+        r for r, all_, (_, p) in zip(found.rungs, unchosen, versions, strict=True) if all_ and not p.query.window
+    ]
+    if windowless[-1].positions:  # whatever has matches has got all the way
+        assert found.reach.complete
 
 
 def test_a_misspelt_type() -> None:
@@ -250,9 +270,141 @@ def test_a_window_attribute_that_goes_back() -> None:
     assert diagnose("SELECT * WHERE A ; B WITHIN 5 [w]", events).positions == 3
 
 
-def test_correlated_queries_are_refused() -> None:
-    with pytest.raises(ceql.QueryError, match="compares events with each other"):
-        diagnose("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k")
+PAIRS: list[dict[str, Any]] = [
+    {"type": "A", "k": 1, "v": 1},
+    {"type": "C", "k": 2, "v": 2},
+    {"type": "B", "k": 2, "v": 3},
+    {"type": "B", "k": None, "v": 0},
+    {"type": "A", "k": 2, "v": 9},
+]
+
+
+def test_a_condition_across_events_that_never_holds() -> None:
+    found = diagnose("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k", PAIRS)
+    assert found.rungs == (Rung("WHERE, each event by itself", 2, 2), Rung("WHERE", 0, 0))
+    assert found.claims is not None
+    assert (found.claims.none, found.claims.all) == (Tally(2, 2), Tally(0, 0))
+    (claim,) = found.claims.each
+    assert (claim.text, claim.line, claim.column, claim.how) == ("x.k = y.k", 1, 39, "by substreams")
+    assert (claim.alone, claim.without) == (Tally(0, 0), Tally(2, 2))
+    assert found.reasons == (
+        "After 'A' no 'B' with the same [k] came: 2 events of this kind came.",
+        "'x.k = y.k' never holds: without conditions across events, matches would end at 2 positions.",
+    )
+    assert found.keys is not None
+    assert (found.keys.substreams, found.keys.dropped, found.keys.split) == (2, 1, True)
+    text = str(found)
+    assert "2 substreams by what conditions across events compare" in text
+    assert "k  NULL in 1 event of 5" in text
+    assert "waiting for B with the same [k]: 2 events of this kind came, but none with that" in text
+
+
+def test_which_condition_across_events_failed() -> None:
+    found = diagnose("SELECT * WHERE A AS x ; C AS z ; B AS y FILTER x.k = y.k AND z.v < y.v", PAIRS)
+    assert found.claims is not None
+    assert [(c.text, c.how, c.alone, c.without) for c in found.claims.each] == [
+        ("x.k = y.k", "checked on each candidate", Tally(0, 0), Tally(1, 1)),
+        ("z.v < y.v", "checked on each candidate", Tally(1, 1), Tally(0, 0)),
+    ]
+    assert found.reasons == (
+        "'x.k = y.k' never holds: without conditions across events, matches would end at 2 positions.",
+    )
+    assert found.reach.complete
+    assert found.notes == (
+        "how far it got takes no account of 'x.k = y.k' and 'z.v < y.v', checked on complete candidates",
+    )
+    table = str(found).split("What each condition across events leaves\n")[1].split("\n")[2:8]
+    assert [line.split() for line in table] == [
+        ["none", "of", "them", "2", "2"],
+        ["x.k", "=", "y.k,", "alone", "0", "0"],
+        ["all", "but", "x.k", "=", "y.k", "1", "1"],
+        ["z.v", "<", "y.v,", "alone", "1", "1"],
+        ["all", "but", "z.v", "<", "y.v", "0", "0"],
+        ["all", "of", "them", "0", "0"],
+    ]
+
+
+def test_conditions_across_events_that_never_hold_together() -> None:
+    events = [
+        {"type": "A", "k": 1, "v": 1}, {"type": "B", "k": 1, "v": 2}, {"type": "B", "k": 2, "v": 1},
+    ]  # fmt: skip
+    found = diagnose("SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k AND x.v < y.v", events)
+    assert found.reasons == (
+        "Without 'x.k < y.k', matches would end at 1 position.",
+        "Without 'x.v < y.v', matches would end at 1 position.",
+    )
+    three = "SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k AND x.v < y.v AND x.v != y.v"
+    assert diagnose(three, events).reasons == ("Without 'x.k < y.k', matches would end at 1 position.",)
+    both = "SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k AND x.v < y.v AND x.k != y.k AND x.v != y.v"
+    assert diagnose(both, events).reasons == (
+        "The conditions across events never hold together, though each holds for some; without them, matches would "
+        "end at 2 positions.",
+    )
+
+
+def test_a_key_that_is_null_and_one_that_is_another() -> None:
+    found = diagnose("SELECT * WHERE A AS x ; B AS y FILTER y[k = PREV.k]", PAIRS)
+    (wait,) = found.reach.waits
+    assert (wait.text, wait.compared, wait.hits, wait.nulls) == ("B", "k = x.k", 2, 1)
+    assert found.reasons[0] == (
+        "After 'A' no 'B' with k = x.k came: 2 events of this kind came; 1 had no value (NULL)."
+    )
+
+
+def test_runs_that_wait_to_be_joined() -> None:
+    query = "SELECT * WHERE T AS t ALL S AS s ALL R AS r FILTER t.x = s.x AND s.y = r.y"
+    events = [{"type": "T", "x": 1, "y": 0}, {"type": "R", "x": 0, "y": 2}, {"type": "S", "x": 1, "y": 3}]
+    found = diagnose(query, events)
+    assert (found.reach.done, found.reach.total) == (2, 3)
+    assert found.reach.path == "T ; S & x = t.x"
+    assert [(w.text, w.compared) for w in found.reach.waits] == [("R", "y = s.y")]
+    assert found.reasons[0] == "After 'T ; S & x = t.x' (first at position 2) no 'R' came any more."
+
+
+def test_a_window_too_small_for_a_correlated_query() -> None:
+    events = [{"type": "A", "k": 1}, {"type": "C", "k": 1}, {"type": "B", "k": 1}]
+    found = diagnose("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k WITHIN 1 EVENTS", events)
+    assert [(r.clause, r.positions, r.matches) for r in found.rungs] == [
+        ("WHERE, each event by itself", 1, 1), ("WHERE", 1, 1), ("WITHIN 1 EVENT", 0, 0),
+    ]  # fmt: skip
+    assert found.reasons == (
+        "Without WITHIN 1 EVENT, matches would end at 1 position: the window is too small for all of them.",
+    )
+
+
+def test_too_many_candidates_are_noted() -> None:
+    events = pa.table({"type": ["A"] * 40 + ["B"], "v": list(range(41))})
+    found = diagnose("SELECT * WHERE A+ AS x ; B AS y FILTER x.v < y.v WITHIN 3 EVENTS", events)
+    assert found.matches == 7
+    where = found.rungs[1]
+    assert where.clause == "WHERE"
+    assert not where.counted_all
+    assert not where.all_positions
+    assert found.notes[0] == (
+        "the matches of the query up to WHERE were not all counted: there are more than 1,000,000 candidates"
+    )
+
+
+def test_prev_at_the_first_event() -> None:
+    found = diagnose("SELECT * WHERE A+ AS x FILTER x[v > PREV.v]", PAIRS)
+    assert found.reasons == (
+        "The formula can never match: PREV is compared at its first event, where it is NULL.",
+        "'x.v > PREV.v' never holds: without conditions across events, matches would end at 2 positions.",
+    )
+
+
+def test_a_long_stream_is_sampled() -> None:
+    rows = 200_000
+    kinds = np.array(["A", "B"])[np.arange(rows) % 2]
+    found = diagnose(
+        "SELECT * WHERE A AS x : B AS y FILTER y[k = PREV.k] WITHIN 9 EVENTS",
+        pa.table({"type": kinds, "k": np.arange(rows)}),
+    )
+    assert found.events == rows
+    assert found.claims is not None
+    assert found.claims.events == trials.MOST_EVENTS
+    assert f"in the first {trials.MOST_EVENTS:,} events" in str(found)
+    assert found.notes == (f"how far it got was looked at in the first {runs.MOST_EVENTS:,} events only",)
 
 
 def test_a_notebook_shows_it_as_text() -> None:

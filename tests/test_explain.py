@@ -10,7 +10,8 @@ import pytest
 import ceql
 import corpus
 from ceql.explain.automaton import dot_text, mermaid_text
-from ceql.explain.guarantee import Class, constructs, query_class
+from ceql.explain.claims import How, judged
+from ceql.explain.guarantee import Class, guarantee, losses, query_class
 from ceql.explain.text import WIDTH
 
 
@@ -35,6 +36,11 @@ def class_of(query: str) -> Class:
     return query_class(ceql.compile(query).plan)
 
 
+def how(query: str) -> list[tuple[str, How, str]]:
+    """Every condition across events of a query: its text, how it is checked, and why so."""
+    return [(j.text, j.how, j.why) for j in judged(ceql.compile(query).plan)]
+
+
 @pytest.mark.parametrize("case", compilable(), ids=str)
 def test_every_query_of_the_corpus_is_explained(case: corpus.Case) -> None:
     query = ceql.compile(case.query)
@@ -42,18 +48,31 @@ def test_every_query_of_the_corpus_is_explained(case: corpus.Case) -> None:
     assert max(len(line) for line in text.split("\n")) <= WIDTH
     assert all(c == "\n" or c.isprintable() for c in text)
     found = sections(text)
-    assert "guarantee" in text
-    if query.plan.correlations:
-        assert "not available in this version" in text
-        for correlation in query.plan.correlations:
-            assert correlation.construct[:20] in found["Conditions across events"]
-        with pytest.raises(ceql.QueryError, match="compares events with each other"):
-            query.automaton()
-    else:
-        view = query.automaton()
-        arrows = len(list(view.arrows()))
-        assert len(re.findall(r" -> ", view.to_dot())) >= arrows
-        assert len(re.findall(r"^  \w+ -\.?->|^  \w+ -->", view.to_mermaid(), re.M)) == arrows
+    for heading in ("Query", "Class and guarantee", "Clauses, in the order they apply", "Guards", "Reading"):
+        assert heading in found
+    ways = judged(query.plan)
+    checked = [j for j in ways if j.how in (How.NARROWED, How.CHECKED)]
+    for j in ways:
+        assert f"line {j.line}, column {j.column}: " in found["Conditions across events"]
+        assert j.why
+    assert bool(checked) == (query.plan.is_correlated and bool(query.plan.correlated.checks))
+    assert ("not bounded" in found["Class and guarantee"]) >= bool(checked)
+
+
+@pytest.mark.parametrize("case", compilable(), ids=str)
+def test_every_query_of_the_corpus_is_drawn(case: corpus.Case) -> None:
+    view = ceql.compile(case.query).automaton()
+    dot, mermaid = view.to_dot(), view.to_mermaid()
+    lines = sum(
+        len(arrow.sources[0].states) if len(arrow.sources) == 1 else 1 + sum(len(s.states) for s in arrow.sources)
+        for arrow in view.arrows()
+    )
+    joins = sum(len(arrow.sources) > 1 for arrow in view.arrows())
+    assert len(re.findall(r"^  \w+ -> \w+ \[", dot, re.M)) == lines
+    assert len(re.findall(r"^  \w+ (?:-\.->|-->|---)", mermaid, re.M)) == lines
+    assert len(re.findall(r"^  j\d+ \[shape=point", dot, re.M)) == joins
+    assert len(re.findall(r"^  j\d+\[ \]$", mermaid, re.M)) == joins
+    assert view.states == len(re.findall(r"^  s\d+\(\(", mermaid, re.M))
 
 
 def test_the_sections_of_a_query() -> None:
@@ -102,35 +121,202 @@ def test_alternatives_stand_on_their_own_lines() -> None:
     assert formula == "     A ; B\n  OR C ALL D"
 
 
+PAIR = "SELECT * WHERE A AS x ; B AS y FILTER "
+THREE = "SELECT * WHERE T AS t ALL S AS s ALL R AS r FILTER "
+LOOKED_UP = "a step looks up the runs whose last event has its value; no other event can stand between"
+
+
 def test_classes_of_correlated_queries() -> None:
-    pair = "SELECT * WHERE A AS x ; B AS y FILTER "
-    assert class_of(pair + "x.k = y.k") is Class.PCEA
-    assert class_of(pair + "x.k < y.k") is Class.CANDIDATES
-    assert class_of(pair + "x.k != y.k") is Class.CANDIDATES
-    assert class_of(pair + "x.k = y.k + 1") is Class.CANDIDATES
-    assert class_of(pair + "y[k = PREV.k]") is Class.CHAIN
-    assert class_of(pair + "y[NOT k = PREV.k]") is Class.CHAIN
-    assert class_of(pair + "y[k > PREV.k]") is Class.CANDIDATES
-    assert class_of("SELECT * WHERE (A ; B PARTITION BY [k])") is Class.CHAIN
-    assert class_of("SELECT * WHERE A AS x ; B AS y PARTITION BY [x.k, y.k]") is Class.CHAIN
     assert class_of("SELECT * WHERE A ; B PARTITION BY k") is Class.UNARY
+    assert class_of(PAIR + "y[k = PREV.k]") is Class.CHAIN
+    assert class_of(PAIR + "x.k < y.k") is Class.CANDIDATES
+    assert class_of(PAIR + "x.k = y.k + x.v") is Class.CANDIDATES
+    assert class_of(PAIR + "y[k > PREV.k]") is Class.CANDIDATES
+    assert class_of("SELECT * WHERE (A ; B PARTITION BY [k]) ; C") is Class.CHAIN
+    assert class_of("SELECT * WHERE A AS x ; B AS y PARTITION BY [x.k, y.k] WITHIN 3 EVENTS") is Class.CHAIN
+    assert class_of(THREE + "t.x = s.x AND s.x = r.x AND s.y = r.y") is Class.PCEA
+
+
+@pytest.mark.parametrize(
+    ("query", "update", "enumeration"),
+    [
+        ("SELECT * WHERE (A ; B PARTITION BY [k]) ; C", "O(1)", "output-linear delay"),
+        (
+            "SELECT * WHERE (A ; B PARTITION BY [k]) ; C WITHIN 9 EVENTS",
+            "O(log w), w the events of the window",
+            "output-linear delay",
+        ),
+        (
+            THREE + "t.x = s.x AND s.x = r.x AND s.y = r.y WITHIN 9 EVENTS",
+            "O(log w), w the events of the window",
+            "output-linear delay",
+        ),
+        (
+            PAIR + "x.k < y.k",
+            "O(1), for what is looked up; the rest is checked on each candidate",
+            "not bounded: candidates that fail are looked at too",
+        ),
+        (
+            "SELECT NEXT * WHERE (A ; B PARTITION BY [k]) ; C",
+            "O(1)",
+            "not bounded: NEXT compares all candidates of a position",
+        ),
+        (
+            "SELECT x WHERE A AS x ; (B ; C PARTITION BY [k])",
+            "O(1)",
+            "linear in the runs of a position, of which several may be one match",
+        ),
+    ],
+)
+def test_the_bounds_of_correlated_queries(query: str, update: str, enumeration: str) -> None:
+    found = guarantee(ceql.compile(query).plan)
+    assert (found.update, found.enumeration) == (update, enumeration)
+
+
+def test_what_matches_do_not_come_straight_from_the_automaton_for() -> None:
+    query = ceql.compile("SELECT NEXT z WHERE A AS x ; (B ; C+ AS z PARTITION BY [k]) FILTER z[v > x.v]")
+    assert [loss.why for loss in losses(query.plan)] == [
+        "'z.v > x.v': checked on each candidate, and any number of candidates may fail",
+        "NEXT: chosen among all candidates that end at a position",
+        "the automaton is ambiguous: two runs may give the same match, so matches are compared for duplicates",
+        "events that are not selected are taken out of each match",
+    ]
+    assert all(loss.why[:40] in query.explain() for loss in losses(query.plan))
+
+
+def test_a_hierarchical_rule() -> None:
+    query = THREE + "t.x = s.x AND s.x = r.x AND s.y = r.y WITHIN 100 EVENTS"
+    apart = " (the stream is not split by it: WITHIN n EVENTS is relative to the substream)"
+    assert how(query) == [
+        ("t.x = s.x", How.LOOKED_UP, LOOKED_UP.replace(";", " (one value with 's.x = r.x');") + apart),
+        ("s.x = r.x", How.LOOKED_UP, LOOKED_UP.replace(";", " (one value with 't.x = s.x');") + apart),
+        ("s.y = r.y", How.LOOKED_UP, LOOKED_UP),
+    ]
+    found = sections(ceql.compile(query).explain())
+    assert found["Sides of ALL that run in parallel"] == (
+        "  T AS t, S AS s and R AS r: t.x = s.x = r.x in common\n    S AS s and R AS r: s.y = r.y in common"
+    )
+    assert found["Indexes, where runs wait"].split("\n")[:3] == [
+        "  i1  runs in state 1, under s.x, s.y; looked up by r.x, r.y",
+        "  i2  runs in state 2, under r.x, r.y; looked up by s.x, s.y",
+        "  i3  runs in state 3, under r.x; runs in state 4, under s.x; looked up by t.x",
+    ]
 
 
 def test_a_join_that_is_not_hierarchical() -> None:
-    # R(x), S(x, y), T(y): the textbook case
-    three = "SELECT * WHERE R AS r ALL S AS s ALL T AS t FILTER r.x = s.x AND "
-    assert class_of(three + "s.y = t.y") is Class.CANDIDATES
-    assert class_of(three + "s.x = t.x") is Class.PCEA
+    assert how(THREE + "t.x = s.x AND s.y = r.y") == [
+        ("t.x = s.x", How.LOOKED_UP, LOOKED_UP),
+        (
+            "s.y = r.y",
+            How.NARROWED,
+            "'s.y = r.y' breaks the hierarchy with 't.x = s.x': S takes part in both, T and R in one each",
+        ),
+    ]
 
 
-def test_correlated_constructs_have_a_place_and_a_reason() -> None:
-    query = ceql.compile("SELECT *\nWHERE A AS x ; B AS y\nFILTER y[v > x.v AND k = x.k] AND x.k = y.k")
-    first, second = constructs(query.plan)
-    assert (first.line, first.column, first.kind) == (3, 8, Class.CANDIDATES)
-    assert (second.line, second.column, second.kind) == (3, 35, Class.PCEA)
-    text = query.explain()
-    assert "line 3, column 8: the comparison 'y[v > x.v AND k = x.k]' of two variables" in text
-    assert "checked on candidates: 'v > x.v' is not an equality of two attributes" in text
+def test_what_all_events_share_splits_the_stream() -> None:
+    query = PAIR + "x.k = y.j"
+    ((text, way, why),) = how(query)
+    assert (text, way) == ("x.k = y.j", How.SUBSTREAMS)
+    assert why.startswith(
+        "every event of a match has the same [A.k, B.j], so the stream is split by it; as nothing here"
+    )
+    assert "split by    [A.k, B.j]: every event of a match has it in common" in ceql.compile(query).explain()
+
+
+def test_an_event_between() -> None:
+    assert how("SELECT * WHERE A AS x ; C AS z ; B AS y FILTER x.k = y.k") == [
+        (
+            "x.k = y.k",
+            How.CHECKED,
+            "x and y never follow each other: an event of C (z) stands between them, where no step can look the value "
+            "up",
+        )
+    ]
+    assert how("SELECT * WHERE A AS x ; (B AS y OR C AS z ; B AS y) FILTER x.k = y.k") == [
+        (
+            "x.k = y.k",
+            How.NARROWED,
+            "'x.k = y.k' is looked up only between neighbours: an event of C (z) stands between x and y, "
+            "so it is checked on each candidate",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        (PAIR + "x.k < y.k", "is an inequality ('<'): runs are looked up by a value, not by a range"),
+        (PAIR + "x.k + y.v = y.k", "has a side that is calculated from two events, of x and y"),
+        (
+            "SELECT * WHERE (A AS x OR C) ; B AS y FILTER x.k = y.k",
+            "is about x, which may be unbound (OR): nothing is asked of y then, so it cannot be a key",
+        ),
+        (
+            PAIR + "y[k >= PREV.k]",
+            "is an inequality with PREV ('>='): runs are looked up by a value, not by a range",
+        ),
+        (
+            PAIR + "y[PREV.k + k = 3]",
+            "is not a comparison, by = or !=, of PREV's attributes on one side with the event's own on the other",
+        ),
+    ],
+)
+def test_why_a_condition_is_checked_on_candidates(query: str, why: str) -> None:
+    ((text, way, said),) = how(query)
+    assert (way, said) == (How.CHECKED, f"'{text}' {why}")
+
+
+def test_a_disjunction() -> None:
+    assert how(PAIR + "x.k = y.k OR x.v < y.v") == [
+        (
+            "x.k = y.k OR x.v < y.v",
+            How.CHECKED,
+            "it is a disjunction, some case of which has nothing to look up",
+        )
+    ]
+    assert [(text, way) for text, way, _ in how(PAIR + "x.k = y.k OR x.v = y.v")] == [
+        ("x.k = y.k", How.LOOKED_UP),
+        ("x.v = y.v", How.LOOKED_UP),
+    ]
+
+
+def test_prev() -> None:
+    assert how(PAIR + "y[k = PREV.k]") == [
+        (
+            "y.k = PREV.k",
+            How.LOOKED_UP,
+            "PREV is the last event of a run, and a step looks up the runs that have its value there",
+        )
+    ]
+    first, second = how(PAIR + "y[k != PREV.k] AND y[v != PREV.v]")
+    assert first == (
+        "y.k != PREV.k",
+        How.LOOKED_UP,
+        "PREV is the last event of a run, and a step looks up the runs that have another value there",
+    )
+    assert second == (
+        "y.v != PREV.v",
+        How.CHECKED,
+        "'y.v != PREV.v' is one of several disequalities with PREV of one event: an index can leave out one value",
+    )
+
+
+def test_an_automaton_that_was_made_deterministic() -> None:
+    query = ceql.compile("SELECT A WHERE (A FILTER A.k = x.k)+ AS x ; A+ ; A")
+    assert query.plan.correlated.is_deterministic
+    assert "one for each match: the automaton was made deterministic" in query.explain()
+    asked = {(arrow.event, arrow.compares) for arrow in query.automaton().arrows()}
+    assert ("A & k not NULL", "k != x.k or NULL") in asked
+    assert ("A & not (A & k not NULL)", "") in asked
+
+
+def test_conditions_across_events_have_a_place_and_a_part_of_the_formula() -> None:
+    query = ceql.compile("SELECT *\nWHERE (A AS x ; B AS y\nFILTER y[v > x.v AND k = x.k])+ ; C")
+    first, second = judged(query.plan)
+    assert (first.line, first.column, first.text, first.how) == (3, 8, "y.v > x.v", How.CHECKED)
+    assert (second.line, second.column, second.text, second.how) == (3, 8, "y.k = x.k", How.LOOKED_UP)
+    assert "line 3, column 8: y.v > x.v, in each A AS x ; B AS y\n" in query.explain()
 
 
 def test_a_schema_adds_columns_and_classes() -> None:
@@ -145,6 +331,17 @@ def test_a_schema_adds_columns_and_classes() -> None:
     assert query.explain(schema.empty_table()) == query.explain(schema)
     with pytest.raises(ceql.SchemaError, match="no column 'price'"):
         query.explain(schema.remove(2))
+
+
+def test_a_schema_tells_what_is_compared() -> None:
+    schema = pa.schema({"type": pa.string(), "k": pa.int64(), "j": pa.string()})
+    query = ceql.compile("SELECT * WHERE A AS x ; B AS y FILTER y[k = PREV.k]")
+    lines = [line.split() for line in sections(query.explain(schema))["Over this schema"].split("\n")]
+    assert ["k", "int64", "numbers", "of", "its", "values"] in lines
+    with pytest.raises(ceql.SchemaError, match="cannot compare column 'k'"):
+        ceql.compile("SELECT * WHERE A AS x ; B AS y FILTER y[j = PREV.k]").explain(schema)
+    with pytest.raises(ceql.SchemaError, match="no column 'v'"):
+        ceql.compile("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v").explain(schema)
 
 
 def test_an_explanation_in_a_notebook_is_harmless() -> None:
@@ -196,6 +393,40 @@ def test_the_automaton_as_mermaid_dot_and_text() -> None:
     assert str(view) == TABLE
     assert repr(view) == "<automaton: 2 states, 3 transitions>"
     assert view._repr_mimebundle_() == {"text/plain": TABLE, "text/vnd.mermaid": MERMAID}
+
+
+CHAIN_TABLE = """\
+from   event           compared    binds  to
+-----  --------------  ----------  -----  --
+start  A               -           A      0
+0      B & j not NULL  next event  B      1
+1      C               j = B.j     C      2*
+* final: a match ends at the event that enters it"""
+
+
+def test_the_automaton_of_a_chain() -> None:
+    view = ceql.compile("SELECT * WHERE A : (B ; C PARTITION BY [j])").automaton()
+    assert str(view) == CHAIN_TABLE
+    assert '  s1 -> s2 [label="C & j = B.j / C"];' in view.to_dot()
+    assert '  s0 -->|"B #amp; j not NULL #amp; next event / B"| s1' in view.to_mermaid()
+
+
+def test_a_transition_that_joins_runs() -> None:
+    view = ceql.compile(THREE + "t.x = s.x AND s.y = r.y").automaton()
+    (joined,) = [arrow for arrow in view.arrows() if arrow.compares == "x = t.x and y = r.y"]
+    assert (joined.source, joined.event, joined.binds, joined.target) == ("0 and 2", "S", "S, s", "6")
+    assert [line for line in view.to_mermaid().split("\n") if "j7" in line] == [
+        "  j7[ ]",
+        '  s0 ---|"x = t.x"| j7',
+        '  s2 ---|"y = r.y"| j7',
+        '  j7 -->|"S / S, s"| s6',
+    ]
+    assert [line for line in view.to_dot().split("\n") if "j7" in line] == [
+        '  j7 [shape=point, label=""];',
+        '  s0 -> j7 [label="x = t.x", dir=none];',
+        '  s2 -> j7 [label="y = r.y", dir=none];',
+        '  j7 -> s6 [label="S / S, s"];',
+    ]
 
 
 def test_labels_of_distinct_and_of_events_that_serve_twice() -> None:

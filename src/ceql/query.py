@@ -15,9 +15,9 @@ from ceql.io.inputs import Source, open_streams
 from ceql.io.runs import EventBatch
 from ceql.io.schemas import unify_schemas
 from ceql.io.sequencer import Sequencer, merge_sources
+from ceql.joins import recognise
 from ceql.options import Lateness, Options
 from ceql.plan import Plan, make_plan
-from ceql.joins import recognise
 from ceql.recognition import Recognition
 from ceql.recognizer import Recognizer, restore
 from ceql.results.matches import Matches
@@ -155,7 +155,7 @@ class Query:
         """Every stage of the query as text: its class and guarantee, normal form, clauses, guards, automaton.
 
         With an Arrow `schema` (or anything that has one: a table, a batch), also how its columns are classified.
-        Queries that compare events with each other are explained too, though they cannot be evaluated yet.
+        Of a query that compares events with each other, it says for each condition how it is checked and why so.
         """
         from ceql.explain.stages import explain
 
@@ -179,7 +179,8 @@ class Query:
         """Why did nothing (or so little) match? Reads `events` once, in bounded memory, and says how far it got.
 
         The result has: the types that came and those that never did, how often each condition held, the furthest
-        step that any partial match reached and what it waited for, and what each clause took away.
+        step that any partial match reached and what it waited for, and what each clause and each condition across
+        events took away.
         The arguments are those of `run`.
         """
         from ceql.explain.diagnose import diagnose

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ceql.automata.cea import CEA, Label
 from ceql.automata.cea import Transition as PlainTransition
-from ceql.automata.correlated import Correlated, Link, Transition
-from ceql.explain.claims import leaf_name, names
-from ceql.explain.formula import print_label, print_mask
+from ceql.automata.correlated import NULLS_DIFFER, Correlated, Link, Transition
+from ceql.explain.claims import leaf_name
+from ceql.explain.formula import print_asked, print_label, print_mask
 from ceql.explain.text import table
 from ceql.plan import Plan
 from ceql.results.views import clean
@@ -23,6 +23,7 @@ from ceql.syntax import tree as t
 from ceql.syntax.printer import print_expression, print_name
 
 START = "start"
+NEXT_EVENT = "next event"
 MOST_ROWS = 200
 
 
@@ -79,7 +80,7 @@ class AutomatonView:
         self._distinct = plan.query.distinct
         self.automaton: CEA | Correlated = plan.correlated if plan.is_correlated else plan.cea
         if isinstance(self.automaton, Correlated):
-            self.states, self._final = len(self.automaton.auto.last), frozenset(self.automaton.auto.final)
+            self.states, self._final = self.automaton.states, frozenset(self.automaton.final)
         else:
             self.states, self._final = len(self.automaton.states), self.automaton.final
 
@@ -104,7 +105,7 @@ class AutomatonView:
         mark = auto.marks[transition.mark]
         found = tuple(self._source(auto, link) for link in transition.links) or (Source((START,)),)
         compared = {term for link in transition.links for term in (*link.key, *link.unlike)}
-        asked = [print_mask(auto.guards, transition.guard)]
+        asked = [print_asked(auto.guards, transition.guard, transition.failing)]
         needed = [print_expression(auto.terms[k]) for k in transition.needs if k not in compared]
         asked += [f"{', '.join(needed)} not NULL"] if needed else []
         label = auto.label(mark) & frozenset(self._plan.selected)
@@ -142,9 +143,7 @@ class AutomatonView:
     @staticmethod
     def _short(row: list[str], rooms: tuple[int, ...]) -> list[str]:
         """The row with its long texts shortened, so that the table keeps its shape."""
-        return [
-            cell if len(cell) <= room else cell[: room - 1] + "…" for cell, room in zip(row, rooms, strict=True)
-        ]
+        return [cell if len(cell) <= room else cell[: room - 1] + "…" for cell, room in zip(row, rooms, strict=True)]
 
     def _star(self, state: str) -> str:
         return f"{state}*" if state != START and int(state) in self._final else state
@@ -155,9 +154,9 @@ class AutomatonView:
     def to_dot(self) -> str:
         """A Graphviz digraph. A transition that joins runs has a point where they meet."""
         lines = ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];", '  start [shape=point, label=""];']
-        for state in range(self.states):
-            shape = "doublecircle" if state in self._final else "circle"
-            lines.append(f'  s{state} [shape={shape}, label="{state}"];')
+        for number in range(self.states):
+            shape = "doublecircle" if number in self._final else "circle"
+            lines.append(f'  s{number} [shape={shape}, label="{number}"];')
         for k, a in enumerate(self.arrows()):
             style = ", style=dashed" if a.waits else ""
             if len(a.sources) == 1:
@@ -199,46 +198,58 @@ class AutomatonView:
 
 def print_link(auto: Correlated, link: Link) -> dict[int, str]:
     """What a step compares: the event's own values, bare, with those of the last event of runs in each state."""
-    index = auto.indexes[link.index]
+    index, names = auto.indexes[link.where], last_names(auto)
     found: dict[int, str] = {}
     for state, (key, unlike) in index.feeders.items():
-        last = names(auto.shape, auto.auto.last[state])
         parts = [
-            f"{print_expression(auto.terms[a])} {op} {_of(auto.terms[b], last)}"
+            f"{print_expression(_term(auto, a))} {op} {_of(_term(auto, b), names[state])}"
+            + " or NULL" * (a >= NULLS_DIFFER)
             for op, own, theirs in (("=", link.key, key), ("!=", link.unlike, unlike))
             for a, b in zip(own, theirs, strict=True)
         ]
-        found[state] = " & ".join([*parts, *(["next event"] if index.tight else [])])
+        found[state] = " & ".join([*parts, *([NEXT_EVENT] if index.tight else [])])
     return found
 
 
 def index_rows(auto: Correlated) -> list[tuple[str, str]]:
     """Each index: the runs that wait in it and under which values, and the events that look them up."""
-    rows = []
+    rows, names = [], last_names(auto)
     for k, index in enumerate(auto.indexes):
-        fed: dict[tuple[str, ...], list[int]] = {}
+        fed: dict[str, list[int]] = {}
         for state, (key, unlike) in index.feeders.items():
-            last = names(auto.shape, auto.auto.last[state])
-            under = [_of(auto.terms[term], last) for term in key]
-            under += [f"not {_of(auto.terms[term], last)}" for term in unlike]
-            fed.setdefault(tuple(under), []).append(state)
-        text = "; ".join(
-            f"runs in {number_list(states)}, {'under ' + ', '.join(under) if under else 'all together'}"
-            for under, states in fed.items()
-        )
+            under = ", ".join(_of(_term(auto, term), names[state]) for term in key)
+            apart = ", ".join(_of(_term(auto, term), names[state]) for term in unlike)
+            how = f"under {under}" if under else "all together"
+            fed.setdefault(f"{how}, told apart by {apart}" if apart else how, []).append(state)
+        text = "; ".join(f"runs in {number_list(states)}, {how}" for how, states in fed.items())
         if index.tight:
             text += "; only those that ended at the previous event"
         asked: dict[str, None] = {}
         for transition in auto.transitions:
             for link in transition.links:
-                if link.index == k:
+                if link.where == k:
                     event = " or ".join(
-                        dict.fromkeys(leaf_name(auto.shape, leaf) for leaf in sorted(auto.marks[transition.mark].leaves))
+                        dict.fromkeys(
+                            leaf_name(auto.shape, leaf) for leaf in sorted(auto.marks[transition.mark].leaves)
+                        )
                     )
-                    values = [_of(auto.terms[term], event) for term in (*link.key, *link.unlike)]
+                    values = [_of(_term(auto, term), event) for term in link.key]
+                    values += [f"any but {_of(_term(auto, term), event)}" for term in link.unlike]
                     asked[", ".join(values) if values else f"{event} (whatever its values)"] = None
         rows.append((f"i{k + 1}", f"{text}; looked up by {' | '.join(asked)}"))
     return rows
+
+
+def last_names(auto: Correlated) -> list[str]:
+    """Of each state, what the last event of its runs is called."""
+    last: list[set[int]] = [set() for _ in range(auto.states)]
+    for transition in auto.transitions:
+        last[transition.target] |= auto.marks[transition.mark].leaves
+    return [" or ".join(dict.fromkeys(leaf_name(auto.shape, leaf) for leaf in sorted(leaves))) for leaves in last]
+
+
+def _term(auto: Correlated, term: int) -> t.Expression:
+    return auto.terms[term & ~NULLS_DIFFER]
 
 
 def number_list(states: list[int]) -> str:

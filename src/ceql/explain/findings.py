@@ -63,12 +63,15 @@ class Wait:
     """An event that would have brought the furthest run one step on.
 
     `after`: whether one came after the run was there. `immediately`: whether it had to be the very next event.
+    `compared`: what it had to have in common with the run; `nulls` is how many lacked a value for that (NULL).
     """
 
     text: str
     hits: int
     after: bool
     immediately: bool
+    compared: str = ""
+    nulls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +99,59 @@ class Rung:
     """The query up to and including `clause`: at how many positions matches end, and how many matches there are.
 
     `matches` is None where they were not counted. Counting stops at a limit; then `counted_all` is False and there
-    are more.
+    are more. So it is with `all_positions`, where a limit on candidates was reached.
     """
 
     clause: str
     positions: int
     matches: int | None
     counted_all: bool = True
+    all_positions: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFinding:
-    """PARTITION BY: how many substreams there are, and how many events belong to none."""
+    """How many substreams there are, and how many events belong to none.
+
+    `split`: they are made by a condition across events, not, or not only, by PARTITION BY.
+    """
 
     substreams: int
     dropped: int
     dropped_relevant: int
+    split: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """At how many positions matches end, and how many there are; where a flag is False, there may be more."""
+
+    positions: int
+    matches: int | None
+    counted_all: bool = True
+    all_positions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFinding:
+    """A condition across events: what is left when it is asked `alone`, and `without` it, when all others are."""
+
+    text: str
+    line: int
+    column: int
+    how: str
+    alone: Tally
+    without: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The conditions across events, with PARTITION BY and WITHIN, over the first `events` (None: over all)."""
+
+    events: int | None
+    none: Tally
+    all: Tally
+    each: tuple[ClaimFinding, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +170,7 @@ class Diagnosis:
 
     `reach` is how far a run got with the formula and PARTITION BY alone; `reach_in_window` the same with WITHIN (None
     without one). `rungs` adds the clauses one by one, in the order in which they apply; the last is the query.
+    `claims` is what conditions across events take away, None for a query without any.
     """
 
     events: int
@@ -145,6 +186,7 @@ class Diagnosis:
     rungs: tuple[Rung, ...]
     keys: KeyFinding | None
     notes: tuple[str, ...]
+    claims: Claims | None = None
 
     @property
     def positions(self) -> int:

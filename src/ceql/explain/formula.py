@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from ceql.analysis.normal import Atom, Both, Choice, Normal, Pending, Repeat, Sequence
 from ceql.automata.cea import Label
 from ceql.syntax import tree as t
-from ceql.syntax.printer import print_condition, print_name
+from ceql.syntax.printer import print_condition, print_expression, print_name
 
 CHOICE, BOTH, THEN, POSTFIX, LEAF = range(5)
 ANY_EVENT = "any event"
@@ -28,6 +28,8 @@ def conjuncts(predicate: t.Condition) -> Iterator[t.Condition]:
 
 def print_predicate(predicate: t.Condition) -> str:
     """A part of a guard: a disjunction stands in parentheses, as `&` binds tighter."""
+    if isinstance(predicate, t.Comparison) and predicate.op == "=" and predicate.left == predicate.right:
+        return f"{print_expression(predicate.left)} not NULL"
     text = print_condition(predicate)
     return f"({text})" if isinstance(predicate, t.Disj) else text
 
@@ -46,6 +48,18 @@ def print_guard(guard: Atom) -> str:
 def print_mask(guards: Iterable[Atom], mask: int) -> str:
     """The guards of a transition: an event that must satisfy several serves several parts of the formula (ALL)."""
     return " and ".join(print_guard(g) for k, g in enumerate(guards) if mask >> k & 1) or ANY_EVENT
+
+
+def print_asked(guards: tuple[Atom, ...], mask: int, failing: Iterable[int] = ()) -> str:
+    """The same, with all that is asked of one type together. Of `failing`, none may hold altogether."""
+    parts: dict[tuple[str, str | None], dict[str, None]] = {}
+    for k, guard in enumerate(guards):
+        if mask >> k & 1:
+            asked = parts.setdefault((guard.type, guard.stream), {})
+            asked.update(dict.fromkeys(print_predicate(c) for p in guard.predicates for c in conjuncts(p)))
+    texts = [" & ".join([print_guard(Atom(*kind, frozenset())), *asked]) for kind, asked in parts.items()]
+    excluded = [f"not ({print_asked(guards, other & ~mask)})" for other in failing]
+    return " & ".join([" and ".join(texts) or ANY_EVENT, *excluded])
 
 
 def print_label(label: Label) -> str:

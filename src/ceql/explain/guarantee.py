@@ -109,7 +109,9 @@ def losses(plan: Plan) -> list[Loss]:
         )
     gathered = "linear in the matches of a position, which are gathered first"
     if not auto.is_chain and auto.shares_events:
-        found.append(Loss("an event may serve several sides of ALL: it is then shown once, with all its names", gathered))
+        found.append(
+            Loss("an event may serve several sides of ALL: it is then shown once, with all its names", gathered)
+        )
     if any(not auto.label(mark) & selected for mark in auto.marks):
         found.append(Loss("events that are not selected are taken out of each match", gathered))
     return found

@@ -7,7 +7,7 @@ counts every condition, at the cost of one histogram for each batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -35,13 +35,16 @@ class Probe(NamedTuple):
 class Probes:
     """Symbols of batches, and what they say of the conditions.
 
-    `bits[symbol]` are the automaton's guards alone, for symbols of `symbols()`; symbol numbers only grow.
+    `guards` are counted, `others` are of use to other versions of the automaton. `bits_of(guards)[symbol]` are those
+    of a version that hold, for symbols of `symbols()`; symbol numbers only grow.
     """
 
-    def __init__(self, guards: tuple[Atom, ...], source: str) -> None:
+    def __init__(self, guards: tuple[Atom, ...], source: str, others: Iterable[Atom] = ()) -> None:
         self.guards = guards
         self._source = source
-        self._all: dict[Atom, int] = {guard: k for k, guard in enumerate(guards)}
+        self._all: dict[Atom, int] = {guard: k for k, guard in enumerate(dict.fromkeys((*guards, *others)))}
+        self._own = len(self._all)
+        self._bits: dict[tuple[Atom, ...], list[int]] = {}
         self._types = [self._number(Atom(g.type, g.stream, frozenset())) for g in guards]
         self._parts = [[self._probe(g, depth, p) for depth, p in _taken_apart(g)] for g in guards]
         self._fine = SymbolTable()
@@ -52,8 +55,21 @@ class Probes:
         self._symbolizer: Symbolizer | None = None
 
     @property
-    def bits(self) -> list[int]:
-        return self._coarse.bits
+    def relevant(self) -> Array:
+        """Which symbols satisfy some guard that is counted."""
+        return np.array([bits != 0 for bits in self.bits_of(self.guards)], np.bool_)
+
+    def bits_of(self, guards: tuple[Atom, ...]) -> list[int]:
+        """The guards that hold, by symbol."""
+        known = self._bits.setdefault(guards, [])
+        numbers = [self._all[guard] for guard in guards]
+        for bits in self._coarse.bits[len(known) :]:
+            known.append(sum(1 << k for k, number in enumerate(numbers) if bits >> number & 1))
+        return known
+
+    def mask_of(self, guards: tuple[Atom, ...], mask: int) -> int:
+        """A mask over such guards, for `count`."""
+        return sum(1 << self._all[guard] for k, guard in enumerate(guards) if mask >> k & 1)
 
     def _number(self, atom: Atom) -> int:
         return self._all.setdefault(atom, len(self._all))
@@ -80,7 +96,7 @@ class Probes:
         known, now = len(self._counts), len(self._fine.bits)
         if known == now:
             return
-        own = (1 << len(self.guards)) - 1
+        own = (1 << self._own) - 1
         new = [self._coarse.number(bits & own) for bits in self._fine.bits[known:]]
         self._translation = np.concatenate([self._translation, np.array(new, np.int32)])
         self._counts = np.concatenate([self._counts, np.zeros(now - known, np.int64)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ceql.explain.findings import Diagnosis, GuardFinding, Reach, Rung
+from ceql.explain.findings import Claims, Diagnosis, GuardFinding, Reach, Rung, Tally, Wait
 from ceql.explain.text import number, pairs, section, table, wrapped
 
 
@@ -21,6 +21,8 @@ def report(d: Diagnosis) -> str:
     absent = _attributes(d)
     if absent:
         parts.insert(3, section("Attributes", absent))
+    if d.claims is not None:
+        parts.append(section("What each condition across events leaves", _claims(d.claims)))
     if d.notes:
         parts.append(section("Notes", [line for note in d.notes for line in wrapped(note, "- ", "  ")]))
     return "\n\n".join(parts) + "\n"
@@ -35,7 +37,9 @@ def _reasons(d: Diagnosis) -> Iterator[str]:
     if d.events == 0:
         yield "There are no events." if not d.late else "There are no events but late ones."
     if d.reach.total == 0:
-        yield "The formula can never match: its conditions exclude each other."
+        prev = d.claims is not None and any("PREV." in c.text for c in d.claims.each)
+        why = "PREV is compared at its first event, where it is NULL" if prev else "its conditions exclude each other"
+        yield f"The formula can never match: {why}."
     if d.events:
         for missing in d.missing_types:
             hint = f" Did you mean '{missing.suggestion}'?" if missing.suggestion else ""
@@ -48,11 +52,15 @@ def _reasons(d: Diagnosis) -> Iterator[str]:
                 yield f"The attribute '{a.name}' is NULL in every event."
     yield from _never_true(d)
     if d.keys is not None and d.keys.dropped_relevant and d.keys.substreams == 0:
-        yield f"PARTITION BY: {number(d.keys.dropped, 'event')}, all of them, have no key (NULL) and take no part."
-    if d.rungs[0].positions == 0 and d.reach.done > 0:
+        by = "A condition across events" if d.keys.split else "PARTITION BY"
+        yield f"{by}: {number(d.keys.dropped, 'event')}, all of them, have no key (NULL) and take no part."
+    where = d.rungs[0] if d.claims is None else d.rungs[1]
+    if where.positions == 0 and d.reach.done > 0:
         yield from _stuck(d.reach, d)
+    across = list(_failing(d.claims)) if d.claims is not None else []
+    yield from across
     for below, rung in pairwise(d.rungs):
-        if below.positions and not rung.positions:
+        if below.positions and not rung.positions and rung.all_positions and not (across and rung is where):
             yield _taken(below, rung)
     if not d.positions and d.late:
         yield f"{number(d.late, 'event')} came too late and took no part; raise lateness=."
@@ -83,12 +91,37 @@ def _stuck(reach: Reach, d: Diagnosis) -> Iterator[str]:
             continue  # said already, of the type or of the condition
         if not wait.after:
             yield f"After '{reach.path}' (first at {reach.first}) no '{wait.text}' came any more."
+        elif wait.compared:
+            at_once = " as the very next event" if wait.immediately else ""
+            nulls = f"; {wait.nulls:,} had no value (NULL)" if wait.nulls else ""
+            came = f"{number(wait.hits, 'event')} of this kind came{nulls}"
+            yield f"After '{reach.path}' no '{wait.text}' with {wait.compared} came{at_once}: {came}."
         elif wait.immediately:
             yield f"After '{reach.path}' a '{wait.text}' never came as the very next event, as ':' asks for."
 
 
+def _failing(claims: Claims) -> Iterator[str]:
+    """The conditions across events that leave no match where there would be some."""
+    if claims.all.positions or not claims.none.positions or not claims.all.all_positions:
+        return
+    places = number(claims.none.positions, "position")
+    never = [c for c in claims.each if not c.alone.positions and c.alone.all_positions]
+    for c in never:
+        yield f"'{c.text}' never holds: without conditions across events, matches would end at {places}."
+    needed = [c for c in claims.each if c.without.positions and c not in never]
+    for c in needed:
+        yield f"Without '{c.text}', matches would end at {number(c.without.positions, 'position')}."
+    if not never and not needed:
+        yield (
+            "The conditions across events never hold together, though each holds for some; without them, matches would "
+            f"end at {places}."
+        )
+
+
 def _taken(below: Rung, rung: Rung) -> str:
     places = number(below.positions, "position")
+    if rung.clause == "WHERE":
+        return f"Without the conditions across events, matches would end at {places}."
     if rung.clause.startswith("PARTITION"):
         return f"Without {rung.clause}, matches would end at {places}: no substream has a whole match of its own."
     if rung.clause.startswith("WITHIN"):
@@ -99,17 +132,23 @@ def _taken(below: Rung, rung: Rung) -> str:
 
 
 def _verdict(d: Diagnosis) -> str:
-    if not d.positions:
-        return f"No match in {number(d.events, 'event')}."
     found = d.rungs[-1]
-    where = f"at {number(found.positions, 'position')} of {d.events:,}"
+    if not d.positions:
+        looked = "" if found.all_positions else ", as far as they were looked at"
+        return f"No match in {number(d.events, 'event')}{looked}."
+    more = "" if found.all_positions else "more than "
+    where = f"at {more}{number(found.positions, 'position')} of {d.events:,}"
     return f"{_matches(found)} matches, ending {where}." if found.matches != 1 else f"1 match, ending {where}."
 
 
-def _matches(rung: Rung) -> str:
+def _matches(rung: Rung | Tally) -> str:
     if rung.matches is None:
         return "?"
     return f"{rung.matches:,}" if rung.counted_all else f"> {rung.matches:,}"
+
+
+def _positions(rung: Rung | Tally) -> str:
+    return f"{rung.positions:,}" if rung.all_positions else f"> {rung.positions:,}"
 
 
 def _events(d: Diagnosis) -> list[str]:
@@ -125,7 +164,8 @@ def _events(d: Diagnosis) -> list[str]:
         hint = f" (did you mean '{missing.suggestion}'?)" if missing.suggestion else ""
         lines += wrapped(f"never came: '{missing.name}'{hint}")
     if d.keys is not None:
-        lines.append(f"{number(d.keys.substreams, 'substream')} by PARTITION BY")
+        by = "what conditions across events compare" if d.keys.split else "PARTITION BY"
+        lines.append(f"{number(d.keys.substreams, 'substream')} by {by}")
         if d.keys.dropped:
             lines += wrapped(
                 f"{number(d.keys.dropped, 'event')} in none, for want of a key (NULL), "
@@ -167,40 +207,65 @@ def _progress(d: Diagnosis) -> list[str]:
     lines = _reach(d.reach, d)
     if d.reach_in_window is not None and d.reach_in_window.done < d.reach.done:
         lines.append("With the window, no further than:")
-        lines += [f"  {line}" for line in _reach(d.reach_in_window, d, window=True)]
+        lines += _reach(d.reach_in_window, d, window=True)
     return lines
 
 
 def _reach(reach: Reach, d: Diagnosis, window: bool = False) -> list[str]:
+    own = "  " if window else ""
     if reach.total == 0:
-        return ["there is no way to a match"]
+        return [f"{own}there is no way to a match"]
+    steps = number(reach.total, "step")
     if reach.first is None:
-        lines = [f"0 of {number(reach.total, 'step')}: no event could be the first of a match"]
+        lines = [f"{own}0 of {steps}: no event could be the first of a match"]
     else:
-        lines = wrapped(f"{reach.done} of {number(reach.total, 'step')}: reached after {reach.path}", "", "  ")
-        lines.append(f"  {number(reach.times, 'time')}, first at {reach.first}; last at {reach.last}")
+        lines = wrapped(f"{reach.done} of {steps}: reached after {reach.path}", own, f"{own}  ")
+        where = f"{number(reach.times, 'time')}, first at {reach.first}; last at {reach.last}"
+        lines += wrapped(where, f"{own}  ", f"{own}    ")
     if reach.complete:
         return lines
     for wait in reach.waits:
         came = f"{number(wait.hits, 'event')} of this kind came"
         if reach.first is not None and wait.hits:
-            came += ", but none after that" if not wait.after else _missed(wait.immediately, window, d)
-        lines += wrapped(
-            f"waiting for {wait.text}: {came if wait.hits else 'no event of this kind came'}", "  ", "    "
-        )
+            came += ", but none after that" if not wait.after else _missed(wait, window, d)
+        asked = f"{wait.text} with {wait.compared}" if wait.compared else wait.text
+        said = f"waiting for {asked}: {came if wait.hits else 'no event of this kind came'}"
+        lines += wrapped(said, f"{own}  ", f"{own}    ")
     return lines
 
 
-def _missed(immediately: bool, window: bool, d: Diagnosis) -> str:
-    if immediately:
+def _missed(wait: Wait, window: bool, d: Diagnosis) -> str:
+    where = " in the same substream" if d.keys is not None else ""
+    if wait.compared:
+        nulls = f"; {wait.nulls:,} had no value (NULL)" if wait.nulls else ""
+        at_once = " as the very next event" if wait.immediately else ""
+        return f", but none with that{at_once}{' in time' * window}{nulls}"
+    if wait.immediately:
         return ", but never as the very next event"
     if window:
-        return ", but not in time" + (" in the same substream" if d.keys is not None else "")
-    return ", but not in the same substream" if d.keys is not None else ""
+        return f", but not in time{where}"
+    return f", but not{where}" if where else ""
+
+
+def _claims(claims: Claims) -> list[str]:
+    def row(name: str, tally: Tally) -> list[str]:
+        return [_short(name, 60), _positions(tally), _matches(tally)]
+
+    rows = [row("none of them", claims.none)]
+    if len(claims.each) > 1:
+        for c in claims.each:
+            rows += [row(f"{c.text}, alone", c.alone), row(f"all but {c.text}", c.without)]
+    rows.append(row("all of them" if len(claims.each) > 1 else claims.each[0].text, claims.all))
+    lines = table(["asked", "positions with matches", "matches"], rows, right=(1, 2))
+    for c in claims.each:
+        lines += wrapped(f"{c.text}: {c.how}", "", "  ")
+    if claims.events is not None:
+        lines.append(f"in the first {claims.events:,} events")
+    return lines
 
 
 def _rungs(d: Diagnosis) -> list[str]:
-    rows = [[_short(r.clause, 60), f"{r.positions:,}", _matches(r)] for r in d.rungs]
+    rows = [[_short(r.clause, 60), _positions(r), _matches(r)] for r in d.rungs]
     lines = table(["up to", "positions with matches", "matches"], rows, right=(1, 2))
     if any(not r.counted_all and r.matches is not None for r in d.rungs):
         lines.append("> counting stopped there")

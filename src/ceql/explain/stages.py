@@ -74,7 +74,7 @@ def explain(
 def _guarantee(plan: Plan) -> list[str]:
     kind = guarantee(plan)
     if plan.is_correlated:
-        engine = "the second compiled loop: runs wait in indexes, by the values that are compared (pcea-hcq-2024, Algorithm 1)"
+        engine = "the second compiled loop: runs wait in indexes by the values compared (pcea-hcq-2024, Algorithm 1)"
     elif plan.rivalry is None:
         engine = "the compiled loop over symbols, and its arena (core-vldb2022, Algorithm 1)"
     elif plan.query.window is None:
@@ -88,6 +88,8 @@ def _guarantee(plan: Plan) -> list[str]:
         ("engine", engine),
     ]
     if plan.is_correlated:
+        if plan.correlated.is_deterministic:
+            rows.append(("runs", "one for each match: the automaton was made deterministic"))
         rows += [("why", loss.why) for loss in losses(plan)]
     return pairs(rows)
 
@@ -152,7 +154,9 @@ def _clauses(plan: Plan) -> list[tuple[str, str]]:
         text = f"{keys}: one substream for each combination of values; an event with a NULL key belongs to none"
         rows.append(("PARTITION BY", text))
     elif query.partition:
-        rows.append(("PARTITION BY", "names variables: it is the operator on the whole formula, a condition across events"))
+        rows.append(
+            ("PARTITION BY", "names variables: it is the operator on the whole formula, a condition across events")
+        )
     if plan.split_by:
         keys = ", ".join(map(print_part, plan.split_by))
         text = f"{keys}: every event of a match has it in common, so there are substreams though no clause says so"
@@ -192,7 +196,11 @@ def _strategy(plan: Plan) -> str:
         return f"{_STRATEGIES[t.Strategy.ALL]} (the default)"
     if plan.is_correlated and strategy is t.Strategy.STRICT:
         tight = plan.correlated.is_chain and plan.correlated.is_tight
-        how = "inside the automaton, each of whose steps reads the very next event" if tight else "checked on each candidate"
+        how = (
+            "inside the automaton, each of whose steps reads the very next event"
+            if tight
+            else "checked on each candidate"
+        )
         return f"STRICT: {how}"
     if strategy not in _COMPARED:
         return _STRATEGIES[strategy]
