@@ -52,7 +52,7 @@ checked: $(DEV)  ## the engine, every index checked
 nojit: $(DEV)  ## the corpus on the kernels as plain Python
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k corpus
 
-bench: $(DEV)  ## time per event against polars and CORE's figures, five minutes
+bench: $(DEV)  ## time per event against polars, DuckDB and CORE's figures; plots in bench/results; six minutes
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.run
 
 bench-spark: $(DEV)  ## the pipeline on Spark against Spark alone, ten million rows, about ten minutes

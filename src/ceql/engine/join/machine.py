@@ -375,8 +375,9 @@ class JoinMachine:
             self.steps.tight,
             self.settings.window,
         )
-        self.regs[j.SUMMED] = 0
-        self.scratch[0] = 0
+        if self.regs[j.SUMMED]:
+            self.scratch[0] = 0
+            self.regs[j.SUMMED] = 0
         self.swept = self._looked = True
         self._room_for_entries()
         used, capacity = int(self.regs[j.NODES]), len(self.nodes)
