@@ -15,12 +15,12 @@ from ceql.engine import layout as x
 from ceql.engine.arena import NODES, UNION, Array
 from ceql.engine.chunk import Chunk
 from ceql.engine.collect import collect, compact_pool
+from ceql.engine.complaints import out_of_memory, went_back
 from ceql.engine.enumerate import FEW
 from ceql.engine.exact import KeptCounts, exact_count
 from ceql.engine.loop import NO_KEY, advance
 from ceql.engine.many import enumerate_many, grow_path, live_nodes
 from ceql.engine.records import store
-from ceql.errors import DataError, ResourceError
 
 HANDED_OVER = ("start", "end", "start_time", "end_time", "partition", "offsets", "position", "label")
 NODE_BYTES = 72  # four words, a time, and four words of scratch
@@ -166,12 +166,7 @@ class Machine:
                 yield from self.replay(events)
                 regs[x.PHASE] = x.AFTER
             else:
-                position = int(events.position[regs[x.EVENT]])
-                raise DataError(
-                    f"at position {position} the attribute of the WITHIN window went back to where events have "
-                    "already been given up; such a window needs an attribute that does not decrease within "
-                    "its (sub)stream"
-                )
+                raise went_back(int(events.position[regs[x.EVENT]]))
 
     @property
     def counted(self) -> int:
@@ -333,11 +328,7 @@ class Machine:
         wanted = max(nodes, len(self.nodes)) * NODE_BYTES
         wanted += max(log, len(self.log)) * 48 + max(pool, len(self.parts.pool)) * 8
         if wanted > self.memory:
-            raise ResourceError(
-                f"partial matches need more than {self.memory:,} bytes; raise memory=, or bound the query "
-                "with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",
-                limit="memory",
-            )
+            raise out_of_memory(self.memory)
 
     def bound(self, events: x.Events) -> int:
         """The least start key that a match ending at the current event may have."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ceql.engine.chunk import Chunk
+from ceql.engine.complaints import out_of_memory, went_back
 from ceql.engine.join import layout as j
 from ceql.engine.join.graph import FACTOR, KIND, LISTED, MAX, OTHERS, VALUE, WAY, A, B
 from ceql.engine.join.loop import LAST, advance, room_for
@@ -17,7 +18,6 @@ from ceql.engine.join.tally import gather_live, later_starts
 from ceql.engine.join.unfold import unfold
 from ceql.engine.layout import COUNT
 from ceql.engine.loop import NO_KEY
-from ceql.errors import DataError, ResourceError
 
 Array = j.Array
 HANDED_OVER = ("start", "end", "start_time", "end_time", "partition", "offsets", "position", "mark")
@@ -167,12 +167,7 @@ class JoinMachine:
                 regs[j.SEEN] = 1
                 regs[j.PHASE] = j.AFTER
             else:
-                position = int(events.position[regs[j.EVENT]])
-                raise DataError(
-                    f"at position {position} the attribute of the WITHIN window went back to where events have "
-                    "already been given up; such a window needs an attribute that does not decrease within "
-                    "its (sub)stream"
-                )
+                raise went_back(int(events.position[regs[j.EVENT]]))
 
     def _advance(self, events: j.Events, stop: int) -> int:
         with np.errstate(over="ignore"):  # where Numba is switched off
@@ -417,11 +412,7 @@ class JoinMachine:
         wanted = max(nodes, len(self.nodes)) * NODE_BYTES
         wanted += max(entries, len(self.entries)) * 8 * (self.entries.shape[1] + 2)
         if wanted > self.memory:
-            raise ResourceError(
-                f"partial matches need more than {self.memory:,} bytes; raise memory=, or bound the query "
-                "with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",
-                limit="memory",
-            )
+            raise out_of_memory(self.memory)
 
     def _grow_stack(self) -> None:
         names = (
