@@ -181,7 +181,8 @@ class CorrelatedRecognition(Recognition):
         machine = self.machine
         if self._kept is not None and self._kept.count > 2 * self._thinned + _THIN_OUT:
             yield from self.flush()
-            machine.compact_now()
+            if not self.window.exact:  # see `Recognition.compact`
+                machine.compact_now()
             self._kept.keep(machine.held())
             self._thinned = self._kept.count
         self._release_values()

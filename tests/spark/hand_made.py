@@ -22,7 +22,6 @@ from pyspark.sql.types import LongType, StructField, StructType
 from ceql.io.schemas import unify_schemas
 from ceql.joins import recognise
 from ceql.options import Options
-from ceql.plan import Plan
 from ceql.recognition import Recognition
 from ceql.snapshot import schema_to_text
 from ceql.spark.bucket import Agreement
@@ -32,13 +31,12 @@ from ceql.spark.shipment import (
     ORDER,
     STREAM,
     TIME,
-    WINDOW,
     Shipment,
     attribute_column,
     bits_column,
     key_column,
 )
-from ceql.spark.shipped_plan import compared_attributes
+from ceql.spark.shipped_plan import WINDOW, compared_attributes
 from ceql.spark.streaming import BUCKET, DATA, SEAL, Turn, pack, unpacker
 from ceql.syntax import tree as t
 
@@ -86,7 +84,6 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
         keys=tuple(name for name, _ in recognition.layout.keys),
         hidden_keys=len(plan.split_by),
         compared=compared_attributes(plan),
-        keys_as_text=_mixed(plan, schema),
         shown=shown,
         ids=ids,
         exact=decided,
@@ -176,8 +173,9 @@ def _ship_one(
     for k, part in enumerate(recognition.plan.partition):
         assert recognition.keys is not None
         values = [key_of(part, event, _type(event, number, recognition)) for event in events]
-        kind = pa.string() if k in shipment.keys_as_text else recognition.keys.shown_types[k]
-        columns[key_column(k)] = pa.array([_text(v) for v in values] if k in shipment.keys_as_text else values, kind)
+        kind = recognition.keys.shown_types[k]
+        as_float = pa.types.is_floating(kind)
+        columns[key_column(k)] = pa.array([float(v) if as_float and v is not None else v for v in values], kind)
         wanted = [one and value is not None for one, value in zip(wanted, values, strict=True)]
     if isinstance(recognition.plan.query.window, t.AttributeWindow):
         columns[WINDOW] = table[recognition.plan.query.window.attribute]
@@ -187,17 +185,6 @@ def _ship_one(
     for k, name in enumerate(shipment.attributes):
         columns[attribute_column(k)] = table[name]
     return pa.table(columns).filter(pa.array(wanted, pa.bool_()))
-
-
-def _mixed(plan: Plan, schema: pa.Schema) -> frozenset[int]:
-    """The keys that are whole numbers as well as floats."""
-    kinds = [{pa.types.is_floating(schema.field(ref.attribute).type) for ref in part.refs} for part in plan.partition]
-    return frozenset(k for k, floats in enumerate(kinds) if len(floats) > 1)
-
-
-def _text(value: float | None) -> str | None:
-    whole = value is not None and value == math.floor(value)
-    return None if value is None else str(int(value) if whole else value)
 
 
 def _type(event: dict[str, Any], number: int, recognition: Recognition) -> str | None:

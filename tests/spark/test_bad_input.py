@@ -46,7 +46,10 @@ def df(spark: SparkSession) -> DataFrame:
         ("SELECT * WHERE A", {"id": "k"}, ValueError, "goes with events='ids'"),
         ("SELECT * WHERE A", {"late": "late"}, ValueError, "late= is for streaming"),
         ("SELECT * FROM S, T WHERE A", {}, ceql.DataError, "a DataFrame for each of S, T"),
-        ("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v", {}, ceql.QueryError, "compares events with each other"),
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.s", {}, ceql.SchemaError, "cannot compare column 'x.v'"),
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.s", {}, ceql.SchemaError, "'k'"),
+        ("SELECT * WHERE A+ AS x FILTER x[v > PREV.vv]", {}, ceql.SchemaError, "Did you mean 'v'"),
+        ("SELECT * WHERE (A ; B PARTITION BY list)", {}, ceql.SchemaError, "column 'list'"),
     ],
 )
 def test_wrong_queries_and_columns(df: DataFrame, query: str, options: Any, error: type, said: str) -> None:
@@ -101,6 +104,8 @@ def test_events_without_a_key_belong_to_no_substream(df: DataFrame) -> None:
         ("SELECT * WHERE A ; C WITHIN 2 SECONDS", False),
         ("SELECT * WHERE A ; C LIMIT 1", True),
         ("SELECT * WHERE A OR B", False),
+        ("SELECT * WHERE A AS x ; C AS y FILTER x.k = y.k", False),  # a substream for each k
+        ("SELECT * WHERE A AS x ; C AS y FILTER x.s != y.s", True),  # it is not known what commutes
     ],
 )
 def test_ties_are_refused_where_they_could_change_the_result(spark: SparkSession, query: str, refused: bool) -> None:

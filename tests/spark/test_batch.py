@@ -8,24 +8,33 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+import ceql
 import corpus
 import generators
 import paths
 from ceql.syntax.printer import print_query
 
-CASES = [case for case in corpus.load() if not case.correlated and case.error is None]
-GROUPS = ways.batched(CASES, 60)
+CASES = [case for case in corpus.load() if case.error is None]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7])
+def ways_to_divide(case: corpus.Case) -> list[int]:
+    """The numbers of tasks to try, where there is more than one way to run a query."""
+    plan = ceql.compile(case.query).plan
+    return [2, 7] if plan.partition or plan.query.window is not None else [1]
+
+
+RUNS = [(case, partitions) for case in CASES for partitions in ways_to_divide(case)]
+GROUPS = ways.batched(RUNS, 80)
+
+
 @pytest.mark.parametrize("group", range(len(GROUPS)))
-def test_corpus(spark: SparkSession, group: int, partitions: int) -> None:
-    cases = GROUPS[group]
+def test_corpus(spark: SparkSession, group: int) -> None:
+    cases, partitions = zip(*GROUPS[group], strict=True)
     examples = [ways.Example.of(case.query, case.events, **case.keywords) for case in cases]
     with ways.interpreted(spark):
         found = ways.run_batch(spark, examples, partitions)
-    for case, example, got in zip(cases, examples, found, strict=True):
-        assert got == example.expected(), str(case)
+    for case, number, example, got in zip(cases, partitions, examples, found, strict=True):
+        assert got == example.expected(), f"{case}, {number} partitions"
 
 
 def in_merged_order(case: generators.Generated) -> generators.Generated:
@@ -37,10 +46,17 @@ def in_merged_order(case: generators.Generated) -> generators.Generated:
 
 @settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
 @given(
-    st.lists(generators.uncorrelated_cases() | generators.uncorrelated_cases(named=True), min_size=15, max_size=15),
-    st.sampled_from([1, 2, 7, None]),
+    st.lists(
+        generators.uncorrelated_cases()
+        | generators.uncorrelated_cases(named=True)
+        | generators.correlated_cases()
+        | generators.correlated_cases(named=True),
+        min_size=20,
+        max_size=20,
+    ),
+    st.lists(st.sampled_from([1, 2, 7, None]), min_size=20, max_size=20),
 )
-def test_random_cases(spark: SparkSession, cases: list[generators.Generated], partitions: int | None) -> None:
+def test_random_cases(spark: SparkSession, cases: list[generators.Generated], partitions: list[int | None]) -> None:
     cases = [in_merged_order(case) for case in cases]
     examples = [ways.Example.of(print_query(case.query), case.events) for case in cases]
     with ways.interpreted(spark):

@@ -25,12 +25,13 @@ from ceql.spark.shipment import TIME
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
-SKIPPED = {
+SKIPPED = {  # keys made by hand are floats; test_streaming has these
+    "keys compare by value: no rounding of large whole numbers",
+    "a join of whole numbers and floats is by value, and exact",
+    "keys of whole numbers and floats are equal by value, and exact",
     "the same where it counts nanoseconds: all are near",  # Spark's times are in microseconds
 }
 CASES = [c for c in corpus.load() if c.error is None and c.title not in SKIPPED]
-import os
-MANY = int(os.environ.get("MANY", "150"))
 EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -66,14 +67,17 @@ def test_random_cases(case: generators.Generated, draw: random.Random) -> None:
     check(example_of(case), draw)
 
 
-@settings(EXAMPLES, max_examples=MANY)
+@settings(EXAMPLES, max_examples=150)
 @given(generators.correlated_cases(), st.randoms(use_true_random=False))
 def test_random_correlated_cases(case: generators.Generated, draw: random.Random) -> None:
     check(example_of(case), draw)
 
 
 @settings(EXAMPLES, max_examples=50)
-@given(generators.uncorrelated_cases(named=True) | generators.correlated_cases(named=True), st.randoms(use_true_random=False))
+@given(
+    generators.uncorrelated_cases(named=True) | generators.correlated_cases(named=True),
+    st.randoms(use_true_random=False),
+)
 def test_random_cases_of_two_streams(case: generators.Generated, draw: random.Random) -> None:
     check(example_of(case), draw)
 
@@ -123,6 +127,9 @@ def test_rows_at_the_watermark_are_late() -> None:
         "SELECT NEXT * WHERE A ; B PARTITION BY k WITHIN 10 MILLISECONDS",
         "SELECT * WHERE A ; B WITHIN 10 MILLISECONDS",
         "SELECT * WHERE A ; B WITHIN 5 EVENTS",
+        "SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k AND x.time < y.time WITHIN 10 MILLISECONDS",
+        "SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k WITHIN 5 EVENTS",
+        "SELECT * WHERE A+ AS x ; B AS y FILTER x[k = PREV.k OR PREV.k IS NULL] WITHIN 4 MILLISECONDS",
     ],
 )
 def test_a_state_does_not_grow_with_the_stream(query: str) -> None:

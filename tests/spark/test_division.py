@@ -13,7 +13,9 @@ from pyspark.sql import functions as F
 
 import ceql
 import ceql.spark
+from ceql.options import Options
 from ceql.spark.chunks import edges, segment
+from ceql.spark.prepare import Ask, prepare
 
 ROWS = 20_000
 
@@ -59,6 +61,8 @@ def ids(rows: list[Any]) -> list[tuple[int, ...]]:
         "SELECT STRICT * WHERE A ; B ; C WITHIN 40 EVENTS",
         "SELECT LAST * WHERE A ; B FILTER B[v < 2] WITHIN 30 EVENTS LIMIT 2",
         "SELECT ANY x WHERE A AS x ; B FILTER B[v < 2] WITHIN 300 [id]",
+        "SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.k = y.k AND y.v < z.v AND z[v > 15] WITHIN 2 SECONDS",
+        "SELECT MAX * WHERE A AS x ; B+ AS y FILTER y[v > PREV.v] AND x[v < 3] WITHIN 12 EVENTS",
     ],
 )
 @pytest.mark.parametrize("chunks", [3, 16])
@@ -103,6 +107,11 @@ def test_chunks_are_of_like_size_whatever_the_times_are() -> None:
         ("SELECT * WHERE A : B", "No event is dropped: contiguity"),
         ("SELECT * WHERE A ; B WITHIN 3 EVENTS", "No event is dropped: WITHIN counts"),
         ("SELECT * WHERE A FILTER A[type RLIKE '(ab)+']", "decided in Python, from type"),
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k", "By key"),
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.v", "all events of a match agree in k, v"),
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v WITHIN 1 SECOND", "chunks of time"),
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.k", "several events is decided in Python, from k, v."),
+        ("SELECT * WHERE (A : B PARTITION BY k)", "In one task"),  # contiguous in the whole stream
     ],
 )
 def test_explain_says_how_the_work_is_divided(df: DataFrame, query: str, said: str) -> None:
@@ -157,6 +166,21 @@ def test_parquet_reads_what_the_query_needs(spark: SparkSession, events: pa.Tabl
     assert "k#" not in scan
     assert "EqualTo(type,A)" in scan
     assert "GreaterThan" in scan
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT * WHERE A ; B FILTER A[v > 2]", []),
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k AND x[v > 2]", []),  # k is a key
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k AND x.v < y.v", ["v"]),
+        ("SELECT * WHERE A AS x ; B AS y FILTER x.k < y.v WITHIN 1 SECOND", ["k", "v"]),
+        ("SELECT * WHERE A ; B+ AS y FILTER y[id = PREV.id + 1] PARTITION BY k", []),  # the id is shown anyhow
+    ],
+)
+def test_only_what_is_compared_is_shipped(df: DataFrame, query: str, columns: list[str]) -> None:
+    ask = Ask(Options(time="ts"), (), True, "id")
+    assert list(prepare(df, ceql.compile(query).plan, ask).shipment.attributes) == ["id", *columns]
 
 
 @pytest.mark.parametrize("tasks", [1, 4])

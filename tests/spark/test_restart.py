@@ -25,6 +25,7 @@ END = ("Z", 10**6, "x", -1)
 SCHEMA = pa.schema([("type", pa.string()), ("time", pa.timestamp("us", "UTC")), ("k", pa.string()), ("id", pa.int64())])
 Event = tuple[str, int, str, int]  # type, milliseconds, key, id
 QUERY = "SELECT a, b WHERE A AS a ; B AS b PARTITION BY k WITHIN 50 MILLISECONDS"
+JOINED = "SELECT a, b WHERE A AS a ; B AS b FILTER a.k = b.k AND b.id < a.id + 9 WITHIN 50 MILLISECONDS"
 ENDLESS = "SELECT a, b WHERE A AS a ; B AS b PARTITION BY k"
 
 
@@ -92,7 +93,7 @@ class Run:
 def expected(events: list[Event], query: str = QUERY) -> Counter[Any]:
     """What the engine finds: the ids of the events of each match."""
     ordered = sorted(events, key=lambda e: (e[1], e[3]))
-    table = pa.table({"type": [e[0] for e in ordered], "time": [e[1] for e in ordered], "k": [e[2] for e in ordered]})
+    table = pa.table(dict(zip(("type", "time", "k", "id"), map(list, zip(*ordered, strict=True)), strict=True)))
     return Counter(tuple(ordered[p][3] for p in m.events) for m in ceql.match(query, table, time_unit="ms"))
 
 
@@ -110,14 +111,15 @@ def some(numbers: Iterator[int], begin: int, keys: str = "xyz", count: int = 6) 
 
 
 def test_a_stream_goes_on_where_it_stopped(stream: Stream) -> None:
+    """With values that are looked up, and events that are compared; `test_kill` has a query without."""
     numbers = iter(range(100))
     stream.add(*(some(numbers, begin) for begin in (0, 4, 30)))
-    first = stream.run(stream.match())
+    first = stream.run(stream.match(JOINED))
     assert first.found
     stream.add(*(some(numbers, begin) for begin in (34, 60)), [END])
-    second = stream.run(stream.match())
-    whole = stream.run(stream.match(), "another")
-    assert first.found + second.found == whole.found == expected(stream.events)
+    second = stream.run(stream.match(JOINED))
+    whole = stream.run(stream.match(JOINED), "another")
+    assert first.found + second.found == whole.found == expected(stream.events, JOINED)
 
 
 def test_what_does_not_fit_a_checkpoint_is_refused(stream: Stream) -> None:

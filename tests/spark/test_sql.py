@@ -15,6 +15,7 @@ import ceql.spark
 
 QUERY = "SELECT * WHERE Payment AS p ; Withdrawal AS w FILTER p[amount > 5] WITHIN 10 MINUTES"
 KEYED = QUERY.replace("WITHIN", "PARTITION BY [card] WITHIN")
+JOINED = QUERY.replace("p[amount > 5]", "p.card = w.card AND p.amount > w.amount")
 BEGIN = datetime(2026, 3, 1, 12)
 
 
@@ -60,6 +61,8 @@ DIVIDED = "PARTITION BY card ORDER BY (time, pos)"
         ("", KEYED, {"whole_table": True}),
         ("", QUERY, {"whole_table": True}),
         ("", KEYED + " CONSUME BY ANY", {"whole_table": True}),
+        ("", JOINED, {"whole_table": True}),
+        (DIVIDED, JOINED, {}),
         (DIVIDED, KEYED.replace("*", "p[pos], w[pos, card]"), {}),
         (DIVIDED, KEYED, {"events": "ids", "id": "pos"}),
     ],

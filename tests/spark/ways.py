@@ -118,10 +118,16 @@ def read(example: Example, row: dict[str, Any], timed: bool = True) -> str:
     """A row of the result as the engine's match would be written."""
     names = list(row)
     at = names.index("start_time")
-    keys = {name: row[name] for name in names[:at]}
+    keys = _keys(example, [row[name] for name in names[:at]])
     variables = dict(zip(example.query.plan.columns, (row[n] for n in names[at + 2 : -1]), strict=True))
     start, end = (row["start_time"], row["end_time"]) if timed else (None, None)
     return _canonical(row["events"], {n: tuple(v) for n, v in variables.items()}, start, end, keys)
+
+
+def _keys(example: Example, values: list[Any]) -> dict[str, Any]:
+    """The keys of a row as `Match.partition` has them: by the names in the clause."""
+    names = [part.refs[0].attribute for part in example.query.plan.shown_keys]
+    return dict(zip(names, values, strict=True))
 
 
 def in_one_job(examples: Sequence[Example], results: Sequence[DataFrame]) -> DataFrame:
@@ -147,7 +153,8 @@ def gather(examples: Sequence[Example], rows: Sequence[Any], timed: bool = True)
     return found
 
 
-def run_batch(spark: SparkSession, examples: Sequence[Example], partitions: int | None) -> list[Counter[str]]:
+def run_batch(spark: SparkSession, examples: Sequence[Example], partitions: Sequence[int | None]) -> list[Counter[str]]:
+    """Each example in its number of partitions."""
     results = [
         match(
             example.frames(spark, shuffle=k),
@@ -155,7 +162,7 @@ def run_batch(spark: SparkSession, examples: Sequence[Example], partitions: int 
             order_by=POSITION,
             events="ids",
             id=POSITION,
-            partitions=partitions,
+            partitions=partitions[k],
             **example.options,
         )
         for k, example in enumerate(examples)
@@ -212,9 +219,9 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
 def _of_stream(example: Example, row: dict[str, Any]) -> str:
     names = [n for n in row if n not in ("start_time", "events")]
     variables = example.query.plan.columns
-    keys = {n: row[n] for n in names[: len(names) - len(variables)]}
-    bound = dict(zip(variables, (tuple(row[n]) for n in names[len(keys) :]), strict=True))
-    return _canonical(row["events"], bound, None, None, keys)
+    first = len(names) - len(variables)
+    bound = dict(zip(variables, (tuple(row[n]) for n in names[first:]), strict=True))
+    return _canonical(row["events"], bound, None, None, _keys(example, [row[n] for n in names[:first]]))
 
 
 def _dispatcher(given: list[Any]) -> Any:

@@ -67,7 +67,7 @@ class PartitionKeys:
                 first = kind
             elif not pa.types.is_null(kind) and kind_of(kind) != kind_of(first):
                 raise SchemaError(
-                    f"PARTITION BY compares '{part.refs[0].attribute}' ({first}) with '{ref.attribute}' ({kind})",
+                    f"cannot compare column '{part.refs[0].attribute}' ({first}) with column '{ref.attribute}' ({kind})",
                     self.source,
                     ref.span,
                 )

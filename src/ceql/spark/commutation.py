@@ -5,11 +5,15 @@ could depend on which goes first. Often it does not: `A ; B` finds the same pair
 same time is read first. Two symbols *commute* when, from every state, reading both in either order can do
 the same to both events, completes the same matches, and reaches the same states. That is enough for every
 query that keeps all matches of a formula (no strategy, LIMIT or CONSUME) in a window of time. Where events are compared
-with each other, which is not a matter of their symbols, none are taken to commute.
+with each other, other than by their substreams, symbols do not say all, and none are taken to commute.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ceql.analysis.normal import Atom
+from ceql.analysis.substreams import is_simple
 from ceql.automata.cea import CEA, NO_LABEL, Label, Transition
 from ceql.plan import Plan
 from ceql.syntax import tree as t
@@ -19,10 +23,14 @@ _Effect = tuple[Label, Label, tuple[str, int]]
 
 
 class Commutation:
-    """Which symbols of an automaton commute, worked out as they are asked for."""
+    """Which symbols of an automaton commute, worked out as they are asked for.
 
-    def __init__(self, cea: CEA) -> None:
+    `guards` are what the bits of a symbol stand for, those of the automaton among them.
+    """
+
+    def __init__(self, cea: CEA, guards: Sequence[Atom]) -> None:
         self._cea = cea
+        self._places = [guards.index(guard) for guard in cea.guards]
         self._resting = cea.resting_after()
         # where every event of a match is bound, a match is known by its events, wherever it ended
         hidden = any(t.guard != 0 and not t.label for row in (cea.initial, *cea.states) for t in row)
@@ -31,9 +39,13 @@ class Commutation:
 
     def holds(self, a: int, b: int) -> bool:
         """Whether events with these sets of guards (bit masks) commute."""
+        a, b = self._own(a), self._own(b)
         if (a, b) not in self._known:
             self._known[a, b] = self._effects(a, b, swapped=False) == self._effects(b, a, swapped=True)
         return self._known[a, b]
+
+    def _own(self, bits: int) -> int:
+        return sum((bits >> place & 1) << k for k, place in enumerate(self._places))
 
     def _effects(self, first: int, second: int, swapped: bool) -> set[tuple[int, _Effect]]:
         found: set[tuple[int, _Effect]] = set()
@@ -68,7 +80,7 @@ def may_commute(plan: Plan) -> bool:
     """Whether ties can be harmless at all under this query."""
     query = plan.query
     return (
-        not plan.is_correlated
+        (not plan.is_correlated or (is_simple(plan.correlated.shape) and set(plan.cea.guards) <= set(plan.guards)))
         and plan.skips_safely
         and query.strategy in (None, t.Strategy.ALL)
         and query.limit is None

@@ -41,12 +41,11 @@ from ceql.spark.shipment import (
     ORDER,
     STREAM,
     TIME,
-    WINDOW,
     Shipment,
     bits_column,
     key_column,
 )
-from ceql.spark.shipped_plan import compared_attributes
+from ceql.spark.shipped_plan import WINDOW, compared_attributes
 from ceql.syntax import tree as t
 
 Frames = DataFrame | Mapping[str, DataFrame]

@@ -21,7 +21,7 @@ from ceql.predicates import kernels
 from ceql.predicates.bind import Events
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.snapshot import schema_from_text
-from ceql.spark.shipped_plan import WINDOW, ShippedPlan, shipped_plan
+from ceql.spark.shipped_plan import ShippedPlan, shipped_plan
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

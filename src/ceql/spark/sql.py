@@ -42,8 +42,8 @@ from ceql.spark.prepare import (
     result_schema,
     shown_attributes,
 )
-from ceql.spark.shipment import ORDER, TIME, WINDOW, attribute_column, key_column
-from ceql.spark.shipped_plan import compared_attributes
+from ceql.spark.shipment import ORDER, TIME, attribute_column, key_column
+from ceql.spark.shipped_plan import WINDOW, compared_attributes
 from ceql.spark.table import SortColumns, TableShipment, TableTask
 from ceql.syntax import tree as t
 
