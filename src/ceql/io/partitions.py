@@ -66,8 +66,9 @@ class PartitionKeys:
             if first is None or pa.types.is_null(first):
                 first = kind
             elif not pa.types.is_null(kind) and kind_of(kind) != kind_of(first):
+                one, other = part.refs[0].attribute, ref.attribute
                 raise SchemaError(
-                    f"cannot compare column '{part.refs[0].attribute}' ({first}) with column '{ref.attribute}' ({kind})",
+                    f"cannot compare column '{one}' ({first}) with column '{other}' ({kind})",
                     self.source,
                     ref.span,
                 )
