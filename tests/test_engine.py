@@ -85,7 +85,7 @@ def test_random_correlated_cases(case: generators.Generated, data: st.DataObject
 @pytest.fixture
 def unsplit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave it to the second loop to find what events have in common: no substreams but those of the clause."""
-    monkeypatch.setattr(ceql.plan, "split_off", lambda shape, query: ())
+    monkeypatch.setattr(ceql.plan, "split_off", lambda shape, query: ((), shape))
 
 
 @settings(EXAMPLES, max_examples=100)

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.engine import machine
+from ceql import joins
+from ceql.engine.join.machine import JoinMachine
+from ceql.engine.machine import Machine
 from test_engine import use_tiny_buffers
 
 QUERIES = [
@@ -29,6 +31,22 @@ QUERIES = [
     "SELECT * WHERE A ; B ; C WITHIN 200 EVENTS LIMIT 3",
     "SELECT * WHERE A ; B ; C PARTITION BY k CONSUME BY PARTITION",
     "SELECT NEXT * WHERE A ; B ; C CONSUME BY ANY",
+    # events compared with each other
+    "SELECT * WHERE (A ; B ; C PARTITION BY k) WITHIN 100 MILLISECONDS",
+    "SELECT * WHERE (A ; B+ ; C PARTITION BY k) WITHIN 90 EVENTS",
+    "SELECT * WHERE A ; (B+ PARTITION BY k) ; C WITHIN 12 EVENTS",
+    "SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.k = y.k AND y.u = z.u WITHIN 200 EVENTS",
+    "SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.k = z.k WITHIN 40 EVENTS",
+    "SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k AND x.u < y.u WITHIN 30 [w]",
+    "SELECT * WHERE A AS x ALL B AS y ALL C AS z FILTER x.k = y.k AND y.k = z.k WITHIN 60 MILLISECONDS",
+    "SELECT * WHERE A AS x ALL B AS y ALL C AS z FILTER x.k = y.k AND y.k = z.k AND y.u = z.u WITHIN 90 EVENTS",
+    "SELECT * WHERE (A AS x ; B AS y) ALL C+ AS z FILTER y.k = z.k AND x.k = y.k WITHIN 70 EVENTS",
+    "SELECT * WHERE A ; B+ AS b FILTER b[k != PREV.k] WITHIN 8 EVENTS",
+    "SELECT * WHERE A ; A+ AS a FILTER a[k = PREV.k AND u != PREV.u] WITHIN 90 EVENTS",
+    "SELECT * WHERE (A+ ; A+ PARTITION BY k) WITHIN 90 EVENTS",
+    "SELECT NEXT * WHERE A AS x ; B+ AS y ; C AS z FILTER x.k = y.k AND z.k = x.k WITHIN 90 EVENTS",
+    "SELECT * WHERE (A AS x ; B AS y FILTER x.u = y.u) ; C AS z WITHIN 20 MILLISECONDS CONSUME BY ANY",
+    "SELECT ANY * WHERE A AS x ALL B AS y FILTER x.u = y.u PARTITION BY k",
 ]
 
 
@@ -40,6 +58,7 @@ def table() -> pa.Table:
         {
             "type": np.array(list("ABCD"))[random.integers(0, 4, count)],
             "k": random.integers(0, 25, count),
+            "u": np.arange(count) // 20,  # always new
             "w": np.cumsum(random.integers(0, 2, count)),
             "time": np.cumsum(random.integers(0, 3, count)),
         }
@@ -55,7 +74,9 @@ def test_sizes_do_not_matter(query: str, table: pa.Table, monkeypatch: pytest.Mo
     whole = run(query, table)
     assert whole.num_rows > 0
     assert ceql.match(query, table, time_unit="ms").count() == whole.num_rows
-    monkeypatch.setattr(machine.Machine, "__init__", machine.Machine.__init__)  # restored afterwards
+    for kind in (Machine, JoinMachine):
+        monkeypatch.setattr(kind, "__init__", kind.__init__)  # restored afterwards
+    monkeypatch.setattr(joins, "_THIN_OUT", 50)
     use_tiny_buffers()
     assert run(query, table, batch_rows=97).equals(whole)
 

@@ -23,7 +23,7 @@ CLAUSE = "clause"
 
 def without_substreams(text: str) -> ceql.Query:
     """The query for the second loop, though the stream could be split."""
-    with patch("ceql.plan.split_off", lambda *_: ()):
+    with patch("ceql.plan.split_off", lambda shape, _: ((), shape)):
         query = ceql.compile(text)
         assert query.plan.is_correlated  # settled here, while the rewriting is off
     return query

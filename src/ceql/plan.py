@@ -85,14 +85,18 @@ class Plan:
         return hashlib.sha256(print_query(self.query).encode()).hexdigest()
 
     @cached_property
+    def _split(self) -> tuple[tuple[t.Part, ...], Shape | None]:
+        return split_off(Shape(self.formula, self.source), self.query) if self.correlations else ((), None)
+
+    @property
     def shape(self) -> Shape | None:
-        """The formula and what it asks of several events, for a query that compares events with each other."""
-        return Shape(self.formula, self.source) if self.correlations else None
+        """The formula of a query that compares events with each other, and what substreams leave of that to ask."""
+        return self._split[1]
 
     @cached_property
     def split_by(self) -> tuple[t.Part, ...]:
         """What the stream is split by though no clause says so: every match has it in common."""
-        return split_off(self.shape, self.query) if self.shape is not None else ()
+        return self._split[0]
 
     @cached_property
     def is_correlated(self) -> bool:
@@ -118,7 +122,6 @@ class Plan:
     @cached_property
     def _correlated(self) -> Correlated:
         assert self.shape is not None
-        _ = self.split_by  # takes what it settles out of the shape
         strict = self.query.strategy is t.Strategy.STRICT
         selected, distinct = frozenset(self.selected), self.query.distinct
         auto = correlate(self.shape, selected if strict else None)

@@ -7,6 +7,8 @@ CONSUME BY PARTITION are relative to the substream.
 
 from __future__ import annotations
 
+from copy import copy
+
 from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
 from ceql.analysis.shape import Kind, Shape
 from ceql.automata.equalities import Equality, equalities
@@ -15,18 +17,20 @@ from ceql.syntax import tree as t
 MOST_SIDES = 4  # of an ALL in the first loop, whose automaton is their product
 
 
-def split_off(shape: Shape, query: t.Query) -> tuple[t.Part, ...]:
-    """The keys of the substreams; the claims that they settle are taken out of the shape."""
+def split_off(shape: Shape, query: t.Query) -> tuple[tuple[t.Part, ...], Shape]:
+    """The keys of the substreams, and the shape without the claims that they settle."""
     if relative_to_substreams(shape, query) is not None:
-        return ()
-    parts: list[t.Part] = []
+        return (), shape
+    parts: dict[t.Part, None] = {}
+    settled: set[int] = set()
     for equality in equalities(shape):
         part = part_of(shape, equality)
         if part is not None:
-            parts.append(part)
-            done = {id(claim) for claim in equality.claims}
-            shape.claims = [claim for claim in shape.claims if id(claim) not in done]
-    return tuple(dict.fromkeys(parts))
+            parts[part] = None
+            settled.update(id(claim) for claim in equality.claims)
+    rest = copy(shape)
+    rest.claims = [claim for claim in shape.claims if id(claim) not in settled]
+    return tuple(parts), rest
 
 
 def relative_to_substreams(shape: Shape, query: t.Query) -> str | None:
