@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
+from ceql.automata.correlated import Correlated
 
 
 def events(kinds: str, first: int = 0) -> pa.Table:
@@ -158,3 +159,14 @@ def test_matches_keep_their_keys_when_partitions_are_given_to_others() -> None:
     matches = query.run(table, batch_rows=1000).to_arrow()
     assert matches.column("k").to_numpy().tolist() == keys.tolist()
     assert matches.column("start").to_numpy().tolist() == (2 * keys).tolist()
+
+
+def test_a_snapshot_of_another_automaton_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = ceql.compile("SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.k = y.k")
+    recognizer = query.recognizer()
+    recognizer.feed([{"type": "A", "k": 1}])
+    blob = recognizer.snapshot()
+    assert query.restore(blob).position == 1
+    monkeypatch.setattr(Correlated, "fingerprint", "that of another version")
+    with pytest.raises(ceql.DataError, match="another automaton"):
+        query.restore(blob)

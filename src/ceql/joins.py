@@ -16,6 +16,7 @@ from ceql.engine import layout as x
 from ceql.engine.chunk import Chunk
 from ceql.engine.join import layout as j
 from ceql.engine.join.machine import JoinMachine
+from ceql.errors import DataError
 from ceql.io.join_values import JoinValues
 from ceql.io.runs import EventBatch
 from ceql.plan import Plan
@@ -231,7 +232,7 @@ class CorrelatedRecognition(Recognition):
         assert self.values is not None
         arrays = machine.state()
         tables = {"values": self.values.state(machine.used_values())}
-        header = self._header() | {"found": self._found}
+        header = self._header() | {"found": self._found, "automaton": self.auto.fingerprint}
         if self.keys is not None:
             used = self.keys.used
             number: Array = np.full(len(machine.parts.seen), -1, np.int64)
@@ -250,6 +251,11 @@ class CorrelatedRecognition(Recognition):
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
         """Continue from a `state` of the same query."""
+        if header["automaton"] != self.auto.fingerprint:
+            raise DataError(
+                "the snapshot was taken by a version of ceql that compiles this query to another automaton; "
+                "finish the stream with that version, or start anew"
+            )
         self.position = header["position"]
         self.table.restore([int(bits, 16) for bits in header["symbols"]])
         self._bind(schema_from_text(header["schema"]))

@@ -7,6 +7,7 @@ the claims that no index settles.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -94,6 +95,14 @@ class Correlated:
         """Whether an event may be read at two leaves by runs that go side by side."""
         kinds = [leaf.type for leaf in self.shape.leaf.values()]
         return not self.is_chain and len(set(kinds)) < len(kinds)
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells automata apart: what waits in the indexes of one means nothing to another."""
+        marks = [(sorted(mark.leaves), sorted(mark.loops)) for mark in self.marks]
+        indexes = [(sorted(index.feeders.items()), index.tight) for index in self.indexes]
+        content = repr((self.terms, marks, self.transitions, indexes, self.final))
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def label(self, mark: Mark) -> frozenset[str]:
         """The variables that an event with this mark is bound to."""
