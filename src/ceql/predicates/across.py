@@ -75,8 +75,8 @@ class Checks:
         good = np.ones(len(chunk.start), np.bool_)
         if not len(good) or not self.auto.checks:
             return good
-        positions = np.unique(chunk.positions)
-        look = _Look(self, chunk, positions, take(positions))
+        positions, row = _numbered(chunk.positions)
+        look = _Look(self, chunk, row, take(positions))
         for claim in self.auto.checks:
             good &= look.satisfied(claim)
         return good
@@ -108,34 +108,35 @@ class Checks:
 class _Look:
     """One chunk of candidates: entries are events of candidates."""
 
-    def __init__(self, checks: Checks, chunk: Chunk, positions: Array, values: pa.RecordBatch) -> None:
+    def __init__(self, checks: Checks, chunk: Chunk, row: Array, values: pa.RecordBatch) -> None:
         self.checks = checks
         self.shape: Shape = checks.auto.shape
         self.count = len(chunk.start)
         self.marks = chunk.labels
         self.values = values
-        self.row = np.searchsorted(positions, chunk.positions)
+        self.row = row  # of `values`, for each entry
         self.candidate = np.repeat(np.arange(self.count), np.diff(chunk.offsets))
 
     def satisfied(self, claim: Claim) -> Array:
         """Which candidates satisfy a claim: every instance of its node must."""
         entries = np.flatnonzero(self._is_at(self.shape.below(claim.node)))
         group = self._instances(claim.node)[entries]
-        instances, first = np.unique(group, return_index=True)
-        first = entries[first]
-        good = np.ones(len(instances), np.bool_)
+        begins = np.ones(len(group), np.bool_)
+        begins[1:] = group[1:] != group[:-1]
+        first = entries[begins]
+        good = np.ones(len(first), np.bool_)
         match claim.what:
             case Test() as test:
                 good = self._test(test, first)
             case Either(cases):
-                good = np.zeros(len(instances), np.bool_)
+                good = np.zeros(len(first), np.bool_)
                 for case in cases:
-                    together = np.ones(len(instances), np.bool_)
+                    together = np.ones(len(first), np.bool_)
                     for test in case:
                         together &= self._test(test, first)
                     good |= together
             case Same() as same:
-                good = self._same(claim, same, entries, group, instances)
+                good = self._same(claim, same, entries, np.cumsum(begins) - 1, first)
         result = np.ones(self.count, np.bool_)
         result[self.candidate[first[~good]]] = False
         return result
@@ -207,11 +208,10 @@ class _Look:
             columns[""] = pa.nulls(count)
         return self.checks.truths(predicate, pa.record_batch(columns))
 
-    def _same(self, claim: Claim, same: Same, entries: Array, group: Array, instances: Array) -> Array:
-        """Whether all values of an instance are those of its first event."""
-        good = np.ones(len(instances), np.bool_)
-        number = np.searchsorted(instances, group)
-        leader = entries[np.searchsorted(group, instances)][number]
+    def _same(self, claim: Claim, same: Same, entries: Array, number: Array, first: Array) -> Array:
+        """Whether all values of an instance (`number` says which, for each entry) are those of its first event."""
+        good = np.ones(len(first), np.bool_)
+        leader = first[number]
         has = {term: self._is_at(_leaves_of(same, term)) for term in _terms(same)}
         for one in _terms(same):
             for other in _terms(same):
@@ -225,8 +225,21 @@ class _Look:
 
 def _ranges(groups: Array, entries: Array, first: Array) -> tuple[Array, Array]:
     """For instances (given by an entry each), where in `entries` those of the same group are."""
-    own = groups[entries]
-    return np.searchsorted(own, groups[first]), np.searchsorted(own, groups[first], side="right")
+    counts = np.bincount(groups[entries], minlength=int(groups[-1]) + 1)
+    ends = np.cumsum(counts)
+    own = groups[first]
+    return (ends - counts)[own], ends[own]
+
+
+def _numbered(positions: Array) -> tuple[Array, Array]:
+    """The positions in order, each once, and the number of each of the given ones among them."""
+    low, high = int(positions.min()), int(positions.max())
+    if high - low > 16 * len(positions) + (1 << 20):
+        unique, inverse = np.unique(positions, return_inverse=True)
+        return unique, inverse
+    marked = np.zeros(high - low + 1, np.bool_)
+    marked[positions - low] = True
+    return np.flatnonzero(marked) + low, (np.cumsum(marked) - 1)[positions - low]
 
 
 def attributes(claim: Claim) -> set[str]:
