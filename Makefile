@@ -20,7 +20,7 @@ CLI := $(READY)-cli
 # compiled kernels: the package keeps each state of its sources, and checked code, apart
 CACHE := $(CURDIR)/$(VENV)/numba
 
-.PHONY: help demo test lint types tests warm checked nojit bench bench-spark soak fuzz clean python
+.PHONY: help demo test lint types tests warm checked nojit bench bench-spark soak kill fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -46,11 +46,11 @@ warm: $(DEV)
 tests: warm  ## the suite, documentation included
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) --dist worksteal
 
-checked: $(DEV)  ## the engine, every index checked
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/test_engine.py
+checked: $(DEV)  ## the engine in tiny buffers, every index checked
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k tiny
 
 nojit: $(DEV)  ## the corpus on the kernels as plain Python
-	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k corpus
+	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k "corpus and not tiny"
 
 bench: $(DEV)  ## time per event against polars, DuckDB and CORE's figures; plots in bench/results; six minutes
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.run
@@ -60,6 +60,9 @@ bench-spark: $(DEV)  ## the pipeline on Spark against Spark alone, ten million r
 
 soak: $(DEV)  ## memory over a hundred million events
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.soak
+
+kill: $(DEV)  ## kill a streaming query on Spark twenty times, and its workers: each match comes out once
+	CEQL_KILLS=20 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_kill.py
 
 fuzz: $(DEV)  ## a hundred thousand random cases against the oracle, about an hour
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) tests/fuzz.py

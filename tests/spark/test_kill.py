@@ -29,7 +29,7 @@ import ways
 
 import ceql
 
-KILLS = 20
+KILLS = int(os.environ.get("CEQL_KILLS", "8"))  # `make kill` takes twenty
 SEED = 5
 BACKLOG = 6  # files that are there to be read when a process starts, more than it will live to see
 PATIENCE = 300  # seconds for what takes a few
