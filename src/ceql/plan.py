@@ -85,12 +85,17 @@ class Plan:
         return hashlib.sha256(print_query(self.query).encode()).hexdigest()
 
     @cached_property
+    def whole_shape(self) -> Shape | None:
+        """The formula of a query that compares events with each other, and all that it asks of several events."""
+        return Shape(self.formula, self.source) if self.correlations else None
+
+    @cached_property
     def _split(self) -> tuple[tuple[t.Part, ...], Shape | None]:
-        return split_off(Shape(self.formula, self.source), self.query) if self.correlations else ((), None)
+        return split_off(self.whole_shape, self.query) if self.whole_shape is not None else ((), None)
 
     @property
     def shape(self) -> Shape | None:
-        """The formula of a query that compares events with each other, and what substreams leave of that to ask."""
+        """The same, with what substreams leave to ask."""
         return self._split[1]
 
     @cached_property

@@ -55,7 +55,7 @@ class Lacking(Plan):
     dropped: frozenset[int] = frozenset()
 
     @cached_property
-    def shape(self) -> Shape | None:
+    def whole_shape(self) -> Shape | None:
         """The formula, without the claims whose numbers are in `dropped`."""
         if not self.correlations:
             return None
