@@ -40,6 +40,11 @@ class Labels:
         return self._number.setdefault(label, len(self._number))
 
     @property
+    def hidden(self) -> int | None:
+        """The number of the empty label, if an event may have it: it is not selected."""
+        return self._number.get(frozenset())
+
+    @property
     def sets(self) -> list[frozenset[str]]:
         return list(self._number)
 
@@ -74,7 +79,7 @@ class Chooser:
         self.distinct = query.distinct
         self.strategy = query.strategy
         self.limit = plan.limit
-        self.hidden = labels._number.get(frozenset(), -1)
+        self.hidden = labels.hidden
 
     def sift(self, chunk: Chunk) -> Chunk:
         """The candidates that satisfy all claims, with labels for marks."""
@@ -120,7 +125,7 @@ class Chooser:
                 break
             labels[second - 1] = self.labels.union(labels[second - 1], labels[second])
             positions, labels, match_of = positions[~again], labels[~again], match_of[~again]
-        if self.hidden >= 0:
+        if self.hidden is not None:
             shown = labels != self.hidden
             positions, labels, match_of = positions[shown], labels[shown], match_of[shown]
         offsets = np.zeros(len(lengths) + 1, np.int64)

@@ -28,7 +28,6 @@ from ceql.snapshot import schema_from_text
 from ceql.syntax import tree as t
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_CHOOSING = (t.Strategy.NEXT, t.Strategy.LAST, t.Strategy.MAX, t.Strategy.STRICT)
 _PLACE = "(place in the substream)"
 _THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than were needed
 
@@ -50,15 +49,14 @@ class CorrelatedRecognition(Recognition):
         auto, query = self.auto, plan.query
         self.labels = Labels(auto, plan.selected, plan.columns)
         unsure = auto.is_ambiguous(frozenset(plan.selected), query.distinct)
-        hidden = any(not label for label in self.labels.sets)
-        shares = not auto.is_chain and auto.shares_events
-        strict = query.strategy is t.Strategy.STRICT and not (auto.is_chain and auto.is_tight)
-        choosing = query.strategy in _CHOOSING and (query.strategy is not t.Strategy.STRICT or strict)
-        self.chooses = bool(auto.checks) or unsure or hidden or shares or choosing
+        strict = query.strategy is t.Strategy.STRICT
+        choosing = plan.rivalry is not None or (strict and not auto.is_strict)
+        hidden = self.labels.hidden is not None
+        self.chooses = bool(auto.checks) or unsure or hidden or auto.shares_events or choosing
         lists = any(link.unlike for transition in auto.transitions for link in transition.links)
         self._enumerates = self.chooses or self.window.exact or lists  # to count, too
         self._found = 0
-        place = query.strategy is t.Strategy.STRICT and self.keys is not None
+        place = strict and self.keys is not None
         names = [*self.checks.columns, *([_PLACE] if place else [])]
         self._kept = RowStore(self._keepable(schema, names)) if names else None
         self._keep_names = names
@@ -88,9 +86,7 @@ class CorrelatedRecognition(Recognition):
     @cached_property
     def label_masks(self) -> Array:
         """Which variables the marks bind."""
-        masks: Array = np.zeros((max(1, len(self.auto.marks)), len(self.plan.columns)), np.bool_)
-        for k, mark in enumerate(self.auto.marks):
-            masks[k] = [variable in self.auto.label(mark) for variable in self.plan.columns]
+        masks: Array = self.labels.masks[self.labels.of_mark]
         return masks
 
     @cached_property
@@ -146,19 +142,18 @@ class CorrelatedRecognition(Recognition):
     def _events(self, batch: EventBatch) -> Any:
         data = batch.data
         events = super()._events(batch)
-        machine = self.machine
         assert self.values is not None
         rows = None if len(events.position) == data.num_rows else events.position - (self.position - data.num_rows)
         values = np.require(self.values.numbers(data, rows), requirements=["C", "W"])
-        if self._symbols != len(self.table.bits):
-            self._symbols = len(self.table.bits)
-            machine.use(to_steps(self.auto, self.table.bits))
         if self._kept is not None:
             self._kept.add(self._rows_to_keep(data, events))
         return j.Events(*events, values)
 
     def _room_for_symbols(self) -> None:
-        """The tables are made anew when the values are there too."""
+        machine = self.machine  # made, with the symbols so far, when it is first needed
+        if self._symbols != len(self.table.bits):
+            self._symbols = len(self.table.bits)
+            machine.use(to_steps(self.auto, self.table.bits))
 
     def _rows_to_keep(self, data: pa.RecordBatch, events: x.Events) -> pa.RecordBatch:
         names = [name for name in self._keep_names if name in data.schema.names]
@@ -188,10 +183,10 @@ class CorrelatedRecognition(Recognition):
             self._thinned = self._kept.count
         self._release_values()
 
-    def _release_values(self) -> None:
+    def _release_values(self, however_few: bool = False) -> None:
         """Forget the values that nothing waits under, once there may be many."""
         assert self.values is not None
-        if self.machine.swept and self.values.known > 2 * self._values_kept + _THIN_OUT:
+        if self.machine.swept and (however_few or self.values.known > 2 * self._values_kept + _THIN_OUT):
             self.values.release(self.machine.used_values())
             self._values_kept = self.values.known
             self.machine.swept = False
@@ -201,8 +196,7 @@ class CorrelatedRecognition(Recognition):
         yield from super().compact(now)
         if self._kept is not None:
             self._kept.keep(self.machine.held())
-        self._values_kept = -_THIN_OUT
-        self._release_values()
+        self._release_values(however_few=True)
 
     @property
     def counted(self) -> int:
@@ -262,8 +256,7 @@ class CorrelatedRecognition(Recognition):
         self._ends.extend((position, time) for position, time in header["ends"])
         assert self.values is not None
         self.values.restore(tables["values"])
-        self.machine.use(to_steps(self.auto, self.table.bits))
-        self._symbols = len(self.table.bits)
+        self._room_for_symbols()
         self.machine.restore(arrays)
         self.machine.oldest = header["oldest"]
         self._found = header["found"]

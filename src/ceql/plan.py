@@ -174,5 +174,5 @@ def make_plan(text: str) -> Plan:
     query = parse(text)
     check(query, text)
     plan = Plan(query, text, tuple(correlations(query, text)))
-    _ = plan.shape  # says where a PARTITION BY does not cover its formula
+    _ = plan.whole_shape  # says where a PARTITION BY does not cover its formula
     return plan

@@ -35,10 +35,6 @@ class Link(NamedTuple):
     unlike: tuple[int, ...] = ()
 
 
-NULLS_DIFFER = 1 << 30
-"""Added to the terms of a disequality that also holds where a value is NULL."""
-
-
 class Transition(NamedTuple):
     guard: int  # bit mask over the guards; all must hold
     needs: tuple[int, ...]  # terms that must not be NULL
@@ -89,6 +85,11 @@ class Correlated:
     def is_tight(self) -> bool:
         """Whether events that no guard accepts matter, since something is contiguous."""
         return any(index.tight for index in self.indexes)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the events of every match follow one another."""
+        return self.is_chain and all(index.tight for index in self.indexes)
 
     @property
     def shares_events(self) -> bool:

@@ -15,7 +15,8 @@ from itertools import chain, combinations
 from typing import NamedTuple
 
 from ceql.analysis.normal import Atom
-from ceql.automata.correlated import NULLS_DIFFER, Correlated, Index, Link, Transition
+from ceql.automata.correlated import Correlated, Index, Link, Transition
+from ceql.engine.join.layout import NULLS_DIFFER
 from ceql.syntax import tree
 
 States = frozenset[int]

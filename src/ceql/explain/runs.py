@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceql.automata.correlated import NULLS_DIFFER, Correlated, Link, Transition
+from ceql.automata.correlated import Correlated, Link, Transition
+from ceql.engine.join.layout import NULLS_DIFFER
 from ceql.engine.layout import Array
 from ceql.engine.loop import NO_KEY
 from ceql.explain.automaton import NEXT_EVENT, print_link

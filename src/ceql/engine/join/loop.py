@@ -268,13 +268,9 @@ def _step(
     roots = 0
     for o in range(begin, end):
         e = steps.order[o]
-        able = True
-        for k in range(steps.needs[e], steps.needs[e + 1]):
-            if values[i, steps.need_terms[k]] < 0:
-                able = False
-                break
-        if not able:
+        if not _there(values, i, steps.need_terms, steps.needs[e], steps.needs[e + 1]):
             continue
+        able = True
         most = key
         one, two = steps.links[e], steps.links[e + 1]
         if one == two and settings.chain and exact == NO_KEY:
@@ -283,10 +279,8 @@ def _step(
         factors = two - one > 1
         for link in range(one, two):
             low, high = steps.link_keys[link], steps.link_keys[link + 1]
-            for k in range(low, high):
-                if values[i, steps.link_terms[k]] < 0:
-                    able = False
-            if not able:
+            if not _there(values, i, steps.link_terms, low, high):
+                able = False
                 break
             index = steps.link_index[link]
             at = locate(slots, entries, index, partition, values, i, steps.link_terms, low, high)
@@ -326,10 +320,7 @@ def _step(
         state = fresh.state[m]
         for feed in range(steps.feeds[state], steps.feeds[state + 1]):
             low, high = steps.feed_keys[feed], steps.feed_keys[feed + 1]
-            able = True
-            for k in range(low, high):
-                if values[i, steps.feed_terms[k]] < 0:
-                    able = False
+            able = _there(values, i, steps.feed_terms, low, high)
             unlike = steps.feed_unlike[feed]
             value = np.int64(0)
             if unlike >= 0:
@@ -359,6 +350,15 @@ def _step(
             entries[at, STAMP] = stamp
             entries[at, SINCE] = position
     return DONE
+
+
+@inlined
+def _there(values: Array, i: int, terms: Array, low: int, high: int) -> bool:
+    """Whether none of an event's values is NULL."""
+    for k in range(low, high):
+        if values[i, terms[k]] < 0:
+            return False
+    return True
 
 
 def room_for(steps: Steps) -> int:

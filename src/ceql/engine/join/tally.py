@@ -7,8 +7,7 @@ import numpy as np
 from ceql.engine.jit import inlined, kernel
 from ceql.engine.join.graph import FACTOR, KIND, MAX, A, B, C
 from ceql.engine.join.layout import NODES, ROOTS, SUMMED, Array
-
-TOO_MANY = 1 << 61  # sums are given up above this, well before they overflow
+from ceql.engine.layout import TOO_MANY
 
 
 @inlined
@@ -57,20 +56,20 @@ def list_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: in
 
 
 @inlined
-def ways(nodes: Array, sums: Array, n: int, bound: int) -> float:
-    """The matches of a node whose children's are known, as a float."""
+def ways(nodes: Array, sums: Array, n: int, bound: int, one: float) -> float:
+    """The matches of a node whose children's are known; a float or a whole number, as `one` is."""
     kind = nodes[n, KIND]
     if kind >= 0:
         child = nodes[n, B]
-        return 1.0 if child < 0 else np.float64(sums[child])
+        return one if child < 0 else one * sums[child]
     if kind == FACTOR:
         after = nodes[n, B]
-        return np.float64(sums[nodes[n, A]]) * (1.0 if after < 0 else np.float64(sums[after]))
-    total = np.float64(sums[nodes[n, A]])
+        return one * sums[nodes[n, A]] * (one if after < 0 else one * sums[after])
+    total = one * sums[nodes[n, A]]
     for side in range(B, C + 1):
         child = nodes[n, side]
         if child >= 0 and nodes[child, MAX] >= bound:
-            total += np.float64(sums[child])
+            total += one * sums[child]
     return total
 
 
@@ -91,24 +90,7 @@ def later_starts(nodes: Array, live: Array, sums: Array, bound: int, least: int)
         if nodes[n, KIND] >= 0 and nodes[n, A] < least:
             sums[n] = 0.0
         else:
-            sums[n] = ways(nodes, sums, n, bound)
-
-
-@inlined
-def _exactly(nodes: Array, sums: Array, n: int, bound: int) -> int:
-    kind = nodes[n, KIND]
-    if kind >= 0:
-        child = nodes[n, B]
-        return np.int64(1) if child < 0 else sums[child]
-    if kind == FACTOR:
-        after = nodes[n, B]
-        return sums[nodes[n, A]] * (np.int64(1) if after < 0 else sums[after])
-    total = sums[nodes[n, A]]
-    for side in range(B, C + 1):
-        child = nodes[n, side]
-        if child >= 0 and nodes[child, MAX] >= bound:
-            total += sums[child]
-    return total
+            sums[n] = ways(nodes, sums, n, bound, 1.0)
 
 
 @kernel
@@ -126,8 +108,8 @@ def tally(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, k
                 if child >= 0 and scratch[0, child] < 0:
                     fits = False
             if fits:
-                fits = ways(nodes, scratch[0], n, bound) <= TOO_MANY
-            scratch[0, n] = _exactly(nodes, scratch[0], n, bound) if fits else np.int64(-1)
+                fits = ways(nodes, scratch[0], n, bound, 1.0) <= TOO_MANY
+            scratch[0, n] = ways(nodes, scratch[0], n, bound, np.int64(1)) if fits else np.int64(-1)
         regs[SUMMED] = regs[NODES]
         for k in range(regs[ROOTS]):
             found = scratch[0, roots[k]]
@@ -138,10 +120,10 @@ def tally(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, k
     seen = list_live(nodes, regs, roots, scratch, bound)
     for k in range(1, seen + 1):
         n = scratch[2, k]
-        if ways(nodes, scratch[0], n, bound) > TOO_MANY:
+        if ways(nodes, scratch[0], n, bound, 1.0) > TOO_MANY:
             total = np.int64(-1)
             break
-        scratch[0, n] = _exactly(nodes, scratch[0], n, bound)
+        scratch[0, n] = ways(nodes, scratch[0], n, bound, np.int64(1))
     for k in range(regs[ROOTS]):
         if total >= 0 and nodes[roots[k], MAX] >= bound:
             total += scratch[0, roots[k]]
