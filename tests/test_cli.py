@@ -200,6 +200,24 @@ def subprocess_bytes(arguments: list[str]) -> tuple[int, bytes, bytes]:
         return process.returncode, out, err
 
 
+def test_bench_times_a_query(events):
+    done = call("bench", QUERY, events, "--runs", 3)
+    assert done.exit_code == 0
+    assert done.output.startswith("4 events")
+    assert "2 matches, medians of 3 runs" in done.output
+    rows = [line.split() for line in done.output.splitlines() if line.startswith(("  counted", "  all written"))]
+    assert len(rows) == 2
+    assert all(float(row[-4].replace(",", "")) > 0 for row in rows)
+
+
+def test_bench_says_what_it_cannot_do(events):
+    assert call("bench", "SELECT * WHERE NEVER", events).exit_code == 1
+    done = call("bench", QUERY)
+    assert done.exit_code == 2
+    assert "bench reads files" in done.output
+    assert call("bench", QUERY, events, "--runs", 1).exit_code == 2
+
+
 def test_a_query_in_a_file(events, tmp_path):
     query = tmp_path / "q.ceql"
     query.write_text(f"-- pairs\n{QUERY}\n")

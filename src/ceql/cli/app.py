@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import ceql
-from ceql.cli.exits import UsageError, guarded
+from ceql.cli.exits import Exit, UsageError, guarded
 from ceql.cli.inputs import STDIN, Files, read_events, read_query
 from ceql.cli.run import Job, count, run
 from ceql.cli.sinks import Format
@@ -182,12 +182,30 @@ def diagnose_command(
 ) -> None:
     """Say why QUERY finds nothing, or so little, in EVENTS."""
     with guarded():
-        compiled, files = _inputs(query, events, stream)
-        if [STDIN] in files.values():
-            raise UsageError("diagnose reads files; write the events to one first")
+        compiled, files = _files(query, events, stream, "diagnose")
         sources = {name: Files(name, paths, time) for name, paths in files.items()}
         named = {name: source for name, source in sources.items() if name is not None}
         print(compiled.diagnose(named or sources[None], **_columns(type, time, time_unit, lateness)))
+
+
+@app.command("bench")
+def bench_command(
+    query: QueryArgument,
+    events: EventsArgument = None,
+    type: TypeOption = "type",
+    time: TimeOption = "time",
+    time_unit: UnitOption = None,
+    lateness: LatenessOption = "0",
+    stream: StreamOption = None,
+    runs: Annotated[int, typer.Option("--runs", min=3, help="How often each is timed.")] = 5,
+) -> None:
+    """Time QUERY over EVENTS: events per second, with and without writing out the matches."""
+    with guarded():
+        compiled, files = _files(query, events, stream, "bench")
+        from ceql.cli.bench import bench
+
+        found = bench(compiled, files, _columns(type, time, time_unit, lateness), runs)
+    raise typer.Exit(Exit.DONE if found else Exit.NO_MATCH)
 
 
 @app.command("demo")
@@ -215,6 +233,16 @@ def _inputs(
         raise UsageError("the query and the events cannot both come from standard input")
     compiled = read_query(query)
     return compiled, read_events(compiled, events or [], streams or [])
+
+
+def _files(
+    query: str, events: list[str] | None, streams: list[str] | None, command: str
+) -> tuple[Query, dict[str | None, list[str]]]:
+    """The inputs of a command that reads events more than once."""
+    compiled, files = _inputs(query, events, streams)
+    if [STDIN] in files.values():
+        raise UsageError(f"{command} reads files; write the events to one first")
+    return compiled, files
 
 
 def _refuse(why: str, options: dict[str, Any]) -> None:
