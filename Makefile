@@ -20,7 +20,11 @@ CLI := $(READY)-cli
 # compiled kernels: the package keeps each state of its sources, and checked code, apart
 CACHE := $(CURDIR)/$(VENV)/numba
 
-.PHONY: help demo test lint types tests warm checked nojit bench bench-spark soak kill fuzz clean python
+BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m bench
+# what a run of a peer may take; the papers' 30 make it three hours
+SECONDS ?= 5
+
+.PHONY: help demo test lint types tests warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -52,11 +56,23 @@ checked: $(DEV)  ## the engine in tiny buffers, every index checked
 nojit: $(DEV)  ## the corpus on the kernels as plain Python
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k "corpus and not tiny"
 
-bench: $(DEV)  ## time per event against polars, DuckDB and CORE's figures; plots in bench/results; six minutes
-	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.run
+bench: $(DEV)  ## our engine against what runs beside it: naive evaluation, polars, DuckDB; five minutes
+	$(BENCH) quick
 
-bench-spark: $(DEV)  ## the pipeline on Spark against Spark alone, ten million rows, about ten minutes
-	NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m bench.spark
+bench-full: $(DEV)  ## all experiments against all peers (CORE, Flink CEP, ...), about an hour; goes on where it was
+	$(BENCH) full --seconds $(SECONDS)
+
+bench-docs: $(DEV)  ## docs/benchmarks.md from the newest full run
+	$(BENCH) docs
+
+bench-check: $(DEV)  ## fail if a ratio is a fifth worse than in bench/baseline.json; three minutes
+	$(BENCH) check
+
+bench-keep: $(DEV)  ## make today's ratios the baseline
+	$(BENCH) keep
+
+bench-spark: $(DEV)  ## the experiment on Spark alone, ten million rows
+	$(BENCH) full --only spark --events 2000000
 
 soak: $(DEV)  ## memory over a hundred million events
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.soak

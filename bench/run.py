@@ -1,137 +1,157 @@
-"""`make bench`: recognition against polars evaluating the same filters, in one run, as ratios.
-
-One thread, best of five, a million stock-like events in a plain-text Arrow table, from the table to Arrow matches. For
-scale stand beside it the CPU times of CORE's C++ engine on such a stream, taken on a machine of this kind. Queries that
-compare events with each other come last: `bench.correlation`.
-"""
+"""Running experiments: tasks with a progress bar, figures kept as they come, then the pages."""
 
 from __future__ import annotations
 
-import os
-
-os.environ["POLARS_MAX_THREADS"] = "1"
-
-import platform
-import sys
+import importlib
+import json
+import re
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
-import pyarrow as pa
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-import ceql
-from bench.workloads import stock
+from bench import machine
+from bench.figures import RESULTS, Figure, Folder
+from bench.page import Page
+from bench.peers.peer import ROOT
+from bench.settings import Settings
 
-EVENTS = 1_000_000
-RUNS = 5
-CORE = {3: 394, 6: 1029, 9: 1923, 12: 2851, 24: 4730}  # ns per event
-CORE_WITHOUT_OUTPUT = {3: 784, 6: 1426, 9: 1995, 12: 2872, 24: 6154}
-CORE_DENSE = 4818
-CORE_PARTITIONED = 704
-
-
-def machine() -> str:
-    """The processor's name, where the system tells it."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.machine()
-
-
-def best(action: Callable[[], Any], runs: int = RUNS) -> tuple[float, Any]:
-    """The shortest time of several runs, and the last result."""
-    times = []
-    for _ in range(runs):
-        begun = time.perf_counter()
-        result = action()
-        times.append(time.perf_counter() - begun)
-    return min(times), result
+EXPERIMENTS = [
+    "filters",
+    "sequences",
+    "windows",
+    "operators",
+    "stress",
+    "consumption",
+    "strategies",
+    "joins",
+    "correlation",
+    "delay",
+    "spark",
+]
+DOCS = ROOT / "docs"
+MARK = "<!-- below: written by `python -m bench docs` -->"
 
 
-def main() -> int:
-    pa.set_cpu_count(1)
-    table = stock.events(EVENTS)
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    ns = 1e9 / EVENTS
-    print(f"{EVENTS:,} events; {machine()}, Python {platform.python_version()}, one thread, best of {RUNS}")
-    print(f"ceql {ceql.__version__}, polars {pl.__version__}, pyarrow {pa.__version__}\n")
-    wrong: list[str] = []
-    gains: list[float] = []
-
-    print("Recognition of a sequence of n filtered events within 10 s, ns per event")
-    print(f"{'n':>3} {'matches':>9} {'ceql':>7} {'polars':>7} {'ratio':>6} {'CORE C++':>9} {'times faster':>13}")
-    for length, core in CORE.items():
-        query = ceql.compile(stock.sequence(length))
-        ours, result = best(lambda query=query: query.run(table).to_arrow())
-        expressions = stock.filters(length)
-        theirs, _ = best(lambda expressions=expressions: frame.lazy().select(expressions).collect())
-        ratio = ours / theirs
-        faster = core / (ours * ns)
-        print(
-            f"{length:>3} {result.num_rows:>9,} {ours * ns:>7.1f} {theirs * ns:>7.1f} {ratio:>6.2f} "
-            f"{core:>9,} {faster:>13.0f}"
-        )
-        gains.append(faster)
-        if ratio > 3:
-            wrong.append(f"length {length}: {ratio:.2f} times polars (at most 3)")
-
-    print("\nThe same and an event that never comes, ns per event")
-    print(f"{'n':>3} {'ceql':>7} {'CORE C++':>9} {'times faster':>13}")
-    for length, core in CORE_WITHOUT_OUTPUT.items():
-        query = ceql.compile(stock.sequence(length, never=True))
-        ours, _ = best(lambda query=query: query.run(table).to_arrow())
-        print(f"{length:>3} {ours * ns:>7.1f} {core:>9,} {core / (ours * ns):>13.0f}")
-        gains.append(core / (ours * ns))
-
-    print("\nWindow times 1,000, output empty (n = 3 and an event that never comes)")
-    windows = {"1 SECOND": 0.0, "10 SECONDS": 0.0, "100 SECONDS": 0.0, "1000 SECONDS": 0.0}
-    for _ in range(3):  # interleaved, so that a slow spell of the machine meets all of them
-        for window in windows:
-            query = ceql.compile(stock.sequence(3, window, never=True))
-            taken, _ = best(lambda query=query: query.run(table).to_arrow())
-            windows[window] = min(windows[window] or taken, taken)
-    for window, taken in windows.items():
-        print(f"  {window:>13} {taken * ns:>7.1f} ns per event")
-    spread = max(windows.values()) / min(windows.values()) - 1
-    print(f"  spread {spread:.1%}")
-    if spread > 0.15:
-        wrong.append(f"time per event changes by {spread:.0%} with the window (less than 15%)")
-
-    print("\nEnumeration, matches of 4 events")
-    query = ceql.compile(stock.dense())
-    counted, number = best(lambda: query.run(table).count(), 3)
-    whole, rows = best(lambda: sum(batch.num_rows for batch in query.run(table).to_batches()), 3)
-    per_event = (whole - counted) / (4 * rows) * 1e9
-    print(f"  {rows:,} matches, {whole * ns:.0f} ns per event of the stream (CORE C++: {CORE_DENSE:,})")
-    print(f"  {per_event:.1f} ns per matched event, from the graph to Arrow")
-    gains.append(CORE_DENSE / (whole * ns))
-    print(f"  counted on the graph: {number:,} in {counted * 1e3:.0f} ms")
-    if per_event > 30 or number != rows:
-        wrong.append(f"enumeration: {per_event:.1f} ns per matched event (at most 30), counted {number:,} of {rows:,}")
-
-    print("\nPartitioned by a key of 1,000 values, ns per event")
-    keys = np.random.default_rng(1).integers(0, 1000, EVENTS)
-    keyed = table.append_column("key", pa.array(keys))
-    query = ceql.compile(stock.sequence(3).replace(" WITHIN", " PARTITION BY key WITHIN"))
-    ours, _ = best(lambda: query.run(keyed).to_arrow())
-    print(f"  {ours * ns:.1f} (CORE C++: {CORE_PARTITIONED})")
-    gains.append(CORE_PARTITIONED / (ours * ns))
-
-    mean = sum(gains) / len(gains)
-    print(f"\nAgainst CORE's C++: {min(gains):.0f} times faster at the least, {mean:.0f} times on average")
-    if min(gains) < 10 or mean < 30:
-        wrong.append(f"against CORE {min(gains):.1f} times at the least and {mean:.0f} on average (10 and 30)")
-    for line in wrong:
-        print(f"NOT MET: {line}")
-
-    from bench.correlation.__main__ import main as compare_events
-
-    return max(1 if wrong else 0, compare_events([]))
+def run(settings: Settings, peers: dict[str, str], names: Sequence[str], again: bool) -> int:
+    """Measure what is missing, write all pages, say what is asked of ceql and was not met."""
+    about = {
+        "date": time.strftime("%Y-%m-%d"),
+        "quick": settings.quick,
+        "machine": machine.describe(),
+        "peers": peers,
+        "settings": {"events": settings.events, "seconds": settings.seconds, "runs": settings.runs},
+    }
+    folder = Folder(f"{about['date']}{'-quick' if settings.quick else ''}", about, again)
+    console = Console()
+    console.print(f"{folder.path}: {machine.in_words(about['machine'])}\n")
+    begun = time.monotonic()
+    missed = []
+    for name in names:
+        page = one(settings, folder, name, console)
+        missed += [f"{name}: {line}" for line in page.missed]
+    whole = write(folder.path)
+    console.print(f"\n{time.monotonic() - begun:.0f} s; everything: {whole}")
+    for line in missed:
+        console.print(f"NOT MET: {line}", highlight=False)
+    return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def one(settings: Settings, folder: Folder, name: str, console: Console) -> Page:
+    """One experiment: its page, which is also written to the folder."""
+    experiment = importlib.import_module(f"bench.experiments.{name}")
+    figures = folder.figures(name)
+    tasks = list(experiment.tasks(settings))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[now]}"),
+    )
+    with Progress(*columns, console=console, transient=not console.is_terminal) as progress:
+        bar = progress.add_task(experiment.TITLE.split(" (")[0], total=len(tasks), now="")
+        for task in tasks:
+            place = task.places[0]
+            progress.update(bar, now=f"{place.panel}, {place.series}, {place.x}")
+            if not figures.has(task):
+                try:
+                    found: Sequence[Figure] = task.measure()
+                except Exception as error:  # the others go on; the page says what went wrong
+                    found = [Figure(error=f"{type(error).__name__}: {error}"[:300])] * len(task.places)
+                figures.add(task, found)
+            progress.advance(bar)
+        progress.update(bar, now="")
+    page = Page(folder.path, name)
+    experiment.show(settings, figures, page)
+    text = [f"## {experiment.TITLE}", "", *page.lines]
+    if page.missed:
+        text += ["Asked for and not met:", "", *(f"- {line}" for line in page.missed), ""]
+    (folder.path / f"{name}.md").write_text("\n".join(text))
+    console.print(Markdown("\n".join(line for line in text if not _is_html(line))))
+    return page
+
+
+def write(folder: Path) -> Path:
+    """All pages of a run as one."""
+    about = json.loads((folder / "run.json").read_text())
+    parts = [folder / f"{name}.md" for name in EXPERIMENTS]
+    text = "\n".join([*heading(about), *(part.read_text() for part in parts if part.exists())])
+    file = folder / "README.md"
+    file.write_text(text)
+    return file
+
+
+def heading(about: dict[str, Any]) -> list[str]:
+    """What was run, when, and on what."""
+    settings = about["settings"]
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Run on {about['date']}: {machine.in_words(about['machine'])}.",
+        "",
+        f"Streams of {settings['events']:,} events; medians of {settings['runs']} runs, of which each reads events for "
+        f"at most {settings['seconds']:g} s; everybody has one thread unless it says otherwise.",
+        "",
+        "| peer | |",
+        "|---|---|",
+        *(f"| {name} | {version} |" for name, version in about["peers"].items()),
+        "",
+    ]
+    return lines
+
+
+def newest() -> Path | None:
+    """The folder of the newest full run."""
+    runs = [file for file in RESULTS.glob("*/run.json") if not json.loads(file.read_text())["quick"]]
+    return max(runs, key=lambda file: file.stat().st_mtime).parent if runs else None
+
+
+def publish() -> int:
+    """docs/benchmarks.md: an introduction of ours, then the newest full run, with its plots beside it."""
+    folder = newest()
+    if folder is None:
+        print("no full run in bench/results: make bench-full")
+        return 1
+    page = DOCS / "benchmarks.md"
+    text = page.read_text() if page.exists() else ""
+    introduction = text.split(MARK)[0] if MARK in text else text
+    results = write(folder).read_text().split("\n", 2)[2]  # without its title
+    plots = DOCS / "benchmarks"
+    shutil.rmtree(plots, ignore_errors=True)
+    plots.mkdir()
+    for file in sorted(folder.glob("*.svg")):
+        shutil.copy(file, plots)
+    results = re.sub(r'(srcset|src)="([^"]+\.svg)"', r'\1="benchmarks/\2"', results)
+    page.write_text(f"{introduction.rstrip()}\n\n{MARK}\n{results.rstrip()}\n")
+    print(f"{page}: the run in {folder}")
+    return 0
+
+
+def _is_html(line: str) -> bool:
+    return line.startswith(("<picture", "<source", "<img", "</picture"))

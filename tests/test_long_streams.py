@@ -104,3 +104,27 @@ def test_a_window_in_events_of_a_substream_is_exact_on_a_long_stream(table: pa.T
                 expected += [(mine[i], mine[j]) for i in range(max(0, j - 4), j) if kinds[mine[i]] == "A"]
     got = run("SELECT * WHERE A ; B PARTITION BY k WITHIN 4 EVENTS", table)
     assert sorted(map(tuple, got.column("events").to_pylist())) == sorted(expected)
+
+
+@pytest.mark.parametrize("tiny", [False, True], ids=["", "tiny"])
+@pytest.mark.parametrize("limit", [2, 10, 100])
+@pytest.mark.parametrize("formula", ["A ; B ; C ; D", "A ; B+ ; C", "(A AS x ; B AS y FILTER x.u = y.u) ; C ; C"])
+def test_a_limit_keeps_the_first_of_many_matches(formula, limit, tiny, table, monkeypatch):
+    """More matches end at an event than the buffers hold, or than are counted before they are listed."""
+    if tiny:
+        for kind in (Machine, JoinMachine):
+            monkeypatch.setattr(kind, "__init__", kind.__init__)  # so that it is put back
+        use_tiny_buffers()
+    events = table.slice(0, 40 if "+" in formula else 120)
+    everything = ceql.match(f"SELECT * WHERE {formula}", events).to_arrow().select(["start", "end", "events"])
+    found = ceql.match(f"SELECT * WHERE {formula} LIMIT {limit}", events).to_arrow().select(["start", "end", "events"])
+    ends = everything["end"].to_numpy()
+    rank = np.arange(len(ends)) - np.searchsorted(ends, ends)
+    assert np.bincount(ends).max() > 2 * limit
+    wanted = everything.filter(pa.array(rank < limit))
+    assert found["end"].equals(wanted["end"])
+    assert found["start"].equals(wanted["start"])
+    matches = set(map(str, everything["events"].to_pylist()))
+    listed = list(map(str, found["events"].to_pylist()))
+    assert len(set(listed)) == len(listed)
+    assert matches.issuperset(listed)

@@ -6,37 +6,33 @@ S(x, y), R(x, y). Each join is written in the plain way, and as one who knows wh
 buckets of time as a further key, so that only neighbours in time meet. Everybody has one thread, begins with the same
 table in memory and ends with the positions of all matches. A join has all events before it; ceql reads them once.
 
-`python -m bench.correlation.rivals WHO QUERY EVENTS ...` measures one and prints a line of JSON for each size.
+`python -m bench.peers.correlated_joins WHO QUERY EVENTS RUNS` measures one and prints a line of JSON.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import ceql
-from bench.correlation.measure import RUNS, Array, Report, Timing, digest, once, positions, scaled
+from bench.figures import Figure, median_figure
+from bench.measure import Array, digest, megabytes, once, positions
+from bench.peers.peer import ROOT
 from bench.workloads import keyed
 
-SIZES = (10_000, 100_000, 1_000_000)
 KEYS = 2_000
 ITEMS = 10
 WIDTH = 20_000  # milliseconds
-SECONDS = 60.0
-MEGABYTES = 6_000.0
-LONG = 8.0  # seconds: what takes longer is not repeated
-RIVALS = ("polars", "polars, buckets", "DuckDB", "DuckDB, buckets")
+SECONDS = 90.0  # for all runs
+GIGABYTES = 8.0
+WHO = ("ceql", "polars", "polars, buckets", "DuckDB", "DuckDB, buckets")
 VARIABLES = {"looked up": ["x", "y", "z"], "checked": ["x", "y", "z"], "rule": ["T", "S", "R"]}
 FIRST = {"looked up": "y", "checked": "x"}  # whose item must be that of z
 TITLES = {
@@ -148,93 +144,38 @@ def with_duckdb(query: str, table: pa.Table, buckets: bool) -> Callable[[], Arra
     return action
 
 
-def measure(who: str, query: str, count: int) -> dict[str, Any]:
-    """Figures of one; a first round warms up, unless it took long: then it is all there is."""
+def measure(who: str, query: str, count: int, runs: int) -> dict[str, Any]:
+    """Times of one, after a run that is not counted; its matches as a number and a hash."""
     table = events(query, count)
-    buckets = who.endswith("buckets")
     if who == "ceql":
         action = with_ceql(query, table)
     else:
-        action = (with_polars if who.startswith("polars") else with_duckdb)(query, table, buckets)
-    wall, cpu, rows = once(action)
-    walls, cpus = [wall], [cpu]
-    if wall < LONG or who == "ceql":
-        walls, cpus = [], []
-        for _ in range(RUNS):
-            wall, cpu, rows = once(action)
-            walls.append(wall)
-            cpus.append(cpu)
+        action = (with_polars if who.startswith("polars") else with_duckdb)(query, table, who.endswith("buckets"))
+    before = megabytes()
+    action()
+    times = [once(action) for _ in range(runs)]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    return {"walls": walls, "cpus": cpus, "rows": len(rows), "digest": digest(rows), "peak": peak}
+    rows = times[-1][2]
+    walls, cpus = [wall for wall, _, _ in times], [cpu for _, cpu, _ in times]
+    return {"walls": walls, "cpus": cpus, "rows": len(rows), "digest": digest(rows), "megabytes": peak - before}
 
 
-def limited(who: str, query: str, sizes: list[int]) -> list[dict[str, Any] | str]:
-    """For each size the figures, or why there are none; what is too much for one is not tried with more."""
-    command = [sys.executable, "-m", "bench.correlation.rivals", who, query, *map(str, sizes)]
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as error:
-        process = subprocess.Popen(command, stdout=out, stderr=error)
-        begun, why, written = time.monotonic(), "", 0
-        while process.poll() is None and not why:
-            time.sleep(0.05)
-            if os.fstat(out.fileno()).st_size > written:  # a size is done
-                begun, written = time.monotonic(), os.fstat(out.fileno()).st_size
-            if time.monotonic() - begun > SECONDS:
-                why = f"more than {SECONDS:.0f} s"
-            elif _resident(process.pid) > MEGABYTES:
-                why = f"more than {MEGABYTES / 1e3:g} GB"
-        if why:
-            process.kill()
-        process.wait()
-        out.seek(0)
-        error.seek(0)
-        figures: list[dict[str, Any] | str] = [json.loads(line) for line in out if line.endswith("\n")]
-        last = (error.read().strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-    missing = len(sizes) - len(figures)
-    return figures + [why or f"failed: {last[:80]}"] * missing
-
-
-def _resident(pid: int) -> float:
+def ask(who: str, query: str, count: int, runs: int) -> tuple[Figure, str]:
+    """The figure of one, from a process of its own, and the hash of its matches."""
+    command = [sys.executable, "-m", "bench.peers.correlated_joins", who, query, str(count), str(runs)]
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):  # it has ended
-        return 0.0
-    return pages * resource.getpagesize() / 1e6
-
-
-def run(report: Report) -> None:
-    sizes = list(dict.fromkeys(scaled(size) for size in SIZES))
-    for query, title in TITLES.items():
-        report.title(f"Against self-joins: {title}")
-        header = ("  events", "  matches", "   ms, wall", "spread", "    ms, CPU", "peak MB", "times ceql's CPU")
-        report.table("who             ", *header)
-        figures = {who: limited(who, query, sizes) for who in ("ceql", *RIVALS)}
-        for k, size in enumerate(sizes):
-            ours = figures["ceql"][k]
-            for who, found in figures.items():
-                theirs = found[k]
-                if isinstance(theirs, str):
-                    report.row(who, size, "skipped", *[""] * 4, theirs)
-                    report.check(who != "ceql", f"{query}, {size:,} events: ceql {theirs}")
-                    continue
-                _row(report, who, size, theirs, ours)
-                same = isinstance(ours, str) or all(ours[part] == theirs[part] for part in ("rows", "digest"))
-                report.check(same, f"{query}, {size:,} events: {who} has other matches")
-    report.note(
-        "Matches are compared by their number and by a hash of the sorted rows. Medians of three after a first run, "
-        f"which is the only one (no spread) where it takes more than {LONG:.0f} s; ratios are of CPU time. Peak memory "
-        "is the whole process's, with its libraries and the events."
-    )
-
-
-def _row(report: Report, who: str, size: int, figures: dict[str, Any], ours: dict[str, Any] | str) -> None:
-    timing = Timing.of(figures["walls"], figures["cpus"])
-    spread = timing.shown_spread if len(figures["walls"]) > 1 else "-"
-    ratio = "" if isinstance(ours, str) else f"{timing.cpu / Timing.of(ours['walls'], ours['cpus']).cpu:.2f}"
-    wall, cpu = timing.wall * 1e3, timing.cpu * 1e3
-    report.row(who, size, figures["rows"], wall, spread, cpu, int(figures["peak"]), ratio)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)
+    except subprocess.TimeoutExpired:
+        return Figure(error=f"aborted: more than {SECONDS:.0f} s"), ""
+    if done.returncode:
+        return Figure(error=(done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:200]), ""
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    figure = median_figure(found["walls"], found["cpus"], [count] * runs, found["rows"], megabytes=found["megabytes"])
+    return figure, found["digest"]
 
 
 if __name__ == "__main__":
     pa.set_cpu_count(1)
-    for size in sys.argv[3:]:
-        print(json.dumps(measure(sys.argv[1], sys.argv[2], int(size))), flush=True)
+    limit = int(GIGABYTES * 1e9)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    print(json.dumps(measure(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))), flush=True)

@@ -1,4 +1,7 @@
-"""The parts of `make bench-spark`, each run in a process of its own with its own session."""
+"""The parts of the experiment on Spark, each run in a process of its own with its own session.
+
+Timings are pairs of lists: seconds by the clock, and of the processor for the JVM and all Python workers together.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ from ceql.plan import make_plan
 from ceql.spark.prepare import Ask, prepare
 
 RUNS = 3
+Timed = tuple[list[float], list[float]]
 
 
 def _session(master: str) -> SparkSession:
@@ -46,29 +50,46 @@ def _noop(df: DataFrame) -> None:
     df.write.format("noop").mode("overwrite").save()
 
 
-def _best(action: Callable[[], Any], runs: int = RUNS) -> float:
-    times = []
+def _timed(action: Callable[[], Any], runs: int = RUNS) -> Timed:
+    walls, cpus = [], []
     for _ in range(runs):
-        begun = time.perf_counter()
+        begun, work = time.perf_counter(), _work()
         action()
-        times.append(time.perf_counter() - begun)
-    return min(times)
+        walls.append(time.perf_counter() - begun)
+        cpus.append(_work() - work)
+    return walls, cpus
+
+
+def _work() -> float:
+    """Seconds of the processor so far: this process, the JVM below it, and the workers below that."""
+    parents, works = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+        works[int(stat.parent.name)] = sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    while more := {child for child, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return sum(works.get(process, 0) for process in ours) / os.sysconf("SC_CLK_TCK")
 
 
 def _match(df: DataFrame, query: str, **options: Any) -> DataFrame:
     return ceql.spark.match(df, query, type=_type(query), time="ts", events="ids", id="ts", **options)
 
 
-def batch(master: str, folder: Path) -> dict[str, tuple[float, int]]:
-    """Seconds and matches of batch jobs and of their yardsticks."""
+def batch(master: str, folder: Path) -> dict[str, tuple[Timed, int]]:
+    """Times and matches of batch jobs and of their yardsticks."""
     spark = _session(master)
     df = spark.read.parquet(str(folder))
     _noop(_match(df.limit(10_000), _query(True, "k1000")))  # compiles the kernels
-    found: dict[str, tuple[float, int]] = {}
+    found: dict[str, tuple[Timed, int]] = {}
 
     def measure(name: str, frame: DataFrame, matches: bool = True) -> None:
-        seconds = _best(lambda: _noop(frame))
-        found[name] = (seconds, frame.count() if matches else 0)
+        timed = _timed(lambda: _noop(frame))
+        found[name] = (timed, frame.count() if matches else 0)
 
     some = _query(True, "k1000")
     measure("10%, scan", _scan(df, some), matches=False)
@@ -109,22 +130,22 @@ def _identity(df: DataFrame, query: str) -> DataFrame:
     return shipped.mapInArrow(same, shipped.schema)
 
 
-def cores(master: str, folder: Path) -> dict[str, float]:
-    """Seconds with so many cores. Of one, JVM and Python workers share it: Spark's `local[1]` alone would use two."""
+def cores(master: str, folder: Path) -> dict[str, Timed]:
+    """Times with so many cores. Of one, JVM and Python workers share it: Spark's `local[1]` alone would use two."""
     if master == "local[1]":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     spark = _session(master)
     df = spark.read.parquet(str(folder))
     _noop(_match(df.limit(10_000), _query(True, "k1000")))
     return {
-        "all relevant, 1,000 keys": _best(lambda: _noop(_match(df, _query(False, "k1000"), partitions=8))),
-        "10% relevant, 1,000 keys": _best(lambda: _noop(_match(df, _query(True, "k1000"), partitions=8))),
-        "all relevant, no keys, 8 chunks": _best(lambda: _noop(_match(df, _query(False, None), partitions=8))),
+        "all relevant, 1,000 keys": _timed(lambda: _noop(_match(df, _query(False, "k1000"), partitions=8))),
+        "10% relevant, 1,000 keys": _timed(lambda: _noop(_match(df, _query(True, "k1000"), partitions=8))),
+        "all relevant, no keys, 8 chunks": _timed(lambda: _noop(_match(df, _query(False, None), partitions=8))),
     }
 
 
-def streaming(master: str, folder: Path) -> dict[str, float]:
-    """Million rows per second in the steady state, 10,000 keys, all rows relevant."""
+def streaming(master: str, folder: Path) -> dict[str, list[float]]:
+    """Rows of a micro-batch, and the seconds of those of the steady state; 10,000 keys, all rows relevant."""
     spark = _session(master)
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     source = Path(tempfile.mkdtemp())
@@ -138,7 +159,7 @@ def streaming(master: str, folder: Path) -> dict[str, float]:
     schema = spark.read.parquet(str(source)).schema
     query = _query(False, "k", "20 SECONDS")
 
-    def rate(make: Callable[[DataFrame], DataFrame]) -> float:
+    def steady(make: Callable[[DataFrame], DataFrame]) -> list[float]:
         stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
         checkpoint = tempfile.mkdtemp()
         writer = make(stream.withWatermark("ts", "1 second")).writeStream.format("noop")
@@ -146,17 +167,17 @@ def streaming(master: str, folder: Path) -> dict[str, float]:
         run.awaitTermination()
         shutil.rmtree(checkpoint)
         times = [p.durationMs["triggerExecution"] for p in run.recentProgress if p.numInputRows]
-        return rows / float(np.median(times[2:])) / 1000
+        return [rows, *(float(milliseconds) / 1e3 for milliseconds in times[2:])]
 
     return {
-        "ceql": rate(lambda df: _match(df, query)),
-        "ceql on applyInPandasWithState": rate(lambda df: rivals_by_hand.on_group_state(df, query)),
-        "a state for each key": rate(lambda df: rivals_by_hand.state_by_key(df)),
+        "ceql": steady(lambda df: _match(df, query)),
+        "ceql on applyInPandasWithState": steady(lambda df: rivals_by_hand.on_group_state(df, query)),
+        "a state for each key": steady(lambda df: rivals_by_hand.state_by_key(df)),
     }
 
 
-def rivals(master: str, folder: Path) -> dict[int, dict[str, float]]:
-    """Seconds of a sequence of n by key within ten seconds: ceql, a self-join, a Python loop by group."""
+def rivals(master: str, folder: Path) -> dict[int, dict[str, Any]]:
+    """Times of a sequence of n by key within ten seconds: ceql, a self-join, a Python loop by group."""
     spark = _session(master)
     df = spark.read.parquet(str(folder)).where(
         F.col("ts") < F.timestamp_micros(F.lit(data.BEGIN + 500_000 * data.SPACING))
@@ -171,9 +192,9 @@ def rivals(master: str, folder: Path) -> dict[int, dict[str, float]]:
         counts = {ours.count(), join.count(), loop.count()}
         assert len(counts) == 1, counts
         found[length] = {
-            "ceql": _best(lambda frame=ours: _noop(frame)),
-            "join": _best(lambda frame=join: _noop(frame)),
-            "loop": _best(lambda frame=loop: _noop(frame)),
+            "ceql": _timed(lambda frame=ours: _noop(frame)),
+            "join": _timed(lambda frame=join: _noop(frame)),
+            "loop": _timed(lambda frame=loop: _noop(frame)),
             "matches": counts.pop(),
         }
     return found

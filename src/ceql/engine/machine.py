@@ -142,7 +142,6 @@ class Machine:
             elif reason == x.FULL:
                 yield from self.flush()
             elif reason == x.BLOCKS:
-                yield from self.flush()
                 yield from enumerate_many(self, events)
                 regs[x.PHASE] = x.AFTER
             elif reason == x.COLLECT:

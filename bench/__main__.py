@@ -1,0 +1,59 @@
+"""`python -m bench [quick | full | check | keep | docs]`: what `make bench`, `bench-full` and `bench-check` call.
+
+A run writes to bench/results/<date>. If it is broken off, the same command goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import pyarrow as pa
+
+from bench import guard
+from bench.peers.all import PEERS
+from bench.peers.peer import Peer, Unavailable
+from bench.run import EXPERIMENTS, publish, run
+from bench.settings import Settings
+
+QUICK = ("ceql", "partial matches", "DuckDB", "polars")  # what needs nothing installed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("what", choices=["quick", "full", "check", "keep", "docs"])
+    parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
+    parser.add_argument("--events", type=int, default=1_000_000, help="length of the large streams (%(default)s)")
+    parser.add_argument("--seconds", type=float, help="what a run of a peer may take (1, full: 5; the paper's: 30)")
+    parser.add_argument("--peers", nargs="+", metavar="PEER", help="these only")
+    parser.add_argument("--again", action="store_true", help="begin anew")
+    given = parser.parse_args()
+    pa.set_cpu_count(1)
+    if given.what in ("check", "keep"):
+        return guard.keep(given.events) if given.what == "keep" else guard.check(given.events)
+    if given.what == "docs":
+        return publish()
+    quick = given.what == "quick"
+    seconds = given.seconds or (1.0 if quick else 5.0)
+    wanted = given.peers or (QUICK if quick else [peer.name for peer in PEERS])
+    peers, versions = _prepared([peer() for peer in PEERS if peer.name in wanted])
+    settings = Settings(quick, given.events, seconds, peers=tuple(peers))
+    return run(settings, versions, given.only or EXPERIMENTS, given.again)
+
+
+def _prepared(peers: list[Peer]) -> tuple[list[Peer], dict[str, str]]:
+    """Those that are there, and the versions of all, or why they are not there."""
+    able, versions = [], {}
+    for peer in peers:
+        print(f"preparing {peer.name} ... ", end="", flush=True)
+        try:
+            versions[peer.name] = peer.prepare()
+            able.append(peer)
+        except Unavailable as reason:
+            versions[peer.name] = f"left out: {reason}"
+        print(versions[peer.name])
+    return able, versions
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Asking peers: the same events and the same query, their matches compared with ceql's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+
+import ceql
+from bench.figures import Figure, Place, Task, median_figure
+from bench.pattern import Pattern
+from bench.peers.peer import Job, Peer, Run
+from bench.settings import Settings, read_events
+
+
+def asked(
+    settings: Settings,
+    panel: str,
+    x: float | str,
+    events: str,
+    pattern: Pattern,
+    names: Sequence[str] = (),
+    memory: bool = False,
+) -> Iterator[Task]:
+    """A task for each peer, or for those named."""
+    for peer in settings.peers:
+        if not names or peer.name in names:
+            yield Task((Place(panel, peer.name, x),), lambda peer=peer: [ask(settings, peer, events, pattern, memory)])
+
+
+def ask(settings: Settings, peer: Peer, events: str, pattern: Pattern, memory: bool = False) -> Figure:
+    """The figure of one peer; its note says so if its matches are not ceql's."""
+    runs = peer.ask(Job(events, pattern, 1 if memory else settings.runs, settings.seconds, memory))
+    done = [run for run in runs if not run.error]
+    if not done:
+        return Figure(error=runs[0].error)
+    last = done[-1]
+    return median_figure(
+        [run.wall for run in done],
+        [run.cpu for run in done],
+        [run.events for run in done],
+        last.matches,
+        last.triggers,
+        max(run.megabytes for run in done),
+        difference(peer, events, pattern, last),
+    )
+
+
+def difference(peer: Peer, events: str, pattern: Pattern, run: Run) -> str:
+    """How a run's matches differ from ceql's on the events that it has read; empty if they do not."""
+    matches, triggers = right(events, pattern.ceql(), run.events)
+    if peer.first_only and pattern.consume:
+        return "" if run.triggers == triggers else f"other matches: at {run.triggers:,} events, not {triggers:,}"
+    if (run.matches, run.triggers) == (matches, triggers):
+        return ""
+    return f"other matches: {run.matches:,} at {run.triggers:,} events, not {matches:,} at {triggers:,}"
+
+
+@cache
+def right(events: str, query: str, count: int) -> tuple[int, int]:
+    """ceql's matches, and the events that complete them, in the first `count` events."""
+    ends = ceql.compile(query).run(read_events(events).slice(0, count)).to_arrow()["end"]
+    return len(ends), len(np.unique(ends.to_numpy()))

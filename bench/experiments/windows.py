@@ -1,0 +1,59 @@
+"""Throughput by the size of the window: P'_3 with windows from T to 4T, and on to 1000T.
+
+P'_3 is a sequence of three filtered events and one that never comes. T is 10 seconds, and 2.7 hours for the taxis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.experiments.asking import asked
+from bench.experiments.data import DATA, WINDOWS
+from bench.experiments.sequences import ALONE, HAND_OVER, SERIES, engine_alone, targets
+from bench.figures import Figures, Task
+from bench.page import RATE_CAPTION, Page, curve
+from bench.peers.pycer import HAND_OVER as HAND_OVER_QUERY
+from bench.peers.pycer import Pycer
+from bench.plot import Panel
+from bench.settings import Settings, event_file
+
+TITLE = "Windows of T to 1000T (core-vldb2022, Figure 8)"
+TIMES = (1, 2, 3, 4)
+MORE = (10, 100, 1000)  # too long for those that keep partial matches
+FEW = (1, 4, 100)
+FLAT = 1.15
+
+
+def tasks(settings: Settings) -> Iterator[Task]:
+    for data, workload in DATA.items():
+        events = event_file(workload.events, settings.events)
+        yield from asked(settings, data, HAND_OVER, events, HAND_OVER_QUERY, [Pycer.name])
+        for factor in settings.several(FEW, (*TIMES, *MORE)):
+            pattern = workload.pattern(3, window=int(WINDOWS[data] * factor), never=True)
+            able = SERIES if factor <= TIMES[-1] else SERIES[:2]
+            yield from asked(settings, data, factor, events, pattern, able)
+
+
+def show(settings: Settings, figures: Figures, page: Page) -> None:
+    factors = settings.several(FEW, (*TIMES, *MORE))
+    page.text(f"{__doc__.split(chr(10), 2)[2].strip()} {RATE_CAPTION}")
+    panels = []
+    for data in DATA:
+        for factor in factors:
+            engine_alone(figures, data, data, factor)
+        curves = {name: curve(figures, data, name, factors) for name in SERIES}
+        panels.append(
+            Panel(data, "window, times T", "events per second", curves, log_x=True, ticks=[1, 4, 10, 100, 1000])
+        )
+    page.plot("Throughput by the size of the window", panels)
+    for data in DATA:
+        page.title(data[0].upper() + data[1:])
+        page.rates(figures, data, factors, (*SERIES[:2], ALONE, *SERIES[2:]), "times T")
+        targets(page, figures, data, factors)
+        works = [y for _, y in curve(figures, data, "ceql", factors, "cpu_ns")]
+        if works:
+            spread = max(works) / min(works)
+            page.text(
+                f"ceql's processor time per event: {spread:.2f} times between the cheapest window and the dearest."
+            )
+            page.check(spread <= FLAT, f"{data}: {spread:.2f} times between windows ({FLAT} asked)")

@@ -1,0 +1,12 @@
+"""All peers, in the order of tables."""
+
+from __future__ import annotations
+
+from bench.peers.flink import Flink
+from bench.peers.joins import DuckDB, Polars, SparkSQL
+from bench.peers.naive import Naive
+from bench.peers.ours import Ceql
+from bench.peers.peer import Peer
+from bench.peers.pycer import Pycer
+
+PEERS: tuple[type[Peer], ...] = (Ceql, Pycer, Flink, Naive, DuckDB, Polars, SparkSQL)
