@@ -227,7 +227,7 @@ class Recognition:
         yield from self.flush()
         if window.exact:
             return  # what is given up is given up for good, should the attribute fall; so only for want of memory
-        yield from self._results(self.machine.compact())
+        self.machine.compact()
         self._release()
         self.oldest_position()  # forgets when batches ended
 

@@ -77,12 +77,16 @@ def advance(
 ) -> int:
     """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back."""
     i = regs[EVENT]
+    skips = settings.window == W_GIVEN and not settings.log
     while i < stop:
         partition = events.partition[i]
         if partition < 0:
             i += 1
             continue
         if partition != regs[LOADED]:
+            if skips and regs[PHASE] == FRESH and _is_unmoved(tables, regs, parts, partition, events.symbol[i]):
+                i += 1
+                continue
             if not store(regs, parts, active):
                 regs[EVENT] = i
                 return COLLECT
@@ -282,6 +286,26 @@ def _step(
     else:
         move_all(tables, nodes, times, regs, active, symbol, starts, key, exact, time, events.position[i], dead)
     return DONE
+
+
+@inlined
+def _is_unmoved(tables: Tables, regs: Array, parts: Partitions, partition: int, symbol: int) -> bool:
+    """Whether an event changes nothing in its partition, by the record alone, which is then not loaded."""
+    stale = parts.epoch[partition] != regs[EPOCH]
+    initial = np.int32(0) if stale else parts.initial[partition]
+    if tables.next[initial, symbol] != DEAD or tables.initial_next[initial, symbol] != initial:
+        return False
+    at = parts.offset[partition]
+    if stale or at < 0:
+        return True
+    pool = parts.pool
+    count = pool[at]
+    at += 1
+    for _ in range(count):
+        if tables.next[pool[at], symbol] != NO_OP:
+            return False
+        at += 2 + pool[at + 1]
+    return True
 
 
 @inlined

@@ -138,14 +138,14 @@ class Machine:
             if reason == x.DONE:
                 return
             if reason == x.HOLE:
-                yield from self._fill()
+                self._fill()
             elif reason == x.FULL:
                 yield from self.flush()
             elif reason == x.BLOCKS:
                 yield from enumerate_many(self, events)
                 regs[x.PHASE] = x.AFTER
             elif reason == x.COLLECT:
-                yield from self.compact()
+                self.compact()
             elif reason == x.GROW:
                 self._store()
                 slots, longest = self.active.lists.shape
@@ -226,17 +226,17 @@ class Machine:
 
     # --- what the loop comes back for ---
 
-    def _fill(self) -> Iterator[Chunk]:
+    def _fill(self) -> None:
         self.cache.fill(int(self.regs[x.HOLE_STATE]), int(self.regs[x.HOLE_SYMBOL]))
         if self.cache.is_full:
-            yield from self._forget_states()
+            self._forget_states()
         states = self.cache.tables.next.shape[0]
         if states > len(self.active.place):
             self.active = self.active._replace(place=np.zeros(states, np.int64))
 
-    def _forget_states(self) -> Iterator[Chunk]:
+    def _forget_states(self) -> None:
         self._store()
-        yield from self.compact()
+        self.compact()
         in_use = np.zeros(len(self.cache.tables.accept), np.uint8)
         spots = list(self._state_spots())
         in_use[[int(self.parts.pool[s]) for s in spots]] = 1
@@ -287,11 +287,12 @@ class Machine:
         used = self.nodes[: self.regs[NODES]]
         return np.concatenate([used[used[:, 3] != UNION][:, 1], self.log[: self.regs[x.LOG], 0]])
 
-    def compact(self) -> Iterator[Chunk]:
-        """Give back what the window has left, and make room if that was not enough."""
+    def compact(self) -> None:
+        """Give back what the window has left, and make room if that was not enough.
+
+        The caller flushes before it gives the partitions that were found empty to other keys.
+        """
         self._store()
-        if len(self.parts.offset) > 1:
-            yield from self.flush()  # partitions found empty may be given to other keys
         collect(self.nodes, self.times, self.regs, self.parts, self.settings.window, self.log)
         self._kept.forget()
         self.regs[x.SUMMED] = 0

@@ -65,16 +65,17 @@ class ReplayMachine(Machine):
         chooser.room_for_partitions(1)
         chooser.settings = chooser.settings._replace(emit_from=count - 1)
         chooser.start_over()
+        first = int(chooser.regs[x.MATCHES])  # those before wait for others, so that batches are large
         for chunk in chooser.feed(window):
-            yield self._label(chunk, partition)
-        for chunk in chooser.flush():
-            yield self._label(chunk, partition)
+            assert chunk.partition is not None
+            chunk.partition[first:] = partition
+            first = 0
+            yield chunk
+        chooser.out.partition[first : chooser.regs[x.MATCHES]] = partition
 
-    @staticmethod
-    def _label(chunk: Chunk, partition: int) -> Chunk:
-        assert chunk.partition is not None
-        chunk.partition[:] = partition
-        return chunk
+    def flush(self) -> Iterator[Chunk]:
+        """All matches are the chooser's."""
+        yield from self.chooser.flush()
 
     @property
     def counted(self) -> int:

@@ -352,9 +352,8 @@ class JoinMachine:
 
     # --- memory ---
 
-    def compact(self) -> Iterator[Chunk]:
-        """Give back what the window has left."""
-        yield from self.flush()
+    def compact(self) -> None:
+        """Give back what the window has left; see `Machine.compact`."""
         self.compact_now()
         if len(self.parts.seen) > 1:
             self.emptied = self.idle(np.arange(len(self.parts.seen))).tolist()
