@@ -13,9 +13,11 @@ import pyarrow as pa
 from bench import guard
 from bench.peers.all import PEERS
 from bench.peers.peer import Peer, Unavailable
+from bench.peers.worker import at_most
 from bench.run import EXPERIMENTS, publish, run
 from bench.settings import Settings
 
+MEMORY = 12.0  # gigabytes: what wants more fails, and the others go on
 QUICK = ("ceql", "partial matches", "DuckDB", "polars")  # what needs nothing installed
 
 
@@ -29,6 +31,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="begin anew")
     given = parser.parse_args()
     pa.set_cpu_count(1)
+    at_most(MEMORY)
     if given.what in ("check", "keep"):
         return guard.keep(given.events) if given.what == "keep" else guard.check(given.events)
     if given.what == "docs":

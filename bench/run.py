@@ -49,6 +49,8 @@ def run(settings: Settings, peers: dict[str, str], names: Sequence[str], again: 
     }
     folder = Folder(f"{about['date']}{'-quick' if settings.quick else ''}", about, again)
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)  # tables are wide
     console.print(f"{folder.path}: {machine.in_words(about['machine'])}\n")
     begun = time.monotonic()
     missed = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -36,7 +38,7 @@ def ask(settings: Settings, peer: Peer, events: str, pattern: Pattern, memory: b
     if not done:
         return Figure(error=runs[0].error)
     last = done[-1]
-    return median_figure(
+    figure = median_figure(
         [run.wall for run in done],
         [run.cpu for run in done],
         [run.events for run in done],
@@ -45,6 +47,8 @@ def ask(settings: Settings, peer: Peer, events: str, pattern: Pattern, memory: b
         max(run.megabytes for run in done),
         difference(peer, events, pattern, last),
     )
+    each = statistics.median(run.engine / max(run.events, 1) for run in done)
+    return replace(figure, more={"engine": each}) if each else figure
 
 
 def difference(peer: Peer, events: str, pattern: Pattern, run: Run) -> str:
@@ -60,5 +64,11 @@ def difference(peer: Peer, events: str, pattern: Pattern, run: Run) -> str:
 @cache
 def right(events: str, query: str, count: int) -> tuple[int, int]:
     """ceql's matches, and the events that complete them, in the first `count` events."""
-    ends = ceql.compile(query).run(read_events(events).slice(0, count)).to_arrow()["end"]
-    return len(ends), len(np.unique(ends.to_numpy()))
+    matches = triggers = 0
+    last = -1
+    for batch in ceql.compile(query).run(read_events(events).slice(0, count)).to_batches():
+        ends = batch["end"].to_numpy()
+        matches += len(ends)
+        triggers += int(np.count_nonzero(np.diff(ends, prepend=last)))
+        last = ends[-1]
+    return matches, triggers

@@ -1,10 +1,26 @@
-"""The three data sets of core-vldb2022, section 5."""
+"""The three data sets of core-vldb2022, section 5: their streams, the queries P_n, and the windows T."""
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Callable
+from typing import NamedTuple
 
+import pyarrow as pa
+
+from bench.pattern import Pattern
 from bench.workloads import homes, stock, taxi
 
-DATA: dict[str, ModuleType] = {"stock market": stock, "smart homes": homes, "taxi trips": taxi}
-WINDOWS = {"stock market": 10_000, "smart homes": 10_000, "taxi trips": 9_720_000}  # milliseconds, the papers' T
+
+class Data(NamedTuple):
+    """A stream by its length, P_n by n (and P'_n), and T in milliseconds."""
+
+    events: Callable[[int], pa.Table]
+    pattern: Callable[..., Pattern]
+    window: int
+
+
+DATA = {
+    "stock market": Data(stock.market, stock.pattern, 10_000),
+    "smart homes": Data(homes.events, homes.pattern, 10_000),
+    "taxi trips": Data(taxi.events, taxi.pattern, 9_720_000),
+}

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.experiments.asking import asked
-from bench.experiments.sequences import ALONE, HAND_OVER, SERIES, engine_alone, targets
+from bench.experiments.sequences import ALONE, SERIES, engine_alone, targets
 from bench.figures import Figures, Task
 from bench.page import RATE_CAPTION, Page
-from bench.peers.pycer import HAND_OVER as HAND_OVER_QUERY
-from bench.peers.pycer import Pycer
 from bench.plot import Panel
 from bench.settings import Settings, event_file
 from bench.workloads import stock
@@ -23,8 +21,7 @@ PANEL = "stock market"
 
 
 def tasks(settings: Settings) -> Iterator[Task]:
-    events = event_file(stock.events, settings.events)
-    yield from asked(settings, PANEL, HAND_OVER, events, HAND_OVER_QUERY, [Pycer.name])
+    events = event_file(stock.market, settings.events)
     for name, pattern in stock.operators().items():
         yield from asked(settings, PANEL, name, events, pattern, SERIES)
 
@@ -33,7 +30,7 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
     names = list(stock.operators())
     page.text(f"{__doc__.split(chr(10), 2)[2].strip()} {RATE_CAPTION}")
     for name in names:
-        engine_alone(figures, PANEL, PANEL, name)
+        engine_alone(figures, PANEL, name)
     curves = {}
     for series in SERIES:
         found = [(k, figures.get(PANEL, series, name)) for k, name in enumerate(names)]

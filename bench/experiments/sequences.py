@@ -8,12 +8,12 @@ are enumerated.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bench.experiments.asking import asked
 from bench.experiments.data import DATA
-from bench.figures import Figure, Figures, Place, Task
+from bench.figures import Figures, Place, Task
 from bench.page import RATE_CAPTION, Page, curve, times
-from bench.peers.pycer import HAND_OVER as HAND_OVER_QUERY
 from bench.peers.pycer import Pycer
 from bench.plot import Panel
 from bench.settings import Settings, event_file
@@ -23,14 +23,12 @@ LENGTHS = (3, 6, 9, 12, 24)
 FEW = (3, 9, 24)
 SERIES = ("ceql", "CORE", "Flink CEP", "partial matches")
 ALONE = "CORE, engine alone"
-HAND_OVER = "hand-over"
 FORMS = {"with output": False, "without output": True}
 
 
 def tasks(settings: Settings) -> Iterator[Task]:
     for data, workload in DATA.items():
         events = event_file(workload.events, settings.events)
-        yield from asked(settings, data, HAND_OVER, events, HAND_OVER_QUERY, [Pycer.name])
         for form, never in FORMS.items():
             for length in settings.several(FEW, LENGTHS):
                 pattern = workload.pattern(int(length), never=never)
@@ -45,17 +43,13 @@ def tasks(settings: Settings) -> Iterator[Task]:
                 yield from asked(settings, f"{data}, {form}, memory", length, events, pattern, SERIES, memory=True)
 
 
-def engine_alone(figures: Figures, panel: str, data: str, x: float | str) -> None:
-    """CORE without the hand-over of events: its C++ as it would be if Python did not stand before it."""
-    whole, hand_over = figures.get(panel, Pycer.name, x), figures.get(data, Pycer.name, HAND_OVER)
-    if whole is None or hand_over is None or not whole.counts or hand_over.error:
-        return
-    less = whole.events / hand_over.events
-    wall, cpu = whole.wall - hand_over.wall * less, whole.cpu - hand_over.cpu * less
-    figures.derive(
-        Place(panel, ALONE, x),
-        Figure(max(wall, 0.0), max(cpu, 0.0), whole.spread, whole.runs, whole.events, whole.matches, whole.triggers),
-    )
+def engine_alone(figures: Figures, panel: str, x: float | str) -> None:
+    """CORE's own thread, without Python's, which hands it the events: as fast as the C++ could be by itself."""
+    whole = figures.get(panel, Pycer.name, x)
+    if whole and whole.counts and "engine" in whole.more:
+        seconds = whole.more["engine"] * whole.events
+        alone = replace(whole, wall=seconds, cpu=seconds)
+        figures.derive(Place(panel, ALONE, x), alone)
 
 
 def show(settings: Settings, figures: Figures, page: Page) -> None:
@@ -67,7 +61,7 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
         for data in DATA:
             panel = f"{data}, {form}"
             for length in lengths:
-                engine_alone(figures, panel, data, length)
+                engine_alone(figures, panel, length)
             curves = {name: curve(figures, panel, name, lengths) for name in SERIES}
             panels.append(Panel(panel, "events in the sequence", "events per second", curves, ticks=list(lengths)))
     page.plot("Throughput by the length of the sequence", panels)
@@ -75,10 +69,8 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
         page.title(panel.title[0].upper() + panel.title[1:])
         page.rates(figures, panel.title, lengths, series, "n")
         targets(page, figures, panel.title, lengths)
-    hand_over = {data: figures.get(data, Pycer.name, HAND_OVER) for data in DATA}
-    costs = ", ".join(f"{figure.ns:.0f} ns ({data})" for data, figure in hand_over.items() if figure and figure.ns)
-    if costs:
-        page.text(f"“{ALONE}” is CORE less what handing over an event costs in its Python package: {costs}.")
+    if any(figures.get(panel.title, ALONE, length) for panel in panels for length in lengths):
+        page.text(f"“{ALONE}” is the processor time of CORE's C++ thread, without the Python that hands it the events.")
     if not settings.quick:
         _memory(figures, page)
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.experiments.asking import asked
-from bench.experiments.data import DATA, WINDOWS
-from bench.experiments.sequences import ALONE, HAND_OVER, SERIES, engine_alone, targets
+from bench.experiments.data import DATA
+from bench.experiments.sequences import ALONE, SERIES, engine_alone, targets
 from bench.figures import Figures, Task
 from bench.page import RATE_CAPTION, Page, curve
-from bench.peers.pycer import HAND_OVER as HAND_OVER_QUERY
-from bench.peers.pycer import Pycer
 from bench.plot import Panel
 from bench.settings import Settings, event_file
 
@@ -27,9 +25,8 @@ FLAT = 1.15
 def tasks(settings: Settings) -> Iterator[Task]:
     for data, workload in DATA.items():
         events = event_file(workload.events, settings.events)
-        yield from asked(settings, data, HAND_OVER, events, HAND_OVER_QUERY, [Pycer.name])
         for factor in settings.several(FEW, (*TIMES, *MORE)):
-            pattern = workload.pattern(3, window=int(WINDOWS[data] * factor), never=True)
+            pattern = workload.pattern(3, window=int(workload.window * factor), never=True)
             able = SERIES if factor <= TIMES[-1] else SERIES[:2]
             yield from asked(settings, data, factor, events, pattern, able)
 
@@ -40,7 +37,7 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
     panels = []
     for data in DATA:
         for factor in factors:
-            engine_alone(figures, data, data, factor)
+            engine_alone(figures, data, factor)
         curves = {name: curve(figures, data, name, factors) for name in SERIES}
         panels.append(
             Panel(data, "window, times T", "events per second", curves, log_x=True, ticks=[1, 4, 10, 100, 1000])

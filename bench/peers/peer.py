@@ -14,6 +14,7 @@
                        matches    how many were enumerated, at most `limit` for each event that completes some
                        triggers   how many events completed matches
                        megabytes  if memory was asked for: the most that the engine held, without the events
+                       engine     CPU seconds of the engine without those who hand it events, where they can be told
                        or error: why there is nothing
 
 Before the first run the events are in memory, in the form that is the peer's fastest to read, and whatever compiles
@@ -73,6 +74,7 @@ class Run:
     matches: int = 0
     triggers: int = 0
     megabytes: float = 0.0
+    engine: float = 0.0
     error: str = ""
 
     def to_json(self) -> dict[str, Any]:

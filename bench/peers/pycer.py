@@ -8,8 +8,7 @@ and give the same matches. It is told otherwise in these points:
 - Every event type must be declared, also one that never comes.
 - Strategies are parsed and have no effect.
 
-See `bench.peers.pycer_worker` for how events get in and matches out. What mere handing over costs is measured by an
-ordinary job with the pattern `HAND_OVER`.
+See `bench.peers.pycer_worker` for how events get in and matches out.
 """
 
 from __future__ import annotations
@@ -19,13 +18,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.pattern import Pattern, Step
+from bench.pattern import Pattern
 from bench.peers.peer import Peer, Unavailable, python_environment
 
 PACKAGE = "pycer==0.1.6"
 TIME = "time"
-HAND_OVER = Pattern((Step(("NEVER",)),), consume=False, limit=None)
-"""A query of one event that never comes: nothing to do but to take the events."""
 
 
 class Pycer(Peer):

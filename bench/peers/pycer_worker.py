@@ -65,16 +65,17 @@ def run(boxed: Boxed, text: str, count: int, pause: float | None = None) -> Run:
     server.declare_stream(boxed.declaration)
     server.add_query(text)
     watch = None if pause is None else Watch()
-    clock = Clock()
+    clock, own = Clock(), time.thread_time()
     for events in slices:
         server.send_events(events)
         if pause is not None:
             time.sleep(pause)
     found = server.get_output()
     wall, cpu = clock()
+    engine = cpu - (time.thread_time() - own)  # the engine has a thread of its own
     growth = watch.stop() if watch else 0.0
     lines = found.splitlines()
-    return Run(count, wall, cpu, len(lines), len(set(map(last_position, lines))), growth)
+    return Run(count, wall, cpu, len(lines), len(set(map(last_position, lines))), growth, engine)
 
 
 def last_position(line: str) -> str:

@@ -12,6 +12,7 @@ from bench.workloads import flights, homes, letters, stock, taxi
 
 WORKLOADS: dict[str, Callable[[int, int], pa.Table]] = {
     "stock": stock.events,
+    "market": stock.market,
     "homes": homes.events,
     "taxi": taxi.events,
     "letters": lambda count, seed: letters.uniform(count, seed=seed),

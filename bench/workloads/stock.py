@@ -24,9 +24,20 @@ COLUMNS = {"type": pa.string(), "name": pa.string(), "volume": pa.int64(), "pric
 
 
 def events(count: int, seed: int = 0) -> pa.Table:
-    """`count` events: type, name, volume, price (0 to 100) and time (milliseconds)."""
-    random = np.random.default_rng(seed)
-    names = np.array(NAMED + OTHERS)
+    """`count` events: type, name, volume, price (0 to 100) and time (milliseconds). All stocks are traded alike."""
+    return _trades(count, np.random.default_rng(seed), len(NAMED) + len(OTHERS))
+
+
+def market(count: int, seed: int = 0) -> pa.Table:
+    """The same, but the stocks that the queries name make a quarter of the trades: in a market, few make most.
+
+    So a step of P_n has a dozen events in its window, and those that keep partial matches have many to keep.
+    """
+    return _trades(count, np.random.default_rng(seed), 4 * len(NAMED))
+
+
+def _trades(count: int, random: np.random.Generator, kinds: int) -> pa.Table:
+    names = np.array((NAMED + OTHERS)[:kinds])
     return pa.table(
         {
             "type": pa.array(np.array(["BUY", "SELL"])[random.integers(0, 2, count)]),
