@@ -21,8 +21,8 @@ CLI := $(READY)-cli
 CACHE := $(CURDIR)/$(VENV)/numba
 
 BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m bench
-# what a run of a peer may take; the papers' 30 make it three hours
-SECONDS ?= 5
+# what a run of a peer may take; with the papers' 30 it is some hours
+SECONDS ?= 2
 
 .PHONY: help demo test lint types tests warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill fuzz clean python
 
@@ -72,7 +72,7 @@ bench-keep: $(DEV)  ## make today's ratios the baseline
 	$(BENCH) keep
 
 bench-spark: $(DEV)  ## the experiment on Spark alone, ten million rows
-	$(BENCH) full --only spark --events 2000000
+	$(BENCH) full --only spark --events 5000000
 
 soak: $(DEV)  ## memory over a hundred million events
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.soak

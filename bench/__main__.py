@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("what", choices=["quick", "full", "check", "keep", "docs"])
     parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
     parser.add_argument("--events", type=int, default=1_000_000, help="length of the large streams (%(default)s)")
-    parser.add_argument("--seconds", type=float, help="what a run of a peer may take (1, full: 5; the paper's: 30)")
+    parser.add_argument("--seconds", type=float, help="what a run of a peer may take (1, full: 2; the paper's: 30)")
     parser.add_argument("--peers", nargs="+", metavar="PEER", help="these only")
     parser.add_argument("--again", action="store_true", help="begin anew")
     given = parser.parse_args()
@@ -37,7 +37,7 @@ def main() -> int:
     if given.what == "docs":
         return publish()
     quick = given.what == "quick"
-    seconds = given.seconds or (1.0 if quick else 5.0)
+    seconds = given.seconds or (1.0 if quick else 2.0)
     wanted = given.peers or (QUICK if quick else [peer.name for peer in PEERS])
     peers, versions = _prepared([peer() for peer in PEERS if peer.name in wanted])
     settings = Settings(quick, given.events, seconds, peers=tuple(peers))

@@ -20,7 +20,7 @@ class Settings:
 
     quick: bool
     events: int = 1_000_000
-    seconds: float = 5.0
+    seconds: float = 2.0
     runs: int = 3
     peers: tuple[Peer, ...] = field(default=(), compare=False)
 

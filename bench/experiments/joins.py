@@ -31,7 +31,7 @@ BY_ACCOUNT = Pattern(tuple(Step((type,)) for type in "ABC"), window=20_000, key=
 
 
 def tasks(settings: Settings) -> Iterator[Task]:
-    events = event_file(stock.events, settings.events)
+    events = event_file(stock.market, settings.events)
     for length in settings.several(FEW_LENGTHS, LENGTHS):
         pattern = replace(stock.pattern(int(length)), consume=False, limit=None)
         yield from asked(settings, STOCK, length, events, pattern, SERIES)

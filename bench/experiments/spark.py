@@ -20,7 +20,7 @@ from bench.plot import Panel
 from bench.settings import Settings
 
 TITLE = "Spark"
-ROWS_PER_EVENT = 5  # rows on Spark for each event of the other experiments
+ROWS_PER_EVENT = 2  # rows on Spark for each event of the other experiments
 BATCH = {
     "10%": "one row in ten is relevant, 1,000 keys",
     "10%, scan": "the same filters in Spark SQL",

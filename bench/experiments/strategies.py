@@ -28,7 +28,7 @@ def tasks(settings: Settings) -> Iterator[Task]:
         for name in letters.QUERIES:
             for strategy in STRATEGIES:
                 pattern = letters.query(name, strategy=strategy, limit=1)
-                who = ["ceql", FLINK] if strategy == "NEXT" else ["ceql"]
+                who = ["ceql", FLINK] if (stream, strategy) == ("S1", "NEXT") else ["ceql"]
                 yield from asked(settings, f"{stream}, {strategy}", name, events, pattern, who)
 
 

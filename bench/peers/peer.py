@@ -36,7 +36,7 @@ from bench.pattern import Pattern
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("BENCH_FOLDER", Path.home() / ".cache" / "ceql-bench"))
-PATIENCE = 60.0  # seconds beyond its time that a worker has for each run, and to begin
+PATIENCE = 60.0  # seconds that a worker has besides those of its runs: to begin, to warm up, to finish what it read
 
 
 class Unavailable(Exception):
@@ -109,7 +109,7 @@ class Peer:
         refusal = self.refuses(job.pattern)
         if refusal:
             return [Run(error=refusal)]
-        patience = PATIENCE + job.runs * (job.seconds + PATIENCE)
+        patience = PATIENCE + job.runs * job.seconds
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "job.json"
             file.write_text(json.dumps(job.to_json()))
@@ -126,7 +126,7 @@ class Peer:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)
                 out, err = process.communicate()
-                err = f"aborted: not done {PATIENCE:.0f} s after the last event was read"
+                err = f"aborted: not done in {patience:.0f} s"
         found = [Run(**json.loads(line)) for line in out.splitlines() if line.startswith('{"')]
         if not found:
             said = [line for line in err.strip().splitlines() if line.strip()]

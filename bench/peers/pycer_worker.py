@@ -20,6 +20,7 @@ import threading
 import time
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pycer
 
 from bench.peers.peer import Run
@@ -34,13 +35,24 @@ class Boxed:
     """The events as pycer's values, and the stream they are of."""
 
     def __init__(self, job: Asked) -> None:
-        pattern, table = job.pattern, job.table
+        self._job = job
+        self.all = job.table.num_rows
+        self.events: list[pycer.PyEvent] = []
+        self.need(BATCH)
+
+    def need(self, count: int) -> None:
+        """Have the first `count` events, as far as there are so many."""
+        done = len(self.events)
+        if count <= done:
+            return
+        pattern, table = self._job.pattern, self._job.table.slice(done, count - done)
         kinds = table["type"].to_pylist()
-        types = sorted(set(kinds) | {kind for step in pattern.steps for kind in step.types})
+        known = pc.unique(self._job.table["type"]).to_pylist()
+        types = sorted({*known, *(kind for step in pattern.steps for kind in step.types)})
         numbers = {name: k for k, name in enumerate(types)}
         named = {attribute for step in pattern.steps for attribute, _, _ in step.conditions}
         attributes = {"position": "int", TIME: "int"}
-        columns = [map(pycer.PyIntValue, range(table.num_rows))]
+        columns = [map(pycer.PyIntValue, range(done, done + table.num_rows))]
         columns.append(map(pycer.PyIntValue, table[TIME].cast(pa.int64()).to_pylist()))
         for name in sorted((named | ({pattern.key} if pattern.key else set())) - {TIME}):
             kind = table.schema.field(name).type
@@ -52,7 +64,7 @@ class Boxed:
                 attributes[name], box = "string", pycer.PyStringValue
             columns.append(map(box, table[name].to_pylist()))
         self.declaration = declaration(types, attributes)
-        self.events = [
+        self.events += [
             pycer.PyEvent(numbers[kind], list(values))
             for kind, values in zip(kinds, zip(*columns, strict=True), strict=True)
         ]
@@ -104,13 +116,16 @@ class Watch:
 
 def affordable(boxed: Boxed, text: str, seconds: float) -> tuple[int, float]:
     """How many events can be read in that time, and in a second. Tries double until one takes long enough to tell."""
-    count = min(BATCH, len(boxed.events))
+    count = min(BATCH, boxed.all)
     while True:
+        boxed.need(count)
         tried = run(boxed, text, count)
-        if tried.wall > min(LONG, seconds) or count == len(boxed.events):
+        if tried.wall > min(LONG, seconds) or count == boxed.all:
             rate = count / tried.wall
-            return min(len(boxed.events), max(1, int(rate * seconds))), rate
-        count = min(2 * count, len(boxed.events))
+            count = min(boxed.all, max(1, int(rate * seconds)))
+            boxed.need(count)
+            return count, rate
+        count = min(2 * count, boxed.all)
 
 
 def main() -> None:

@@ -25,10 +25,9 @@ def self_join(df: DataFrame, length: int) -> DataFrame:
     ]
 
     def join(left: DataFrame, k: int) -> DataFrame:
-        right = parts[k]
         later = F.col(f"t{k}") > F.col(f"t{k - 1}")
         soon = F.col(f"t{k}") <= F.col("t0") + F.expr("INTERVAL 10 SECONDS")
-        return left.join(right, (left["k1000"] == right["k1000"]) & later & soon).drop(right["k1000"])
+        return left.join(parts[k], "k1000").where(later & soon)
 
     return reduce(join, range(1, length), parts[0])
 
