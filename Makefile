@@ -68,7 +68,7 @@ bench-docs: $(DEV)  ## docs/benchmarks.md from the newest full run
 bench-check: $(DEV)  ## fail if a ratio is a fifth worse than in bench/baseline.json; three minutes
 	$(BENCH) check
 
-bench-keep: $(DEV)  ## make today's ratios the baseline
+bench-keep: $(DEV)  ## make the ratios of the newest full run the baseline
 	$(BENCH) keep
 
 bench-spark: $(DEV)  ## the experiment on Spark alone, ten million rows

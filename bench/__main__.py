@@ -33,7 +33,7 @@ def main() -> int:
     pa.set_cpu_count(1)
     at_most(MEMORY)
     if given.what in ("check", "keep"):
-        return guard.keep(given.events) if given.what == "keep" else guard.check(given.events)
+        return guard.keep() if given.what == "keep" else guard.check(given.events)
     if given.what == "docs":
         return publish()
     quick = given.what == "quick"

@@ -13,6 +13,7 @@ import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,23 +133,43 @@ def median_figure(
 
 
 class Folder:
-    """Where a run's results are. One with the same settings on the same sources goes on where the last one stopped."""
+    """Where a run's results are. One that was broken off is gone on with, if the settings and the sources are the same."""
 
     def __init__(self, name: str, about: dict[str, Any], again: bool) -> None:
         RESULTS.mkdir(parents=True, exist_ok=True)
-        number = 1
-        while True:
-            self.path = RESULTS / (name if number == 1 else f"{name}-{number}")
-            file = self.path / "run.json"
-            if not file.exists() or (not again and _same(json.loads(file.read_text()), about)):
-                break
-            number += 1
-        self.path.mkdir(exist_ok=True)
-        file.write_text(json.dumps(about, indent=1) + "\n")
+        unfinished = [] if again else [file for file in _runs() if _goes_on(json.loads(file.read_text()), about)]
+        if unfinished:
+            self.path = unfinished[0].parent
+            about = {**about, "date": json.loads(unfinished[0].read_text())["date"]}
+        else:
+            names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+            self.path = next(path for path in map(RESULTS.joinpath, names) if not path.exists())
+            self.path.mkdir()
+        self.about = about
+        self._write()
 
     def figures(self, experiment: str) -> Figures:
         return Figures(self.path / f"{experiment}.json")
 
+    def finish(self) -> None:
+        """The next run begins anew."""
+        self.about["done"] = True
+        self._write()
 
-def _same(stored: dict[str, Any], about: dict[str, Any]) -> bool:
-    return all(stored.get(name) == about[name] for name in ("machine", "settings"))
+    def _write(self) -> None:
+        (self.path / "run.json").write_text(json.dumps(self.about, indent=1) + "\n")
+
+
+def newest() -> Path | None:
+    """The folder of the newest full run."""
+    full = [file for file in _runs() if not json.loads(file.read_text())["quick"]]
+    return full[0].parent if full else None
+
+
+def _runs() -> list[Path]:
+    """What describes the runs, the newest first."""
+    return sorted(RESULTS.glob("*/run.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+
+
+def _goes_on(stored: dict[str, Any], about: dict[str, Any]) -> bool:
+    return not stored.get("done") and all(stored.get(name) == about[name] for name in ("machine", "settings", "quick"))

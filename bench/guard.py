@@ -7,13 +7,12 @@ counts, since other work on the machine makes all figures worse and none better.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import machine
 from bench.experiments import filters
+from bench.figures import Figures, newest
 
 BASELINE = Path(__file__).parent / "baseline.json"
 LOSS = 0.20
@@ -37,7 +36,7 @@ def check(events: int) -> int:
         print(f"{name}: in {'the baseline' if name in wanted else 'the experiment'} only; make bench-keep")
     lost = list(set(cases) ^ set(wanted))
     print(f"{'':<44} {'baseline':>9} {'now':>9} {'change':>8}")
-    for name in wanted.keys() & cases.keys():
+    for name in [name for name in wanted if name in cases]:
         best = 0.0
         for _ in range(ATTEMPTS):
             best = max(best, ratio(cases[name]))
@@ -54,12 +53,16 @@ def check(events: int) -> int:
     return 1 if lost else 0
 
 
-def keep(events: int) -> int:
-    """Write what is measured now as the baseline: medians of several attempts."""
-    ratios = {}
-    for name, make in filters.cases(events).items():
-        ratios[name] = round(sorted(ratio(make) for _ in range(ATTEMPTS))[ATTEMPTS // 2], 4)
-        print(f"{name:<44} {ratios[name]:>9.3f}", flush=True)
-    about = {"date": time.strftime("%Y-%m-%d"), "machine": machine.describe(), "ratios": ratios}
-    BASELINE.write_text(json.dumps(about, indent=1) + "\n")
+def keep() -> int:
+    """Make the ratios of the newest full run the baseline."""
+    folder = newest()
+    if folder is None:
+        print("no full run in bench/results: make bench-full")
+        return 1
+    about = json.loads((folder / "run.json").read_text())
+    found = filters.ratios(Figures(folder / "filters.json"), list(filters.cases(about["settings"]["events"])))
+    ratios = {name: round(ratio, 4) for name, ratio in found.items()}
+    kept = {"date": about["date"], "machine": about["machine"], "ratios": ratios}
+    BASELINE.write_text(json.dumps(kept, indent=1) + "\n")
+    print(f"{BASELINE}: {len(ratios)} ratios of the run in {folder}")
     return 0

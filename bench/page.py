@@ -110,7 +110,8 @@ def rate_cell(figure: Figure | None) -> str:
         return ""
     if figure.error:
         return "—"
-    return f"{_size(figure.rate)} · {number(figure.cpu_ns)} · {figure.spread:.0%}" + ("" if figure.counts else " *")
+    spread = f"{figure.spread:.0%}" if figure.runs > 1 else "one run"
+    return f"{_size(figure.rate)} · {number(figure.cpu_ns)} · {spread}" + ("" if figure.counts else " *")
 
 
 def number(cell: object) -> str:

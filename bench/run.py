@@ -16,7 +16,7 @@ from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench import machine
-from bench.figures import RESULTS, Figure, Folder
+from bench.figures import Figure, Folder, newest
 from bench.page import Page
 from bench.peers.peer import ROOT
 from bench.settings import Settings
@@ -57,6 +57,8 @@ def run(settings: Settings, peers: dict[str, str], names: Sequence[str], again: 
     for name in names:
         page = one(settings, folder, name, console)
         missed += [f"{name}: {line}" for line in page.missed]
+    if set(names) == set(EXPERIMENTS):
+        folder.finish()
     whole = write(folder.path)
     console.print(f"\n{time.monotonic() - begun:.0f} s; everything: {whole}")
     for line in missed:
@@ -126,12 +128,6 @@ def heading(about: dict[str, Any]) -> list[str]:
         "",
     ]
     return lines
-
-
-def newest() -> Path | None:
-    """The folder of the newest full run."""
-    runs = [file for file in RESULTS.glob("*/run.json") if not json.loads(file.read_text())["quick"]]
-    return max(runs, key=lambda file: file.stat().st_mtime).parent if runs else None
 
 
 def publish() -> int:

@@ -1,1 +1,1 @@
-"""`make bench-spark`: the pipeline on Spark, as ratios to what Spark does without it, in one run."""
+"""The parts of the experiment on Spark, which need sessions of their own; `bench.experiments.spark` asks for them."""
