@@ -133,7 +133,7 @@ def median_figure(
 
 
 class Folder:
-    """Where a run's results are. One that was broken off is gone on with, if the settings and the sources are the same."""
+    """Where a run's results are. One that was broken off is gone on with, if settings and sources are the same."""
 
     def __init__(self, name: str, about: dict[str, Any], again: bool) -> None:
         RESULTS.mkdir(parents=True, exist_ok=True)
