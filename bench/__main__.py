@@ -14,34 +14,35 @@ from bench import guard
 from bench.peers.all import PEERS
 from bench.peers.peer import Peer, Unavailable
 from bench.peers.worker import at_most
-from bench.run import EXPERIMENTS, publish, run
+from bench.run import EXPERIMENTS, QUICK, publish, run
 from bench.settings import Settings
 
 MEMORY = 12.0  # gigabytes: what wants more fails, and the others go on
-QUICK = ("ceql", "partial matches", "DuckDB", "polars")  # what needs nothing installed
+AT_HAND = ("ceql", "partial matches", "DuckDB", "polars")  # what needs nothing installed
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("what", choices=["quick", "full", "check", "keep", "docs"])
     parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
-    parser.add_argument("--events", type=int, default=1_000_000, help="length of the large streams (%(default)s)")
+    parser.add_argument("--events", type=int, help="length of the large streams (a million; quick: half)")
     parser.add_argument("--seconds", type=float, help="what a run of a peer may take (1, full: 2; the paper's: 30)")
-    parser.add_argument("--peers", nargs="+", metavar="PEER", help="these only")
+    names = [peer.name for peer in PEERS]
+    parser.add_argument("--peers", nargs="+", choices=names, metavar="PEER", help=f"these only: {', '.join(names)}")
     parser.add_argument("--again", action="store_true", help="begin anew")
     given = parser.parse_args()
     pa.set_cpu_count(1)
     at_most(MEMORY)
     if given.what in ("check", "keep"):
-        return guard.keep() if given.what == "keep" else guard.check(given.events)
+        return guard.keep() if given.what == "keep" else guard.check(given.events or 1_000_000)
     if given.what == "docs":
         return publish()
     quick = given.what == "quick"
     seconds = given.seconds or (1.0 if quick else 2.0)
-    wanted = given.peers or (QUICK if quick else [peer.name for peer in PEERS])
+    wanted = given.peers or (AT_HAND if quick else [peer.name for peer in PEERS])
     peers, versions = _prepared([peer() for peer in PEERS if peer.name in wanted])
-    settings = Settings(quick, given.events, seconds, peers=tuple(peers))
-    return run(settings, versions, given.only or EXPERIMENTS, given.again)
+    settings = Settings(quick, given.events or (500_000 if quick else 1_000_000), seconds, peers=tuple(peers))
+    return run(settings, versions, given.only or (QUICK if quick else EXPERIMENTS), given.again)
 
 
 def _prepared(peers: list[Peer]) -> tuple[list[Peer], dict[str, str]]:

@@ -16,7 +16,6 @@ from bench.figures import Figures, newest
 
 BASELINE = Path(__file__).parent / "baseline.json"
 LOSS = 0.20
-RUNS = 5
 ATTEMPTS = 3
 
 Case = Callable[[], tuple[Callable[[], Any], Callable[[], Any], int]]
@@ -24,7 +23,7 @@ Case = Callable[[], tuple[Callable[[], Any], Callable[[], Any], int]]
 
 def ratio(make: Case) -> float:
     """The yardstick's processor time divided by ceql's: more is better."""
-    ours, theirs = filters.measure(make, RUNS)
+    ours, theirs = filters.measure(make, filters.RUNS)
     return theirs.cpu / ours.cpu
 
 

@@ -24,3 +24,8 @@ DATA = {
     "smart homes": Data(homes.events, homes.pattern, 10_000),
     "taxi trips": Data(taxi.events, taxi.pattern, 9_720_000),
 }
+
+
+def data_for(quick: bool) -> dict[str, Data]:
+    """All of them; for a quick run the first."""
+    return dict(list(DATA.items())[:1]) if quick else DATA

@@ -26,6 +26,7 @@ TITLE = "Against the filters alone"
 PANEL = "ratio"
 YARDSTICK = "yardstick"
 LENGTHS = (3, 6, 12, 24)
+RUNS = 5
 ROWS = 500_000  # of the streams other than the stock's
 FEW_ROWS = 50_000  # where a window's events are gone through for each match
 MOST = 3.0
@@ -53,7 +54,7 @@ def cases(events: int) -> dict[str, Callable[[], tuple[Callable[[], Any], Callab
 def tasks(settings: Settings) -> Iterator[Task]:
     for name, make in cases(settings.events).items():
         places = (Place(PANEL, "ceql", name), Place(PANEL, YARDSTICK, name))
-        yield Task(places, lambda make=make: measure(make, settings.runs + 2))
+        yield Task(places, lambda make=make: measure(make, settings.runs if settings.quick else RUNS))
 
 
 def measure(make: Callable[[], tuple[Callable[[], Any], Callable[[], Any], int]], runs: int) -> list[Figure]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from bench.experiments.asking import asked
-from bench.experiments.data import DATA
+from bench.experiments.data import DATA, data_for
 from bench.figures import Figures, Place, Task
 from bench.page import RATE_CAPTION, Page, curve, times
 from bench.peers.pycer import Pycer
@@ -28,7 +28,7 @@ FORMS = {"with output": False, "without output": True}
 
 
 def tasks(settings: Settings) -> Iterator[Task]:
-    for data, workload in DATA.items():
+    for data, workload in data_for(settings.quick).items():
         events = event_file(workload.events, settings.events)
         for form, never in FORMS.items():
             for length in settings.several(FEW, LENGTHS):
@@ -58,7 +58,7 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
     series = (*SERIES[:2], ALONE, *SERIES[2:])
     panels = []
     for form in FORMS:
-        for data in DATA:
+        for data in data_for(settings.quick):
             panel = f"{data}, {form}"
             for length in lengths:
                 engine_alone(figures, panel, length)

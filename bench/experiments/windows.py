@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.experiments.asking import asked
-from bench.experiments.data import DATA
+from bench.experiments.data import data_for
 from bench.experiments.sequences import ALONE, SERIES, engine_alone, targets
 from bench.figures import Figures, Task
 from bench.page import RATE_CAPTION, Page, curve
@@ -23,7 +23,7 @@ FLAT = 1.15
 
 
 def tasks(settings: Settings) -> Iterator[Task]:
-    for data, workload in DATA.items():
+    for data, workload in data_for(settings.quick).items():
         events = event_file(workload.events, settings.events)
         for factor in settings.several(FEW, (*TIMES, *MORE)):
             pattern = workload.pattern(3, window=int(workload.window * factor), never=True)
@@ -35,7 +35,7 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
     factors = settings.several(FEW, (*TIMES, *MORE))
     page.text(f"{__doc__.split(chr(10), 2)[2].strip()} {RATE_CAPTION}")
     panels = []
-    for data in DATA:
+    for data in data_for(settings.quick):
         for factor in factors:
             engine_alone(figures, data, factor)
         curves = {name: curve(figures, data, name, factors) for name in SERIES}
@@ -43,7 +43,7 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
             Panel(data, "window, times T", "events per second", curves, log_x=True, ticks=[1, 4, 10, 100, 1000])
         )
     page.plot("Throughput by the size of the window", panels)
-    for data in DATA:
+    for data in data_for(settings.quick):
         page.title(data[0].upper() + data[1:])
         page.rates(figures, data, factors, (*SERIES[:2], ALONE, *SERIES[2:]), "times T")
         targets(page, figures, data, factors)
