@@ -20,8 +20,8 @@ from bench.settings import Settings, event_file
 from bench.workloads import keyed, stock
 
 TITLE = "Self-joins"
-LENGTHS = (2, 3, 4, 6)
-FEW_LENGTHS = (3, 6)
+LENGTHS = (2, 3, 4)
+FEW_LENGTHS = (3,)
 SIZES = (10_000, 100_000, 1_000_000)
 FEW_SIZES = (100_000,)
 SERIES = ("ceql", "DuckDB", "polars", "Spark SQL")
