@@ -54,7 +54,7 @@ def engine_alone(figures: Figures, panel: str, x: float | str) -> None:
 
 def show(settings: Settings, figures: Figures, page: Page) -> None:
     lengths = settings.several(FEW, LENGTHS)
-    page.text(f"{__doc__.split(chr(10), 2)[2].strip()} Streams of {settings.events:,} events; {RATE_CAPTION}")
+    page.text(f"{__doc__.split(chr(10), 2)[2].strip()} Streams of {settings.events:,} events. {RATE_CAPTION}")
     series = (*SERIES[:2], ALONE, *SERIES[2:])
     panels = []
     for form in FORMS:
