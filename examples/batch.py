@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ceql
-from ceql.demo import payments
+from ceql.cli.demo import payments
 
 
 def main() -> None:

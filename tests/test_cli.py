@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 import ceql
 from ceql.cli.app import app
-from ceql.demo import payments
-from ceql.demo.generate import generate
+from ceql.cli.demo import payments
+from ceql.cli.demo.generate import generate
 
 EVENTS = [
     {"type": "A", "k": 1, "v": 10, "time": "2024-01-01T00:00:00"},

@@ -13,11 +13,11 @@ import ceql
 import corpus
 import generators
 import paths
-from ceql.explain import ladder, runs, trials
-from ceql.explain.diagnose import diagnose as inquire
-from ceql.explain.findings import Diagnosis, MissingType, PredicateFinding, Rung, Tally
+from ceql.diagnose import ladder, runs, trials
+from ceql.diagnose.diagnose import diagnose as inquire
+from ceql.diagnose.findings import Diagnosis, MissingType, PredicateFinding, Rung, Tally
 from ceql.explain.text import WIDTH
-from ceql.options import Options
+from ceql.recognition.options import Options
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 

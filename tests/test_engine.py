@@ -17,8 +17,8 @@ import corpus
 import generators
 import oracle
 import paths
-from ceql.engine.join.machine import JoinMachine
-from ceql.engine.machine import Machine
+from ceql.engine.groups.machine import JoinMachine
+from ceql.engine.states.machine import Machine
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 from rule_oracle import RuleCase, by_atom, rule_cases

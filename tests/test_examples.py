@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ceql.cli.app import app
-from ceql.demo.show import SAMPLE
+from ceql.cli.demo.show import SAMPLE
 
 FOLDER = Path(__file__).parent.parent / "examples"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.joins import CorrelatedRecognition
+from ceql.recognition.correlated import CorrelatedRecognition
 
 CHAIN = "SELECT * WHERE (A+ ; B PARTITION BY k)"
 SIDES = "SELECT * WHERE A+ AS x ALL C+ AS y ALL B AS z FILTER x.k = y.k AND y.k = z.k WITHIN 999 EVENTS"

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql import joins
-from ceql.engine.join.machine import JoinMachine
-from ceql.engine.machine import Machine
+from ceql.engine.groups.machine import JoinMachine
+from ceql.engine.states.machine import Machine
+from ceql.recognition import correlated as joins
 from test_engine import use_tiny_buffers
 
 QUERIES = [

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ceql
-from ceql import snapshot
 from ceql.io.partitions import PartitionKeys
+from ceql.recognition import snapshot
 
 D, NAN, INF = Decimal, float("nan"), float("inf")
 LONG = "a text of some length, "

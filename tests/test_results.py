@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ceql
-from ceql.engine.chunk import Chunk
+from ceql.engine.common.chunk import Chunk
 from ceql.errors import DataError
 from ceql.io.keys import encode
+from ceql.recognition.columns import Layout, to_batch
 from ceql.results import matches as matches_module
 from ceql.results import views
-from ceql.results.layout import Layout, to_batch
 from ceql.results.matches import Match, Matches
 
 MASKS = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], bool)  # labels: x, y, both, neither

@@ -23,8 +23,8 @@ from pyspark.sql import functions as F
 
 import ceql.spark
 from bench.spark import data, rivals_by_hand
-from ceql.options import Options
 from ceql.plan import make_plan
+from ceql.recognition.options import Options
 from ceql.spark.prepare import Ask, prepare
 
 RUNS = 3

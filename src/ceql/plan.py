@@ -11,13 +11,13 @@ from ceql.analysis.normal import Atom, Normal, normalize
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import is_simple, split_off, to_normal
-from ceql.automata import last, max, next
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
 from ceql.automata.correlated import Correlated, correlate
-from ceql.automata.determinism import determinise
-from ceql.automata.rivals import Compare
-from ceql.automata.strict import strict
+from ceql.automata.strategies import last, max, next
+from ceql.automata.strategies.rivals import Compare
+from ceql.automata.strategies.strict import strict
+from ceql.automata.unambiguous import determinise
 from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query

@@ -10,24 +10,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.engine import layout as x
+from ceql.engine.states import layout as x
 from ceql.io.inputs import Source, open_streams
 from ceql.io.runs import EventBatch
 from ceql.io.schemas import unify_schemas
 from ceql.io.sequencer import Sequencer, merge_sources
-from ceql.joins import recognise
-from ceql.options import Lateness, Options
 from ceql.plan import Plan, make_plan
-from ceql.recognition import Recognition
+from ceql.recognition.correlated import recognise
+from ceql.recognition.options import Lateness, Options
+from ceql.recognition.recognition import Recognition
+from ceql.recognition.rows import RowStore
 from ceql.recognizer import Recognizer, restore
 from ceql.results.matches import Matches
-from ceql.rows import RowStore
 from ceql.syntax.printer import print_query
 from ceql.syntax.rules import parse_rule
 
 if TYPE_CHECKING:
+    from ceql.diagnose.findings import Diagnosis
     from ceql.explain.automaton import AutomatonView
-    from ceql.explain.findings import Diagnosis
     from ceql.explain.text import Explanation
 
 
@@ -183,7 +183,7 @@ class Query:
         events took away.
         The arguments are those of `run`.
         """
-        from ceql.explain.diagnose import diagnose
+        from ceql.diagnose.diagnose import diagnose
 
         return diagnose(self._plan, events, Options(type, time, time_unit, lateness))
 

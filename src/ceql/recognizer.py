@@ -17,19 +17,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql import snapshot
 from ceql.errors import DataError, ResourceError, SchemaError, did_you_mean
 from ceql.io.inputs import open_source
 from ceql.io.runs import EventBatch
 from ceql.io.schemas import conform, unify_schemas
 from ceql.io.sequencer import Sequencer
-from ceql.joins import recognise
-from ceql.options import Options
 from ceql.plan import Plan
-from ceql.recognition import Recognition
-from ceql.results.layout import Layout
+from ceql.recognition import snapshot
+from ceql.recognition.columns import Layout
+from ceql.recognition.correlated import recognise
+from ceql.recognition.options import Options
+from ceql.recognition.recognition import Recognition
+from ceql.recognition.rows import RowStore
 from ceql.results.matches import Matches
-from ceql.rows import RowStore
 
 
 class Recognizer:

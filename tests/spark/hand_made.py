@@ -20,10 +20,10 @@ import ways
 from pyspark.sql.types import LongType, StructField, StructType
 
 from ceql.io.schemas import unify_schemas
-from ceql.joins import recognise
-from ceql.options import Options
-from ceql.recognition import Recognition
-from ceql.snapshot import schema_to_text
+from ceql.recognition.correlated import recognise
+from ceql.recognition.options import Options
+from ceql.recognition.recognition import Recognition
+from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.bucket import Agreement
 from ceql.spark.shard import result_names
 from ceql.spark.shipment import (

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import corpus
 import generators
 import paths
-from ceql import DataError, snapshot
+from ceql import DataError
+from ceql.recognition import snapshot
 from ceql.spark.bucket import Bucket
 from ceql.spark.shipment import TIME
 from ceql.syntax import tree

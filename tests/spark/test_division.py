@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import ceql
 import ceql.spark
-from ceql.options import Options
+from ceql.recognition.options import Options
 from ceql.spark.chunks import edges, segment
 from ceql.spark.prepare import Ask, prepare
 

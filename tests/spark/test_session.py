@@ -222,22 +222,22 @@ def test_the_running_session_is_taken(spark):
 
 PROGRAM = """
 import os, sys
-from ceql.engine import loop
+from ceql.engine.states import loop
 from ceql.spark.session import session
 
 def python(batches):
     import pyarrow as pa, numba
-    from ceql.engine.jit import _FOLDER
+    from ceql.jit import cache_root
     for batch in batches:
-        yield pa.RecordBatch.from_pydict({"python": [sys.executable], "folder": [_FOLDER]})
+        yield pa.RecordBatch.from_pydict({"python": [sys.executable], "folder": [str(cache_root())]})
 
 spark = session("local[1]", config={"spark.app.name": "mine"})
 context = spark.sparkContext
 java = context._jvm.System.getProperty
 print(java("java.home"), context.getConf().get("spark.driver.host"), context.uiWebUrl, context.appName)
 row = spark.range(1).mapInArrow(python, "python string, folder string").first()
-from ceql.engine.jit import _FOLDER
-assert (row.python, row.folder) == (sys.executable, _FOLDER), row
+from ceql.jit import cache_root
+assert (row.python, row.folder) == (sys.executable, str(cache_root())), row
 """
 
 

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 import ceql
 import paths
-from ceql.options import Options
+from ceql.recognition.options import Options
 from ceql.spark import match, streaming
 from ceql.spark.prepare import Ask, prepare
 

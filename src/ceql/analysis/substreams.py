@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from copy import copy
 
+from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
 from ceql.analysis.shape import Kind, Shape
-from ceql.automata.equalities import Equality, equalities
 from ceql.syntax import tree as t
 
 MOST_SIDES = 4  # of an ALL in the first loop, whose automaton is their product

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ceql.automata.determinize import Determinization, State
-from ceql.engine.layout import DEAD, MISSING, NO_OP, Array, Tables
+from ceql.automata.subsets import Determinization, State
+from ceql.engine.states.layout import DEAD, MISSING, NO_OP, Tables
 from ceql.errors import ResourceError
+from ceql.jit import Array
 
 
 class TableCache:

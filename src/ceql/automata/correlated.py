@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from ceql.analysis.equalities import Equality, compared, equalities, is_settled
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Claim, Leaves, Shape, Test, prev_of
-from ceql.automata.equalities import Equality, compared, equalities, is_settled
 from ceql.automata.parallel import Parallel, Source, Step, build
 from ceql.syntax import tree as t
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
+from ceql.analysis.equalities import Equality
 from ceql.analysis.shape import Kind, Leaves, Shape
 from ceql.automata.chain import Chain
-from ceql.automata.equalities import Equality
 
 
 class Source(NamedTuple):

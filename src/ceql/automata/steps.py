@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ceql.automata.correlated import Correlated
-from ceql.engine.join.layout import Steps
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from ceql.engine.groups.layout import Steps
+from ceql.jit import Array
 
 
 def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:

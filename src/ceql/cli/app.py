@@ -1,4 +1,4 @@
-"""The command's arguments. What they do is in `run`, in `ceql.explain` and in `ceql.demo`."""
+"""The command's arguments. What they do is in `run`, in `ceql.explain` and in `ceql.cli.demo`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ceql.cli.exits import Exit, UsageError, guarded
 from ceql.cli.inputs import STDIN, Files, read_events, read_query
 from ceql.cli.run import Job, count, run
 from ceql.cli.sinks import Format
-from ceql.options import duration
 from ceql.query import Query
+from ceql.recognition.options import duration
 
 CODES = """
 Exit codes: 0 done, matches were found; 1 no match was found; 2 wrong query or usage; 3 bad data or columns;
@@ -217,11 +217,11 @@ def demo_command(
     """Recognise frauds in 20,000 sample card payments."""
     with guarded():
         if spark:
-            from ceql.demo.pipeline import pipeline
+            from ceql.cli.demo.pipeline import pipeline
 
             pipeline()
         else:
-            from ceql.demo import demo
+            from ceql.cli.demo import demo
 
             demo()
 

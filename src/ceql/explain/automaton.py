@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ceql.automata.cea import CEA, Label
 from ceql.automata.cea import Transition as PlainTransition
 from ceql.automata.correlated import Correlated, Link, Transition
-from ceql.engine.join.layout import NULLS_DIFFER
+from ceql.engine.groups.layout import NULLS_DIFFER
 from ceql.explain.claims import leaf_name
 from ceql.explain.formula import print_asked, print_label, print_mask
 from ceql.explain.text import table

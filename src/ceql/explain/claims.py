@@ -12,10 +12,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from ceql.analysis.conditions import leaves as attributes_of
+from ceql.analysis.equalities import Equality, compared, equalities, same_instance
 from ceql.analysis.shape import Claim, Either, Leaves, Same, Shape, Test, join_of, prev_of
 from ceql.analysis.substreams import part_of, relative_to_substreams, to_normal
 from ceql.automata.correlated import Correlated
-from ceql.automata.equalities import Equality, compared, equalities, same_instance
 from ceql.errors import QueryError
 from ceql.explain.formula import print_normal
 from ceql.plan import Plan

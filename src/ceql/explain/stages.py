@@ -10,24 +10,24 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.conditions import leaves
+from ceql.analysis.equalities import Equality
 from ceql.analysis.substreams import to_normal
 from ceql.automata.correlated import Correlated
-from ceql.automata.equalities import Equality
 from ceql.automata.parallel import QTree
 from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows
 from ceql.explain.claims import judged, leaf_name, listed, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
 from ceql.explain.guarantee import guarantee, losses
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
-from ceql.io.join_values import JoinValues
-from ceql.options import Options
 from ceql.plan import Plan
-from ceql.predicates.across import Checks, attributes
 from ceql.predicates.bind import Events, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
+from ceql.predicates.values import JoinValues
+from ceql.recognition.checks import Checks, attributes
+from ceql.recognition.options import Options
+from ceql.recognition.window import bind_window
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_expression, print_name, print_query
-from ceql.window import bind_window
 
 _STRATEGIES = {
     t.Strategy.ALL: "ALL: every match is kept",

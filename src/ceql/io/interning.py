@@ -12,13 +12,11 @@ room returns, and goes on from the same row with larger arrays.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ceql.io.kernels import COUNT, END, FREE, FREED, PADDING, Table, gather, move_slots, number_rows
+from ceql.jit import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _LEAST = 1024  # slots: so few keys that they hardly ever meet
 _BLOCK = 128  # rows that are looked up at a time
 

@@ -5,22 +5,17 @@ What is read past the end of a text is cut off, not avoided: arrays of bytes hav
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ceql.engine.jit import inlined, kernel
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Word = Any  # int64, whatever NumPy's types say of what is done with it
+from ceql.jit import FACTOR, LOWER, Array, Word, inlined, kernel, mix
 
 FREE = np.iinfo(np.int64).min  # as `at` of a key's first pair: no key has this number
 PADDING = 8  # so many bytes past the last are read
 COUNT, FREED, END = 0, 1, 2  # registers: numbers ever given, how many of them are free, the end of the bytes
 _LARGE = 1 << 14  # slots that are not in the nearest caches
 _SEED = 0x2545F4914F6CDD1D
-_FACTOR = -0x61C8864680B583EB  # odd, without pattern: the golden ratio's bits
-_LOWER = 0xFFFFFFFF  # the lower half of a word
 
 
 class Table(NamedTuple):
@@ -51,12 +46,6 @@ def eight_bytes(data: Array, at: int, end: int) -> Word:
 
 
 @inlined
-def mix(h: int, word: int) -> Word:
-    h = (h ^ word) * _FACTOR
-    return h ^ ((h >> 32) & _LOWER)
-
-
-@inlined
 def half_hash(keys: Array, row: int, data: Array) -> Word:
     """The upper half of a hash of a key, with its sign."""
     h: Word = np.int64(_SEED)
@@ -71,7 +60,7 @@ def half_hash(keys: Array, row: int, data: Array) -> Word:
             while at < end:
                 h = mix(h, eight_bytes(data, at, end))
                 at += 8
-    return (h * _FACTOR) >> 32
+    return (h * FACTOR) >> 32
 
 
 @inlined
@@ -110,7 +99,7 @@ def number_rows(rows: Array, data: Array, numbers: Array, block: Array, first: i
             s = np.uint64(half) & mask
             while True:
                 slot = slots[s]
-                n = (slot & _LOWER) - 1
+                n = (slot & LOWER) - 1
                 if slot >> 32 == half and n >= 0 and is_same(rows, i, data, table.keys, n, table.data):
                     numbers[i] = n
                     break
@@ -137,7 +126,7 @@ def look_ahead(rows: Array, data: Array, block: Array, begin: int, end: int, tab
     if len(slots) < _LARGE:
         return
     for i in range(end - begin):
-        block[i, 1] = max((slots[block[i, 0] & (len(slots) - 1)] & _LOWER) - 1, 0)
+        block[i, 1] = max((slots[block[i, 0] & (len(slots) - 1)] & LOWER) - 1, 0)
     for i in range(end - begin):
         at = np.int64(0)
         for k in range(1, keys.shape[1], 2):
@@ -195,7 +184,7 @@ def move_slots(old: Array, keys: Array, new: Array) -> None:
     mask = len(new) - 1
     for i in range(len(old)):
         slot = old[i]
-        if slot != 0 and keys[(slot & _LOWER) - 1, 1] != FREE:
+        if slot != 0 and keys[(slot & LOWER) - 1, 1] != FREE:
             s = (slot >> 32) & mask
             while new[s] != 0:
                 s = (s + 1) & mask

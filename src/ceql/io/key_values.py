@@ -20,8 +20,8 @@ from ceql.io.interning import packed
 from ceql.io.kernels import PADDING
 from ceql.io.keys import decimal_words, decode, encode
 from ceql.io.schemas import is_text
+from ceql.jit import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Value = bool | int | float | Decimal | bytes | str
 
 INT, UINT, FLOAT, BOOL, DECIMAL = -1, -2, -3, -4, -8  # values that are one word; a decimal of scale s is DECIMAL - s

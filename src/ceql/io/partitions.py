@@ -9,7 +9,6 @@ Numbers of substreams that hold nothing any more are used again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +18,8 @@ from ceql.errors import SchemaError, no_column
 from ceql.io.interning import Interner
 from ceql.io.key_values import Values, from_state, side_by_side, to_array, to_state, to_values
 from ceql.io.schemas import kind_of
+from ceql.jit import Array
 from ceql.syntax import tree as t
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class PartitionKeys:

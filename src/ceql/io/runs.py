@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.engine.jit import kernel
 from ceql.io.schemas import conform, take_rows
+from ceql.jit import kernel
 
 Int64s = npt.NDArray[np.int64]
 

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.io.keys import decimal_words, encode
+from ceql.jit import Array
 from ceql.predicates import kernels
 from ceql.predicates.logic import Truth
 from ceql.predicates.ranges import Ranges, contains, cuts
 from ceql.syntax import tree as t
 
-Array = np.ndarray[Any, np.dtype[Any]]
 NO_BITMAP: Array = np.frombuffer(b"", np.uint8)
 
 

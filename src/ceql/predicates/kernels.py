@@ -6,13 +6,9 @@ pick a slot of a small hash table of the query's literals, which is compared to 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ceql.engine.jit import inlined, kernel
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from ceql.jit import Array, inlined, kernel
 
 
 @inlined

@@ -9,17 +9,15 @@ guards are bound again and the numbers stay.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.normal import Atom
+from ceql.jit import Array
 from ceql.predicates import kernels
 from ceql.predicates.bind import Bound, Events, bind
 from ceql.predicates.logic import TRUE, Test, Truths, code, evaluate
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 DENSE = 1 << 20  # codes below this are looked up in an array
 

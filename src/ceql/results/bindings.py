@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.engine.chunk import Int64s
-from ceql.engine.jit import allocating
+from ceql.engine.common.chunk import Int64s
 from ceql.io.schemas import take_values
+from ceql.jit import allocating
 
 Bools = npt.NDArray[np.bool_]
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.errors import DataError
+from ceql.recognition.columns import NAME, unique_names
 from ceql.results import views
 from ceql.results.bindings import bindings, names_column, project
-from ceql.results.layout import NAME, unique_names
 
 EVENT_ROWS = 1 << 16
 _MATCH_ROWS = 1 << 10

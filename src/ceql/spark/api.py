@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pyspark.sql import DataFrame
 
-from ceql.options import Options
 from ceql.plan import Plan, make_plan
 from ceql.query import Query
+from ceql.recognition.options import Options
 from ceql.spark import batch
 from ceql.spark.checks import check_streaming
 from ceql.spark.prepare import Ask, Frames, prepare

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ceql import snapshot
 from ceql.errors import DataError
 from ceql.io.keys import encode
 from ceql.io.schemas import take_rows
-from ceql.snapshot import schema_from_text, schema_to_text
+from ceql.jit import Array
+from ceql.recognition import snapshot
+from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.spark.shard import NO_TIME, Shard
 from ceql.spark.shipment import TIME, Shipment
 
-Array = np.ndarray[Any, np.dtype[Any]]
 KIND = "spark bucket"
 
 

@@ -12,7 +12,6 @@ which is never too late. All of it is part of the plan: nothing is run before an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +21,12 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from ceql.errors import DataError
 from ceql.io.keys import bounds, decode, encode
+from ceql.jit import Array
 from ceql.spark.prepare import Prepared
 from ceql.spark.shard import NO_TIME, larger
 from ceql.spark.shipment import CHUNK, MAIN, TIME
 from ceql.syntax import tree as t
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _SEGMENT_ROWS = 512
 _MOST_CHUNKS = 256
 

@@ -29,11 +29,11 @@ from pyspark.sql.types import (
 from ceql.errors import DataError, SchemaError, did_you_mean
 from ceql.io.keys import is_ordered
 from ceql.io.schemas import check_names, unify_schemas
-from ceql.joins import recognise
-from ceql.options import Options
 from ceql.plan import Plan
-from ceql.recognition import Recognition
-from ceql.snapshot import schema_to_text
+from ceql.recognition.correlated import recognise
+from ceql.recognition.options import Options
+from ceql.recognition.recognition import Recognition
+from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.expressions import GuardColumn, guard_columns, name_of, quoted
 from ceql.spark.shard import result_names
 from ceql.spark.shipment import (

@@ -3,7 +3,7 @@
 What the user has said comes first: a session that runs, `spark-submit`, Spark Connect, the environment,
 `spark-defaults.conf`. What nobody has said is chosen here, before Java is started: which Java (see `java`), and that
 the workers run the driver's own interpreter, whose packages they need. They inherit the driver's environment through
-the JVM, and with it the folder of compiled kernels (see `ceql.engine.jit`), where any process finds what another has
+the JVM, and with it the folder of compiled kernels (see `ceql.jit`), where any process finds what another has
 compiled.
 """
 

@@ -10,20 +10,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql import joins
-from ceql.engine import layout as x
+from ceql.engine.states import layout as x
 from ceql.errors import DataError
 from ceql.io.runs import EventBatch
 from ceql.io.times import time_keys
+from ceql.jit import Array
+from ceql.recognition import correlated as joins
+from ceql.recognition.columns import Layout
+from ceql.recognition.rows import RowStore
+from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.results.bindings import bindings, project
-from ceql.results.layout import Layout
 from ceql.results.matches import pieces
-from ceql.rows import RowStore
-from ceql.snapshot import schema_from_text, schema_to_text
 from ceql.spark.shipment import MAIN, TIME, Shipment, ShippedSymbols
 from ceql.spark.ties import Ties
 
-Array = np.ndarray[Any, np.dtype[Any]]
 NO_TIME = "an event has no time: the time column is NULL; filter such rows out, or give them a time"
 FEED_ROWS = 1 << 16
 _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this many more than were needed

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ceql.options import Options
+from ceql.jit import Array
 from ceql.predicates import kernels
 from ceql.predicates.bind import Events
 from ceql.predicates.symbols import Symbolizer, SymbolTable
-from ceql.snapshot import schema_from_text
+from ceql.recognition.options import Options
+from ceql.recognition.snapshot import schema_from_text
 from ceql.spark.shipped_plan import ShippedPlan, shipped_plan
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 TIME, ORDER, MAIN, CHUNK, STREAM = "time", "order", "main", "chunk", "stream"
 BITS = 63

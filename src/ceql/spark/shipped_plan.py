@@ -16,7 +16,7 @@ from ceql.analysis.shape import Claim, Either, Same, Test, replaced
 from ceql.automata.cea import CEA
 from ceql.automata.correlated import Correlated
 from ceql.plan import Plan, make_plan
-from ceql.predicates.across import attributes
+from ceql.recognition.checks import attributes
 from ceql.spark.commutation import Commutation, may_commute
 from ceql.syntax import tree as t
 

@@ -28,8 +28,8 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, Par
 from pyspark.util import PythonEvalType
 
 from ceql.errors import SchemaError
-from ceql.joins import recognise
 from ceql.plan import Plan, make_plan
+from ceql.recognition.correlated import recognise
 from ceql.spark.api import make_ask
 from ceql.spark.expressions import quoted
 from ceql.spark.prepare import (

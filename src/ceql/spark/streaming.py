@@ -31,7 +31,7 @@ from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, St
 
 from ceql.errors import SchemaError
 from ceql.io.schemas import take_rows
-from ceql.snapshot import to_ipc
+from ceql.recognition.snapshot import to_ipc
 from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import Agreement, Bucket
 from ceql.spark.prepare import WATERMARK, Prepared

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +18,12 @@ import pyarrow.compute as pc
 from ceql.errors import DataError
 from ceql.io.keys import encode
 from ceql.io.schemas import take_rows
-from ceql.snapshot import schema_to_text
+from ceql.jit import Array
+from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.shard import FEED_ROWS, Shard
 from ceql.spark.shipment import TIME, Shipment
 from ceql.spark.shipped_plan import ShippedPlan
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _PARTITION = "partition"
 _Rows = tuple[int, pa.RecordBatch]
 """The number of a partition, and rows of it."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
-from ceql.engine import layout as x
-from ceql.engine.jit import kernel
+from ceql.engine.states import layout as x
 from ceql.errors import DataError
 from ceql.io.keys import decode
+from ceql.jit import Array, kernel
 from ceql.predicates.symbols import SymbolTable
 from ceql.spark.commutation import Commutation
 from ceql.spark.shipment import ORDER, TIME
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _MOST = 64  # symbols that commutation is worked out for
 
 

@@ -1,0 +1,1 @@
+"""Selection strategies, one file each."""

@@ -1,0 +1,331 @@
+"""What each clause takes away: the query built up clause by clause, all versions fed with the same events.
+
+In: a plan. Out: rungs, from the bare formula to the query itself, in the order in which the clauses apply
+(docs/reference.md, section 3). Each counts the positions at which its matches end by simulation (`furthest.py`),
+exactly and cheaply, and its matches by the engine, up to a limit: without its window a query may have so many that
+counting them would take longer than anyone waits. A match costs at least one step of counting, so the limit bounds the
+work as well. A correlated version has its positions counted by the engine, too, and its candidates are limited like
+matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.analysis.classify import correlations
+from ceql.analysis.shape import Shape
+from ceql.analysis.substreams import is_simple
+from ceql.diagnose.findings import Rung
+from ceql.diagnose.furthest import EVERY, NONE, OWN, Simulation
+from ceql.diagnose.runs import RunSimulation
+from ceql.engine.common.chunk import Chunk
+from ceql.engine.groups import layout as j
+from ceql.engine.groups.machine import Choice, JoinMachine
+from ceql.engine.states import layout as x
+from ceql.engine.states.graph import NODES
+from ceql.errors import CeqlError
+from ceql.io.runs import EventBatch
+from ceql.plan import Plan
+from ceql.recognition.correlated import CorrelatedRecognition
+from ceql.recognition.options import Options
+from ceql.recognition.recognition import Recognition
+from ceql.recognition.window import BoundWindow, bind_window
+from ceql.syntax import tree as t
+from ceql.syntax.printer import print_query
+
+MOST_MATCHES = 10_000_000
+MOST_CANDIDATES = 1_000_000
+ALONE = "WHERE, each event by itself"
+_FIRST_SLICE, _MOST_SLICE = 64, 1 << 16
+_WORK = 1 << 28  # nodes of the arena times events that may be counted before looking at the total again
+_MEMORY = 1 << 29  # of a correlated version, which may need far more than the query
+_CONSUME = {t.Consume.NONE: NONE, t.Consume.PARTITION: OWN, t.Consume.ANY: EVERY}
+
+
+@dataclass(frozen=True)
+class Lacking(Plan):
+    """A query that does not ask all that its formula claims of several events."""
+
+    dropped: frozenset[int] = frozenset()
+
+    @cached_property
+    def whole_shape(self) -> Shape | None:
+        """The formula, without the claims whose numbers are in `dropped`."""
+        if not self.correlations:
+            return None
+        shape = Shape(self.formula, self.source)
+        shape.claims = [claim for k, claim in enumerate(shape.claims) if k not in self.dropped]
+        return shape
+
+    @cached_property
+    def is_correlated(self) -> bool:
+        """As ever; but where no claim is left, the first loop counts without candidates."""
+        if self.shape is None or (not self.shape.claims and is_simple(self.shape)):
+            return False
+        return super().is_correlated
+
+
+def lacking(query: t.Query, source: str, dropped: frozenset[int] = frozenset()) -> Plan:
+    """The plan of a query, without some claims."""
+    return Lacking(query, source, tuple(correlations(query, source)), dropped)
+
+
+def versions(plan: Plan) -> list[tuple[str, Plan]]:
+    """The query with its first clause, its first two, and so on; the last is the query.
+
+    >>> from ceql.plan import make_plan
+    >>> [name for name, _ in versions(make_plan("SELECT NEXT * WHERE A ; B WITHIN 3 EVENTS LIMIT 1"))]
+    ['WHERE', 'WITHIN 3 EVENTS', 'NEXT', 'LIMIT 1']
+    >>> [name for name, _ in versions(make_plan("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k"))]
+    ['WHERE, each event by itself', 'WHERE']
+    """
+    query = plan.query
+    written = {line.split(" ", 1)[0]: line for line in print_query(query).split("\n")}
+    partial = replace(query, partition=(), window=None, strategy=None, limit=None, consume=t.Consume.NONE)
+    found = [("WHERE", partial)]
+    if query.partition:
+        found.append((written["PARTITION"], partial := replace(partial, partition=query.partition)))
+    if query.window is not None:
+        found.append((written["WITHIN"], partial := replace(partial, window=query.window)))
+    if query.strategy not in (None, t.Strategy.ALL):
+        assert query.strategy is not None
+        found.append((query.strategy.value, partial := replace(partial, strategy=query.strategy)))
+    if query.limit is not None:
+        found.append((f"LIMIT {query.limit}", partial := replace(partial, limit=query.limit)))
+    if query.consume is not t.Consume.NONE:
+        found.append((f"CONSUME BY {query.consume.value}", replace(partial, consume=query.consume)))
+    plans = [(name, lacking(version, plan.source)) for name, version in found]
+    bare = plans[0][1]
+    if bare.shape is not None:
+        free = lacking(bare.query, plan.source, frozenset(range(len(Shape(bare.formula, plan.source).claims))))
+        plans.insert(0, (ALONE, free))
+    return plans
+
+
+class Version:
+    """One rung at work.
+
+    `decides` is what can take the last match of a position away; where it is equal, so are the positions.
+    """
+
+    def __init__(self, clause: str, plan: Plan, below: Version | None, where: Where) -> None:
+        self.clause = clause
+        self.plan = plan
+        self.query = plan.query
+        self.window: BoundWindow = bind_window(plan, where.schema, where.time, where.options, where.open_schema)
+        strict = plan.query.strategy is t.Strategy.STRICT
+        claims = None if plan.shape is None else [(claim.node, claim.text) for claim in plan.shape.claims]
+        self.decides = (plan.is_correlated, plan.partition, claims, plan.query.window, strict, plan.query.consume)
+        self.own = below is None or below.decides != self.decides
+        self.runs: RunSimulation | None = None
+        self.simulation: Simulation | None = None
+        width = self.window.width if self.window.kind == x.W_COUNTED else -1
+        if below is not None and not self.own:
+            self.simulation, self.runs = below.simulation, below.runs
+        elif not plan.is_correlated:
+            self.simulation = Simulation(plan.cea, width, _CONSUME[plan.query.consume])
+        elif self.is_unchosen:
+            self.runs = RunSimulation(plan.correlated, width)
+        self.counter = counter(plan, where)
+
+    @property
+    def is_unchosen(self) -> bool:
+        """Whether all runs count: no strategy, and nothing is forgotten."""
+        return self.query.strategy is None and self.query.consume is t.Consume.NONE
+
+    def rung(self) -> Rung:
+        positions = self.simulation.positions if self.simulation is not None else self.counter.positions
+        exact = self.simulation is not None or self.counter.failure is None
+        return Rung(self.clause, positions, self.counter.total, self.counter.whole, exact)
+
+
+class Where:
+    """What all versions run over."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        streams: list[str | None],
+        options: Options,
+        open_schema: bool,
+        untyped: frozenset[int],
+    ) -> None:
+        self.schema = schema
+        self.untyped = untyped
+        self.streams = streams
+        self.options = options
+        self.open_schema = open_schema
+        self.time = options.time_column(schema)
+
+
+def counter(plan: Plan, where: Where) -> Counter:
+    """What counts the matches of a plan."""
+    return CorrelatedCounter(plan, where) if plan.is_correlated else Counter(plan, where)
+
+
+class Counter:
+    """The number of matches, up to a limit."""
+
+    positions = 0
+
+    def __init__(self, plan: Plan, where: Where) -> None:
+        self.recognition = Recognition(
+            plan, where.schema, where.streams, where.options, where.open_schema, x.COUNT, where.untyped
+        )
+        self.total: int | None = 0
+        self.size = _FIRST_SLICE  # grows as long as there is little to count
+        self.whole = True
+        self.failure: str | None = None
+
+    def feed(self, batch: EventBatch) -> None:
+        at = 0
+        while self.whole and at < batch.data.num_rows:
+            self.size = size = max(_FIRST_SLICE, min(2 * self.size, _MOST_SLICE, _WORK // (self._nodes() + 1)))
+            streams = batch.stream if isinstance(batch.stream, int) else batch.stream[at : at + size]
+            try:
+                counted = self._count(EventBatch(batch.data.slice(at, size), streams))
+            except CeqlError as error:
+                self.total, self.whole, self.failure = self._so_far(), False, str(error)
+                return
+            self.whole = counted <= MOST_MATCHES
+            self.total = min(counted, MOST_MATCHES)
+            at += size
+
+    def _so_far(self) -> int | None:
+        """The matches, where counting fails."""
+        return None
+
+    def _nodes(self) -> int:
+        return int(self.recognition.machine.regs[NODES])
+
+    def _count(self, batch: EventBatch) -> int:
+        """The matches so far, with those of this batch."""
+        for _ in self.recognition.feed(batch):
+            pass
+        return self.recognition.counted
+
+
+class CorrelatedCounter(Counter):
+    """The same for a correlated query, with the positions at which matches end.
+
+    Where matches come straight from the automaton, they are counted as such, and the positions are the matches of the
+    query with LIMIT 1. Where they are chosen among candidates, one pass gives both.
+    """
+
+    recognition: Bounded
+
+    def __init__(self, plan: Plan, where: Where) -> None:
+        options = replace(where.options, memory=min(where.options.memory, _MEMORY))
+
+        def bounded(plan: Plan, mode: int) -> Bounded:
+            return Bounded(plan, where.schema, where.streams, options, where.open_schema, mode, where.untyped)
+
+        self.recognition = bounded(plan, x.COUNT)
+        self._ends: Bounded | None = None
+        if self.recognition._enumerates:
+            self.recognition = bounded(plan, x.ENUMERATE)
+        else:
+            self._ends = bounded(replace(plan, query=replace(plan.query, limit=1)), x.ENUMERATE)
+        self.total = 0
+        self.size = _FIRST_SLICE
+        self.whole = True
+        self.failure = None
+        self.positions = 0
+        self._enumerated = 0
+        self._last = -1
+
+    def _nodes(self) -> int:
+        return int(self.recognition.machine.regs[j.NODES])
+
+    def _count(self, batch: EventBatch) -> int:
+        if self._ends is not None:
+            self._enumerate(self._ends, batch)
+            return super()._count(batch)
+        self._enumerate(self.recognition, batch)
+        return self._enumerated
+
+    def _so_far(self) -> int | None:
+        return self._enumerated if self._ends is None else None
+
+    def _enumerate(self, recognition: Bounded, batch: EventBatch) -> None:
+        for found in chain(recognition.feed(batch), recognition.flush()):
+            ends = found.column(found.schema.get_field_index("end")).to_numpy(zero_copy_only=False)
+            self._enumerated += len(ends)
+            self.positions += int(np.count_nonzero(np.diff(ends, prepend=self._last)))
+            self._last = int(ends[-1]) if len(ends) else self._last
+
+
+class Bounded(CorrelatedRecognition):
+    """A recognition that gives up, by a `CeqlError`, when it has had to do with too many candidates."""
+
+    candidates = 0
+
+    def _make_machine(self) -> JoinMachine:  # type: ignore[override]
+        machine = super()._make_machine()
+        if machine.choose is not None:
+            machine.choose = _Counted(machine.choose, self._note)
+            return machine
+        every = machine._all
+
+        def all_of_one(events: j.Events) -> Iterator[Chunk]:
+            for chunk in every(events):
+                self._note(len(chunk.start))
+                yield chunk
+
+        machine._all = all_of_one  # type: ignore[method-assign]
+        return machine
+
+    def _note(self, candidates: int) -> None:
+        self.candidates += candidates
+        if self.candidates > MOST_CANDIDATES:
+            raise CeqlError(f"there are more than {MOST_CANDIDATES:,} candidates")
+
+    def _results(self, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
+        for chunk in chunks:
+            if self.mode == x.ENUMERATE and not self.chooses:
+                self._note(len(chunk.start))
+            yield from super()._results(iter([chunk]))
+
+
+class _Counted:
+    """What chooses among candidates, and tells how many it is given."""
+
+    def __init__(self, choice: Choice, note: Callable[[int], None]) -> None:
+        self._choice = choice
+        self._note = note
+
+    def sift(self, chunk: Chunk) -> Chunk:
+        self._note(len(chunk.start))
+        return self._choice.sift(chunk)
+
+    def choose(self, chunks: list[Chunk]) -> list[Chunk]:
+        return self._choice.choose(chunks)
+
+
+def ladder(plan: Plan, where: Where) -> list[Version]:
+    """All versions of the query, ready to be fed."""
+    found: list[Version] = []
+    for clause, version in versions(plan):
+        found.append(Version(clause, version, found[-1] if found else None, where))
+    return found
+
+
+class _Noting:
+    """A choice among candidates that tells how many there are."""
+
+    def __init__(self, inner: Choice, note: Callable[[int], None]) -> None:
+        self.inner = inner
+        self.note = note
+
+    def sift(self, chunk: Chunk) -> Chunk:
+        self.note(len(chunk.start))
+        return self.inner.sift(chunk)
+
+    def choose(self, chunks: list[Chunk]) -> list[Chunk]:
+        return self.inner.choose(chunks)

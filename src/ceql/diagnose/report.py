@@ -1,0 +1,272 @@
+"""A diagnosis as text: first the reasons in a few sentences, then the numbers behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ceql.diagnose.findings import Claims, Diagnosis, GuardFinding, Reach, Rung, Tally, Wait
+from ceql.explain.text import number, pairs, section, table, wrapped
+
+
+def report(d: Diagnosis) -> str:
+    """The whole text."""
+    parts = [
+        section("Diagnosis", [*wrapped(_verdict(d)), *(line for r in d.reasons for line in wrapped(r, "- ", "  "))]),
+        section("Events", _events(d)),
+        section("Conditions (of the events of each type)", _conditions(d)),
+        section("How far it got", _progress(d)),
+        section("What each clause leaves", _rungs(d)),
+    ]
+    absent = _attributes(d)
+    if absent:
+        parts.insert(3, section("Attributes", absent))
+    if d.claims is not None:
+        parts.append(section("What each condition across events leaves", _claims(d.claims)))
+    if d.notes:
+        parts.append(section("Notes", [line for note in d.notes for line in wrapped(note, "- ", "  ")]))
+    return "\n\n".join(parts) + "\n"
+
+
+def reasons(d: Diagnosis) -> tuple[str, ...]:
+    """What stood in the way of matches, the most telling first; empty when nothing did."""
+    return tuple(_reasons(d))
+
+
+def _reasons(d: Diagnosis) -> Iterator[str]:
+    if d.events == 0:
+        yield "There are no events." if not d.late else "There are no events but late ones."
+    if d.reach.total == 0:
+        prev = d.claims is not None and any("PREV." in c.text for c in d.claims.each)
+        why = "PREV is compared at its first event, where it is NULL" if prev else "its conditions exclude each other"
+        yield f"The formula can never match: {why}."
+    if d.events:
+        for missing in d.missing_types:
+            hint = f" Did you mean '{missing.suggestion}'?" if missing.suggestion else ""
+            yield f"No event has the type '{missing.name}'.{hint}"
+        for a in d.attributes:
+            if not a.present:
+                hint = f" Did you mean '{a.suggestion}'?" if a.suggestion else ""
+                yield f"No event has the attribute '{a.name}'.{hint}"
+            elif a.values == 0:
+                yield f"The attribute '{a.name}' is NULL in every event."
+    yield from _never_true(d)
+    if d.keys is not None and d.keys.dropped_relevant and d.keys.substreams == 0:
+        by = "A condition across events" if d.keys.split else "PARTITION BY"
+        yield f"{by}: {number(d.keys.dropped, 'event')}, all of them, have no key (NULL) and take no part."
+    where = d.rungs[0] if d.claims is None else d.rungs[1]
+    if where.positions == 0 and d.reach.done > 0:
+        yield from _stuck(d.reach, d)
+    across = list(_failing(d.claims)) if d.claims is not None else []
+    yield from across
+    for below, rung in pairwise(d.rungs):
+        if below.positions and not rung.positions and rung.all_positions and not (across and rung is where):
+            yield _taken(below, rung)
+    if not d.positions and d.late:
+        yield f"{number(d.late, 'event')} came too late and took no part; raise lateness=."
+
+
+def _never_true(d: Diagnosis) -> Iterator[str]:
+    for guard in d.guards:
+        if guard.hits or not guard.events:
+            continue
+        never = [p for p in guard.predicates if p.depth == 0 and p.true == 0]
+        for p in never:
+            why = (
+                "unknown (NULL)"
+                if p.unknown == guard.events
+                else "false"
+                if not p.unknown
+                else "false or unknown (NULL)"
+            )
+            whom = "the only event" if guard.events == 1 else f"all {guard.events:,} events"
+            yield f"'{p.text}' is {why} for {whom} of this type, in '{guard.text}'."
+        if not never:
+            yield f"No event satisfies all of '{guard.text}' at once, though each condition holds for some."
+
+
+def _stuck(reach: Reach, d: Diagnosis) -> Iterator[str]:
+    for wait in reach.waits:
+        if not wait.hits:
+            continue  # said already, of the type or of the condition
+        if not wait.after:
+            yield f"After '{reach.path}' (first at {reach.first}) no '{wait.text}' came any more."
+        elif wait.compared:
+            at_once = " as the very next event" if wait.immediately else ""
+            nulls = f"; {wait.nulls:,} had no value (NULL)" if wait.nulls else ""
+            came = f"{number(wait.hits, 'event')} of this kind came{nulls}"
+            yield f"After '{reach.path}' no '{wait.text}' with {wait.compared} came{at_once}: {came}."
+        elif wait.immediately:
+            yield f"After '{reach.path}' a '{wait.text}' never came as the very next event, as ':' asks for."
+
+
+def _failing(claims: Claims) -> Iterator[str]:
+    """The conditions across events that leave no match where there would be some."""
+    if claims.all.positions or not claims.none.positions or not claims.all.all_positions:
+        return
+    places = number(claims.none.positions, "position")
+    never = [c for c in claims.each if not c.alone.positions and c.alone.all_positions]
+    for c in never:
+        yield f"'{c.text}' never holds: without conditions across events, matches would end at {places}."
+    needed = [c for c in claims.each if c.without.positions and c not in never]
+    for c in needed:
+        yield f"Without '{c.text}', matches would end at {number(c.without.positions, 'position')}."
+    if not never and not needed:
+        yield (
+            "The conditions across events never hold together, though each holds for some; without them, matches would "
+            f"end at {places}."
+        )
+
+
+def _taken(below: Rung, rung: Rung) -> str:
+    places = number(below.positions, "position")
+    if rung.clause == "WHERE":
+        return f"Without the conditions across events, matches would end at {places}."
+    if rung.clause.startswith("PARTITION"):
+        return f"Without {rung.clause}, matches would end at {places}: no substream has a whole match of its own."
+    if rung.clause.startswith("WITHIN"):
+        return f"Without {rung.clause}, matches would end at {places}: the window is too small for all of them."
+    if rung.clause == "STRICT":
+        return f"Without STRICT, matches would end at {places}: other events always come in between."
+    return f"{rung.clause} leaves none of the matches, which would end at {places}."
+
+
+def _verdict(d: Diagnosis) -> str:
+    found = d.rungs[-1]
+    if not d.positions:
+        looked = "" if found.all_positions else ", as far as they were looked at"
+        return f"No match in {number(d.events, 'event')}{looked}."
+    more = "" if found.all_positions else "more than "
+    where = f"at {more}{number(found.positions, 'position')} of {d.events:,}"
+    return f"{_matches(found)} matches, ending {where}." if found.matches != 1 else f"1 match, ending {where}."
+
+
+def _matches(rung: Rung | Tally) -> str:
+    if rung.matches is None:
+        return "?"
+    return f"{rung.matches:,}" if rung.counted_all else f"> {rung.matches:,}"
+
+
+def _positions(rung: Rung | Tally) -> str:
+    return f"{rung.positions:,}" if rung.all_positions else f"> {rung.positions:,}"
+
+
+def _events(d: Diagnosis) -> list[str]:
+    lines = [f"{number(d.events, 'event')} read" + (f", {number(d.late, 'event')} too late" if d.late else "")]
+    if d.types:
+        rows = [[s.name, f"{s.events:,}", "yes" if s.named else "no"] for s in d.types]
+        lines += table(["type", "events", "named by the query"], rows, right=(1,))
+    if d.more_types:
+        lines.append(f"… and {number(d.more_types, 'type')} that the query does not name")
+    if d.untyped:
+        lines.append(f"{number(d.untyped, 'event')} without a type (NULL)")
+    for missing in d.missing_types:
+        hint = f" (did you mean '{missing.suggestion}'?)" if missing.suggestion else ""
+        lines += wrapped(f"never came: '{missing.name}'{hint}")
+    if d.keys is not None:
+        by = "what conditions across events compare" if d.keys.split else "PARTITION BY"
+        lines.append(f"{number(d.keys.substreams, 'substream')} by {by}")
+        if d.keys.dropped:
+            lines += wrapped(
+                f"{number(d.keys.dropped, 'event')} in none, for want of a key (NULL), "
+                f"{d.keys.dropped_relevant:,} of them of use to the formula"
+            )
+    return lines
+
+
+def _conditions(d: Diagnosis) -> list[str]:
+    rows = [row for k, guard in enumerate(d.guards, 1) for row in _guard_rows(k, guard)]
+    if not rows:
+        return ["none"]
+    return table(["", "condition", "events", "true", "false", "unknown"], rows, right=(2, 3, 4, 5))
+
+
+def _guard_rows(k: int, guard: GuardFinding) -> Iterator[list[str]]:
+    yield [f"g{k}", _short(guard.text), f"{guard.events:,}", f"{guard.hits:,}", "", ""]
+    if len(guard.predicates) > 1 or any(p.unknown or p.false for p in guard.predicates):
+        for p in guard.predicates:
+            yield ["", _short("  " * (1 + p.depth) + p.text), "", f"{p.true:,}", f"{p.false:,}", f"{p.unknown:,}"]
+
+
+def _short(text: str, room: int = 48) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def _attributes(d: Diagnosis) -> list[str]:
+    rows = []
+    for a in d.attributes:
+        if not a.present:
+            hint = f" (did you mean '{a.suggestion}'?)" if a.suggestion else ""
+            rows.append((a.name, f"no event has it{hint}"))
+        elif a.values < d.events:
+            rows.append((a.name, f"NULL in {number(d.events - a.values, 'event')} of {d.events:,}"))
+    return pairs(rows)
+
+
+def _progress(d: Diagnosis) -> list[str]:
+    lines = _reach(d.reach, d)
+    if d.reach_in_window is not None and d.reach_in_window.done < d.reach.done:
+        lines.append("With the window, no further than:")
+        lines += _reach(d.reach_in_window, d, window=True)
+    return lines
+
+
+def _reach(reach: Reach, d: Diagnosis, window: bool = False) -> list[str]:
+    own = "  " if window else ""
+    if reach.total == 0:
+        return [f"{own}there is no way to a match"]
+    steps = number(reach.total, "step")
+    if reach.first is None:
+        lines = [f"{own}0 of {steps}: no event could be the first of a match"]
+    else:
+        lines = wrapped(f"{reach.done} of {steps}: reached after {reach.path}", own, f"{own}  ")
+        where = f"{number(reach.times, 'time')}, first at {reach.first}; last at {reach.last}"
+        lines += wrapped(where, f"{own}  ", f"{own}    ")
+    if reach.complete:
+        return lines
+    for wait in reach.waits:
+        came = f"{number(wait.hits, 'event')} of this kind came"
+        if reach.first is not None and wait.hits:
+            came += ", but none after that" if not wait.after else _missed(wait, window, d)
+        asked = f"{wait.text} with {wait.compared}" if wait.compared else wait.text
+        said = f"waiting for {asked}: {came if wait.hits else 'no event of this kind came'}"
+        lines += wrapped(said, f"{own}  ", f"{own}    ")
+    return lines
+
+
+def _missed(wait: Wait, window: bool, d: Diagnosis) -> str:
+    where = " in the same substream" if d.keys is not None else ""
+    if wait.compared:
+        nulls = f"; {wait.nulls:,} had no value (NULL)" if wait.nulls else ""
+        at_once = " as the very next event" if wait.immediately else ""
+        return f", but none with that{at_once}{' in time' * window}{nulls}"
+    if wait.immediately:
+        return ", but never as the very next event"
+    if window:
+        return f", but not in time{where}"
+    return f", but not{where}" if where else ""
+
+
+def _claims(claims: Claims) -> list[str]:
+    def row(name: str, tally: Tally) -> list[str]:
+        return [_short(name, 60), _positions(tally), _matches(tally)]
+
+    rows = [row("none of them", claims.none)]
+    if len(claims.each) > 1:
+        for c in claims.each:
+            rows += [row(f"{c.text}, alone", c.alone), row(f"all but {c.text}", c.without)]
+    rows.append(row("all of them" if len(claims.each) > 1 else claims.each[0].text, claims.all))
+    lines = table(["asked", "positions with matches", "matches"], rows, right=(1, 2))
+    for c in claims.each:
+        lines += wrapped(f"{c.text}: {c.how}", "", "  ")
+    if claims.events is not None:
+        lines.append(f"in the first {claims.events:,} events")
+    return lines
+
+
+def _rungs(d: Diagnosis) -> list[str]:
+    rows = [[_short(r.clause, 60), _positions(r), _matches(r)] for r in d.rungs]
+    lines = table(["up to", "positions with matches", "matches"], rows, right=(1, 2))
+    if any(not r.counted_all and r.matches is not None for r in d.rungs):
+        lines.append("> counting stopped there")
+    return lines

@@ -1,0 +1,100 @@
+"""What each condition across events takes away: the query with none of them, one alone, all but one, and all.
+
+In: a plan, and the first events of a stream. Out: how many matches each trial has, and at how many positions they end.
+Clauses that choose among matches are left out; PARTITION BY and WITHIN stay, so that a trial has as little to do as can
+be. A condition is the one that failed in the matches of `all but it` that `all` has not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ceql.diagnose.findings import ClaimFinding, Claims, Tally
+from ceql.diagnose.ladder import Where, counter, lacking
+from ceql.engine.states import layout as x
+from ceql.errors import CeqlError
+from ceql.explain.claims import claim_text, claims, judged
+from ceql.io.runs import EventBatch
+from ceql.plan import Plan
+from ceql.recognition.recognition import Recognition
+from ceql.syntax import tree as t
+
+MOST_EVENTS = 1 << 16
+MOST_CLAIMS = 12
+
+
+class Trial:
+    """One version of the query at work."""
+
+    def __init__(self, plan: Plan, where: Where) -> None:
+        self.counter = counter(plan, where)
+        self._ends: Recognition | None = None
+        self._positions = 0
+        self._exact = True
+        self._plain = not plan.is_correlated
+        if self._plain:
+            first = replace(plan, query=replace(plan.query, limit=1))
+            self._ends = Recognition(
+                first, where.schema, where.streams, where.options, where.open_schema, x.ENUMERATE, where.untyped
+            )
+
+    def feed(self, batch: EventBatch) -> None:
+        self.counter.feed(batch)
+        if self._ends is not None:
+            try:
+                for found in (*self._ends.feed(batch), *self._ends.flush()):
+                    self._positions += found.num_rows
+            except CeqlError:  # for want of memory: what is counted so far stands
+                self._ends, self._exact = None, False
+
+    def tally(self) -> Tally:
+        counted = self.counter
+        exact = self._exact and (self._plain or counted.failure is None)
+        return Tally(self._positions if self._plain else counted.positions, counted.total, counted.whole, exact)
+
+
+class Trials:
+    """All trials of a query."""
+
+    def __init__(self, plan: Plan, where: Where) -> None:
+        query = replace(plan.query, strategy=None, limit=None, consume=t.Consume.NONE)
+        groups: dict[tuple[str, object], set[int]] = {}
+        for number, claim in enumerate(claims(plan)):
+            groups.setdefault((claim_text(claim), claim.span), set()).add(number)
+        every = frozenset(number for group in groups.values() for number in group)
+        self._trials: dict[frozenset[int], Trial] = {}
+        self._seen = 0
+        self._events = 0
+
+        def trial(dropped: frozenset[int]) -> Trial:
+            if dropped not in self._trials:
+                self._trials[dropped] = Trial(lacking(query, plan.source, dropped), where)
+            return self._trials[dropped]
+
+        self._none, self._all = trial(every), trial(frozenset())
+        self._each = []
+        for j in judged(plan)[:MOST_CLAIMS]:
+            own = frozenset(groups[j.text, j.claim.span])
+            self._each.append((j, trial(every - own), trial(own)))
+
+    def feed(self, batch: EventBatch) -> None:
+        data, streams = batch
+        self._events += data.num_rows
+        rows = min(data.num_rows, MOST_EVENTS - self._seen)
+        if rows <= 0:
+            return
+        self._seen += rows
+        first = EventBatch(data.slice(0, rows), streams if isinstance(streams, int) else streams[:rows])
+        for trial in self._trials.values():
+            trial.feed(first)
+
+    def findings(self) -> Claims:
+        return Claims(
+            events=self._seen if self._seen < self._events else None,
+            none=self._none.tally(),
+            all=self._all.tally(),
+            each=tuple(
+                ClaimFinding(j.text, j.line, j.column, j.how.value, alone.tally(), without.tally())
+                for j, alone, without in self._each
+            ),
+        )

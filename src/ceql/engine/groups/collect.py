@@ -1,0 +1,132 @@
+"""Giving memory back: a sliding collection of the graph and of the look-up table.
+
+A node lives when an entry of the table reaches it by a path whose max-start is inside the window of the entry's
+substream. Index order is kept, so that children stay below their parents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, UNION, VALUE, A, B, C, listed, rank
+from ceql.engine.groups.layout import (
+    ENTRIES,
+    FORGOTTEN,
+    HORIZON,
+    INDEX,
+    NODE,
+    NODES,
+    PARTITION,
+    SINCE,
+    STAMP,
+    Partitions,
+)
+from ceql.engine.states.layout import W_ENVELOPE, W_GIVEN
+from ceql.jit import Array, allocating
+
+UNMARKED = np.iinfo(np.int64).max
+
+
+@allocating
+def sweep(
+    nodes: Array, times: Array, extra: Array, entries: Array, regs: Array, parts: Partitions, tight: Array, window: int
+) -> None:
+    """Drop what is dead; the hash table of the entries must be made anew."""
+    used = regs[NODES]
+    horizon_of = np.full(used, UNMARKED, np.int64)
+    lost = False
+    kept = 0
+    for e in range(regs[ENTRIES]):
+        p = entries[e, PARTITION]
+        horizon = regs[HORIZON] if window == W_GIVEN else parts.bound[p]
+        n = entries[e, NODE]
+        if entries[e, SINCE] <= max(regs[FORGOTTEN], parts.forgotten[p]):
+            continue
+        if tight[entries[e, INDEX]] and entries[e, STAMP] != parts.seen[p] - 1:
+            continue
+        if nodes[n, MAX] < horizon:
+            lost = True
+            continue
+        horizon_of[n] = horizon
+        for k in range(entries.shape[1]):
+            entries[kept, k] = entries[e, k]
+        kept += 1
+    regs[ENTRIES] = kept
+    for n in range(used - 1, -1, -1):
+        horizon = horizon_of[n]
+        if horizon == UNMARKED:
+            continue
+        kind = nodes[n, KIND]
+        if kind >= 0:
+            if nodes[n, B] >= 0:
+                horizon_of[nodes[n, B]] = horizon
+            continue
+        if kind == LISTED:
+            if nodes[nodes[n, A], MAX] >= horizon:
+                horizon_of[nodes[n, A]] = horizon
+            else:
+                lost = True
+            before = nodes[n, B]
+            if before >= 0 and nodes[before, MAX] >= horizon:
+                horizon_of[before] = horizon
+            else:
+                nodes[n, B] = -1
+            continue
+        horizon_of[nodes[n, A]] = horizon
+        if kind == OTHERS:
+            continue
+        if kind == FACTOR:
+            if nodes[n, B] >= 0:
+                horizon_of[nodes[n, B]] = horizon
+            continue
+        for side in range(B, C + 1):
+            child = nodes[n, side]
+            if child >= 0:
+                if nodes[child, MAX] >= horizon:
+                    horizon_of[child] = horizon
+                else:
+                    nodes[n, side] = -1
+                    lost = True
+    if window == W_ENVELOPE and lost:
+        for p in range(len(parts.floor)):
+            parts.floor[p] = max(parts.floor[p], parts.bound[p])
+    moved = horizon_of  # from here on: where a node went
+    top = 0
+    for n in range(used):
+        if horizon_of[n] == UNMARKED:
+            continue
+        kind = nodes[n, KIND]
+        most = nodes[n, MAX]
+        a, b, c = nodes[n, A], nodes[n, B], nodes[n, C]
+        if kind == LISTED:  # the list without those that the window has left
+            if horizon_of[a] == UNMARKED:
+                moved[n] = moved[b] if b >= 0 else -1
+                continue
+            value = extra[n, VALUE]
+            regs[NODES] = top
+            moved[n] = listed(nodes, extra, regs, moved[b] if b >= 0 else -1, moved[a], value)
+            top += 1
+            continue
+        if kind < 0:
+            a = moved[a]
+        if b >= 0 and kind != OTHERS:
+            b = moved[b]
+        if kind <= UNION:
+            if c >= 0:
+                c = moved[c]
+            if b < 0 and c < 0:  # a union of one: the product itself
+                moved[n] = a
+                continue
+            if rank(nodes, b) < rank(nodes, c):
+                b, c = c, b
+            kind = UNION - 1 - rank(nodes, c)
+        nodes[top, MAX] = most
+        nodes[top, A], nodes[top, B], nodes[top, C] = a, b, c
+        nodes[top, KIND] = kind
+        if len(times) > 0:
+            times[top] = times[n]
+        moved[n] = top
+        top += 1
+    regs[NODES] = top
+    for e in range(kept):
+        entries[e, NODE] = moved[entries[e, NODE]]

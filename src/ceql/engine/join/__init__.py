@@ -1,1 +1,0 @@
-"""The second loop: parallelised automata with look-up tables (pcea-hcq-2024, section 5)."""

@@ -1,0 +1,166 @@
+"""Giving memory back: a sliding collection of the graph, the pool of records and the replay log.
+
+What a window has left can take part in no match: a node lives when a partition's list reaches it by a path whose
+max-start is inside the window of that partition. The collection keeps index order, so children stay
+below their parents, and is amortised constant: it runs when the arena is full, and the arena is
+doubled when more than half of it survives.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceql.engine.states.graph import BOTTOM, KIND, MAX, NODES, A, B
+from ceql.engine.states.layout import EPOCH, HORIZON, LOG, POOL, W_ENVELOPE, W_GIVEN, Partitions
+from ceql.jit import Array, allocating, kernel
+
+UNMARKED = np.iinfo(np.int64).max
+
+
+@allocating
+def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: int, log: Array) -> None:
+    """Drop what is dead. Every record must be in the pool (no partition loaded)."""
+    used = regs[NODES]
+    horizon_of = np.full(used, UNMARKED, np.int64)
+    pool = parts.pool
+    lost = False
+    for p in range(len(parts.offset)):
+        at = parts.offset[p]
+        horizon = regs[HORIZON] if window == W_GIVEN else parts.bound[p]
+        if parts.epoch[p] != regs[EPOCH]:
+            parts.epoch[p] = regs[EPOCH]
+            parts.offset[p] = -1
+            parts.initial[p] = 0
+            parts.log[p] = -1
+            continue
+        if at < 0:
+            continue
+        source = at + 1
+        target = at + 1
+        alive = 0
+        for _ in range(pool[at]):
+            state = pool[source]
+            length = pool[source + 1]
+            keep = length
+            while keep > 0 and nodes[pool[source + 1 + keep], MAX] < horizon:
+                keep -= 1
+            lost = lost or keep < length
+            if keep > 0:
+                pool[target] = state
+                pool[target + 1] = keep
+                for k in range(keep):
+                    node = pool[source + 2 + k]
+                    pool[target + 2 + k] = node
+                    horizon_of[node] = horizon
+                target += 2 + keep
+                alive += 1
+            source += 2 + length
+        pool[at] = alive
+        if alive == 0:
+            parts.offset[p] = -1
+            parts.room[p] = 0
+
+    for n in range(used - 1, -1, -1):
+        horizon = horizon_of[n]
+        if horizon == UNMARKED or nodes[n, KIND] == BOTTOM:
+            continue
+        if nodes[n, KIND] >= 0:
+            horizon_of[nodes[n, B]] = horizon
+        else:
+            horizon_of[nodes[n, A]] = horizon
+            if nodes[nodes[n, B], MAX] >= horizon:
+                horizon_of[nodes[n, B]] = horizon
+            else:
+                lost = True
+
+    if window == W_ENVELOPE and lost:
+        for p in range(len(parts.floor)):
+            parts.floor[p] = max(parts.floor[p], parts.bound[p])
+
+    moved = np.empty(used, np.int64)
+    top = 0
+    for n in range(used):
+        horizon = horizon_of[n]
+        if horizon == UNMARKED:
+            continue
+        kind = nodes[n, KIND]
+        a, b = nodes[n, A], nodes[n, B]
+        if kind >= 0:
+            b = moved[b]
+        elif kind != BOTTOM:
+            if nodes[n, MAX] >= horizon and horizon_of[b] == UNMARKED:
+                moved[n] = moved[a]  # a union whose right side is dead is its left side
+                continue
+            a, b = moved[a], moved[b]
+        nodes[top, MAX] = nodes[n, MAX]
+        nodes[top, A] = a
+        nodes[top, B] = b
+        nodes[top, KIND] = kind
+        if len(times) > 0:
+            times[top] = times[n]
+        moved[n] = top
+        top += 1
+    regs[NODES] = top
+
+    for p in range(len(parts.offset)):
+        at = parts.offset[p]
+        if at < 0:
+            parts.log[p] = -1  # no run is under way: no later match can use what came before
+            continue
+        source = at + 1
+        for _ in range(pool[at]):
+            for k in range(pool[source + 1]):
+                pool[source + 2 + k] = moved[pool[source + 2 + k]]
+            source += 2 + pool[source + 1]
+    _collect_log(regs, parts, window, log)
+
+
+@allocating
+def _collect_log(regs: Array, parts: Partitions, window: int, log: Array) -> None:
+    used = regs[LOG]
+    if used == 0:
+        return
+    moved = np.full(used, -1, np.int64)
+    for p in range(len(parts.log)):
+        horizon = regs[HORIZON] if window == W_GIVEN else parts.bound[p]
+        entry = parts.log[p]
+        while entry >= 0 and log[entry, 2] >= horizon:
+            moved[entry] = 0
+            entry = log[entry, 5]
+    top = 0
+    for entry in range(used):
+        if moved[entry] < 0:
+            continue
+        for k in range(5):
+            log[top, k] = log[entry, k]
+        before = log[entry, 5]
+        log[top, 5] = moved[before] if before >= 0 else -1
+        moved[entry] = top
+        top += 1
+    for p in range(len(parts.log)):
+        if parts.log[p] >= 0:
+            parts.log[p] = moved[parts.log[p]]
+    regs[LOG] = top
+
+
+@kernel
+def compact_pool(regs: Array, parts: Partitions, target: Array) -> None:
+    """Copy every record into `target`, without the gaps that moved records left."""
+    top = 0
+    pool = parts.pool
+    for p in range(len(parts.offset)):
+        at = parts.offset[p]
+        if at < 0:
+            continue
+        words = np.int64(1)
+        source = at + 1
+        for _ in range(pool[at]):
+            words += 2 + pool[source + 1]
+            source += 2 + pool[source + 1]
+        room = (words + 4) // 4 * 4
+        for k in range(words):
+            target[top + k] = pool[at + k]
+        parts.offset[p] = top
+        parts.room[p] = room
+        top += room
+    regs[POOL] = top

@@ -1,0 +1,192 @@
+"""How kernels are compiled, and where the compiled code is kept.
+
+Kernels, and the parts that are inlined into them, are free of Python objects and compiled without reference counts:
+Numba would count references to every array taken out of a tuple, which costs more than all else that the loops
+do (27 ns against 0.8 ns a step in a loop of ten lines). What is compiled so cannot allocate; the few
+kernels that must are `allocating`.
+
+Compiled code is cached on disk. Numba tells a stale cache by the kernel's own file alone, though what is inlined may
+stand in another, and does not tell checked code from unchecked. So the cache has a folder for each module that defines
+kernels, named after the content of that module and of all modules that it imports: under NUMBA_CACHE_DIR
+where that is set, else in the user's cache folder. A change to any other file recompiles nothing.
+
+Several processes that need the same kernel wait for one of them to compile it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from threading import RLock
+from typing import IO, Any, TypeVar
+
+import numba
+import numpy as np
+from numba.core import event
+
+F = TypeVar("F", bound=Callable[..., Any])
+Array = np.ndarray[Any, np.dtype[Any]]
+"""An array of any type and shape: what is in it is said beside its name."""
+
+_PACKAGE = Path(__file__).parent
+_IMPORT = re.compile(r"^from ceql(?:\.([\w.]+))? import \(?([\w\s,]+)", re.MULTILINE)
+_log = logging.getLogger("ceql")
+
+
+# --- where compiled code is kept ---
+
+
+def cache_root() -> Path:
+    """The folder of all compiled kernels."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(given or os.path.join(home, "ceql"))
+
+
+@lru_cache
+def _imports(module: Path) -> tuple[Path, ...]:
+    """The files of this package that a module's own import statements name."""
+    found = []
+    for parent, names in _IMPORT.findall(module.read_text()):
+        place = _PACKAGE.joinpath(*parent.split("."))
+        paths = [place, *(place / name.split(" as ")[0].strip() for name in names.split(","))]
+        found += [path.with_suffix(".py") for path in paths if path.with_suffix(".py").exists()]
+    return tuple(found)
+
+
+@lru_cache
+def _folder(module: Path) -> str:
+    """The cache of a module's kernels; "" (Numba's own choice) when it cannot be written."""
+    sources = [module]
+    for source in sources:  # grows on the way
+        sources += [other for other in _imports(source) if other not in sources]
+    digest = hashlib.sha256(f"{numba.__version__} {os.environ.get('NUMBA_BOUNDSCHECK', '')}".encode())
+    for source in sorted(sources):
+        digest.update(source.read_bytes())
+    folder = cache_root() / f"{module.stem}-{digest.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return ""
+    return str(folder) if os.access(folder, os.W_OK) else ""
+
+
+# --- one process compiles, the others wait ---
+
+
+class _Lock:
+    """Held while a kernel is loaded or compiled: by one thread of one process, however deep its kernels call others."""
+
+    def __init__(self) -> None:
+        self._threads = RLock()
+        self._depth = 0
+        self._file: IO[bytes] | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        with self._threads:
+            if self._depth == 0:
+                self._file = self._open()
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if self._depth == 0 and self._file is not None:
+                    self._file.close()
+
+    @staticmethod
+    def _open() -> IO[bytes] | None:
+        """The locked file; None where files cannot be locked, and each process compiles for itself."""
+        try:
+            import fcntl
+
+            file = (cache_root() / "lock").open("ab")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except (ImportError, OSError):
+            return None
+        return file
+
+
+_lock = _Lock()
+
+
+class _Listener(event.Listener):  # type: ignore[misc]
+    """Tells people at a terminal or notebook, once, why the first match takes seconds."""
+
+    told = False
+
+    def on_start(self, event: Any) -> None:
+        kernel = event.data["dispatcher"]
+        if not kernel.__module__.startswith("ceql."):
+            return
+        _log.info("compiling %s.%s", kernel.__module__, kernel.__name__)
+        if not self.told and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+            print("ceql: compiling, once per machine ...", file=sys.stderr, flush=True)
+        self.told = True
+
+    def on_end(self, event: Any) -> None:
+        """Nothing: Numba asks for both."""
+
+
+event.register("numba:compile", _Listener())
+
+
+# --- three ways to compile ---
+
+
+def _compile(function: F, **options: Any) -> F:
+    # Numba reads the folder when a function is decorated: other packages' functions are not concerned
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _folder(Path(function.__code__.co_filename)) or before
+    try:
+        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    if hasattr(compiled, "compile"):  # unless Numba is switched off
+        alone = compiled.compile
+
+        def compile(signature: Any) -> Any:
+            with _lock.held():
+                return alone(signature)
+
+        compiled.compile = compile
+    return compiled  # type: ignore[no-any-return]
+
+
+def kernel(function: F) -> F:
+    """Compile `function` when it is first called; later processes load it from the cache."""
+    return _compile(function, _nrt=False)
+
+
+def inlined(function: F) -> F:
+    """The same for a part of a kernel, which Python cannot call: wrappers for that would double what is compiled."""
+    return _compile(function, _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def allocating(function: F) -> F:
+    """A kernel that makes arrays of its own."""
+    return _compile(function)
+
+
+# --- what kernels of several packages call ---
+
+Word = Any
+"""An int64, whatever NumPy's types say of what is done with it."""
+
+LOWER = 0xFFFFFFFF  # the lower half of a word
+FACTOR = -0x61C8864680B583EB  # odd, without pattern: the golden ratio's bits
+
+
+@inlined
+def mix(h: int, word: int) -> Word:
+    """A hash of what `h` is a hash of, and one word more."""
+    h = (h ^ word) * FACTOR
+    return h ^ ((h >> 32) & LOWER)

@@ -1,0 +1,1 @@
+"""A plan at work on a stream."""

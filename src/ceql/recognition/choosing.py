@@ -1,0 +1,205 @@
+"""From the complete runs of a correlated query to its matches.
+
+Runs are candidates where claims are left to check, where two runs may be the same match, where an event may be read by
+several sides of ALL, or where a strategy chooses among the matches of a position. They come in chunks, and
+everything is done to whole chunks: checks, labels, duplicates, strategy, order, LIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ceql.automata.correlated import Correlated
+from ceql.engine.common.chunk import Chunk
+from ceql.engine.groups.machine import joined, rows
+from ceql.jit import Array
+from ceql.plan import Plan
+from ceql.syntax import tree as t
+
+Check = Callable[[Chunk], Array]
+Places = Callable[[Array], Array]
+"""The places of events, given by position, in their substreams."""
+
+FAR = np.iinfo(np.int64).max
+_ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+
+
+class Labels:
+    """The sets of selected variables that events are bound to, numbered; the first are those of the marks."""
+
+    def __init__(self, auto: Correlated, selected: tuple[str, ...], columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        wanted = frozenset(selected)
+        self._number: dict[frozenset[str], int] = {}
+        self.of_mark: Array = np.array([self.number(auto.label(mark) & wanted) for mark in auto.marks], np.int32)
+
+    def number(self, label: frozenset[str]) -> int:
+        return self._number.setdefault(label, len(self._number))
+
+    @property
+    def hidden(self) -> int | None:
+        """The number of the empty label, if an event may have it: it is not selected."""
+        return self._number.get(frozenset())
+
+    @property
+    def sets(self) -> list[frozenset[str]]:
+        return list(self._number)
+
+    @property
+    def masks(self) -> Array:
+        """Which variables each label binds."""
+        masks: Array = np.zeros((max(1, len(self._number)), len(self.columns)), np.bool_)
+        for k, label in enumerate(self._number):
+            masks[k] = [name in label for name in self.columns]
+        return masks
+
+    def union(self, one: Array, other: Array) -> Array:
+        """The labels of events that have both."""
+        pairs, inverse = np.unique(np.stack([one, other]), axis=1, return_inverse=True)
+        sets = self.sets
+        numbers = [self.number(sets[a] | sets[b]) for a, b in pairs.T.tolist()]
+        return np.array(numbers, np.int32)[inverse.reshape(-1)]
+
+
+class Chooser:
+    """What is done to candidates, in order."""
+
+    def __init__(
+        self, plan: Plan, auto: Correlated, labels: Labels, check: Check | None, places: Places, unsure: bool
+    ) -> None:
+        query = plan.query
+        self.labels = labels
+        self.check = check
+        self.places = places
+        self.unsure = unsure  # whether two runs may be one match
+        self.shared = not auto.is_chain
+        self.distinct = query.distinct
+        self.strategy = query.strategy
+        self.limit = plan.limit
+        self.hidden = labels.hidden
+
+    def sift(self, chunk: Chunk) -> Chunk:
+        """The candidates that satisfy all claims, with labels for marks."""
+        if self.check is not None:
+            chunk = rows(chunk, np.flatnonzero(self.check(chunk)))
+        return self._labelled(chunk)
+
+    def choose(self, chunks: list[Chunk]) -> list[Chunk]:
+        """The matches among the candidates of some positions; later ends and, for one end, earlier starts last."""
+        chunks = [chunk for chunk in chunks if len(chunk.start)]
+        if not chunks:
+            return []
+        found = joined(chunks)
+        if self.unsure:
+            found = rows(found, _first_of_each(found, self.distinct))
+        match self.strategy:
+            case t.Strategy.STRICT:
+                found = rows(found, np.flatnonzero(self._contiguous(found)))
+            case t.Strategy.NEXT:
+                found = rows(found, _greatest(found, last=False))
+            case t.Strategy.LAST:
+                found = rows(found, _greatest(found, last=True))
+            case t.Strategy.MAX:
+                found = rows(found, _maximal(found))
+        found = rows(found, np.lexsort((np.arange(len(found.start)), -found.start, found.end)))
+        if self.limit:
+            ends, first = np.unique(found.end, return_index=True)
+            rank = np.arange(len(found.end)) - first[np.searchsorted(ends, found.end)]
+            found = rows(found, np.flatnonzero(rank < self.limit))
+        return [found] if len(found.start) else []
+
+    def _labelled(self, chunk: Chunk) -> Chunk:
+        """With labels for marks, each event once, and without the events that are not selected."""
+        labels = self.labels.of_mark[chunk.labels]
+        positions, lengths = chunk.positions, np.diff(chunk.offsets)
+        match_of = np.repeat(np.arange(len(lengths)), lengths)
+        while self.shared:
+            again = np.zeros(len(positions), np.bool_)
+            again[1:] = (positions[1:] == positions[:-1]) & (match_of[1:] == match_of[:-1])
+            again[1:] &= ~again[:-1]  # of three or more alike, the second now and the third the next time
+            second = np.flatnonzero(again)
+            if not len(second):
+                break
+            labels[second - 1] = self.labels.union(labels[second - 1], labels[second])
+            positions, labels, match_of = positions[~again], labels[~again], match_of[~again]
+        if self.hidden is not None:
+            shown = labels != self.hidden
+            positions, labels, match_of = positions[shown], labels[shown], match_of[shown]
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(np.bincount(match_of, minlength=len(lengths)), out=offsets[1:])
+        return chunk._replace(offsets=offsets, positions=positions, labels=labels)
+
+    def _contiguous(self, found: Chunk) -> Array:
+        """Which matches' events follow one another in the substream."""
+        places = self.places(found.positions)
+        jumps = np.zeros(len(places), np.int64)
+        jumps[1:] = places[1:] - places[:-1] != 1
+        jumps[found.offsets[:-1][np.diff(found.offsets) > 0]] = 0
+        return np.asarray(_sums(jumps, found.offsets) == 0)
+
+
+def _sums(values: Array, offsets: Array) -> Array:
+    """The sum of each match's entries."""
+    total = np.zeros(len(values) + 1, values.dtype)
+    np.cumsum(values, out=total[1:])
+    return total[offsets[1:]] - total[offsets[:-1]]
+
+
+def _first_of_each(found: Chunk, distinct: bool) -> Array:
+    """The matches that are not the same as an earlier one, told apart by two hashes of 64 bits."""
+    lengths = np.diff(found.offsets)
+    place = (np.arange(found.offsets[-1]) - np.repeat(found.offsets[:-1], lengths)).astype(np.uint64)
+    columns = [found.end, found.start, lengths]
+    with np.errstate(over="ignore"):
+        for odd in _ODD:
+            factor = np.uint64(odd)
+            word = found.positions.astype(np.uint64) * factor
+            if not distinct:
+                word ^= (found.labels.astype(np.uint64) + np.uint64(1)) * np.uint64(0xD6E8FEB86659FD93)
+            word = (word ^ (word >> np.uint64(32))) * factor + place * np.uint64(0xA0761D6478BD642F)
+            word = (word ^ (word >> np.uint64(29))) * factor
+            columns.append(_sums(word ^ (word >> np.uint64(32)), found.offsets).view(np.int64))
+    order = np.lexsort(columns[::-1])
+    new = np.zeros(len(order), np.bool_)
+    new[:1] = True
+    for column in columns:
+        ordered = column[order]
+        new[1:] |= ordered[1:] != ordered[:-1]
+    return np.sort(order[new])
+
+
+def _greatest(found: Chunk, last: bool) -> Array:
+    """NEXT: the greatest under C1 <= C2 iff min(C1 - C2, C2 - C1) is in C2; LAST with max for min.
+
+    Events are compared one by one, from the first on (from the last on): at the first difference the earlier event
+    wins (the later one), and a set that goes on wins over one that has ended.
+    """
+    lengths = np.diff(found.offsets)
+    alive = np.arange(len(lengths))
+    for k in range(int(lengths.max(initial=0))):
+        ends = found.end[alive]
+        has = lengths[alive] > k
+        at = found.offsets[alive] + k if not last else found.offsets[alive + 1] - 1 - k
+        value = np.full(len(alive), FAR)
+        value[has] = found.positions[at[has]] if not last else -found.positions[at[has]]
+        first = np.flatnonzero(np.concatenate([[True], ends[1:] != ends[:-1]]))
+        best = np.repeat(np.minimum.reduceat(value, first), np.diff(np.append(first, len(ends))))
+        alive = alive[value == best]
+    return alive
+
+
+def _maximal(found: Chunk) -> Array:
+    """The matches whose events are not a proper part of another's that ends at the same position."""
+    kept: list[int] = []
+    _, first = np.unique(found.end, return_index=True)
+    for begin, end in zip(first, np.append(first[1:], len(found.end)), strict=True):
+        sets = [frozenset(found.positions[found.offsets[k] : found.offsets[k + 1]].tolist()) for k in range(begin, end)]
+        largest: list[frozenset[int]] = []
+        for events in sorted(set(sets), key=len, reverse=True):
+            if not any(events < other for other in largest):
+                largest.append(events)
+        best = set(largest)
+        kept += [begin + k for k, events in enumerate(sets) if events in best]
+    return np.array(kept, np.int64)

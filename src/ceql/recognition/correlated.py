@@ -1,0 +1,267 @@
+"""A correlated query at work on an ordered stream (`recognition.Recognition` for the second loop)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.automata.correlated import Correlated
+from ceql.automata.steps import to_steps
+from ceql.engine.common.chunk import Chunk
+from ceql.engine.groups import layout as j
+from ceql.engine.groups.machine import JoinMachine
+from ceql.engine.states import layout as x
+from ceql.errors import DataError
+from ceql.io.runs import EventBatch
+from ceql.jit import Array
+from ceql.plan import Plan
+from ceql.predicates.values import JoinValues
+from ceql.recognition.checks import Checks
+from ceql.recognition.choosing import Chooser, Labels
+from ceql.recognition.columns import to_batch
+from ceql.recognition.recognition import CONSUME, Recognition
+from ceql.recognition.rows import RowStore
+from ceql.recognition.snapshot import schema_from_text
+from ceql.syntax import tree as t
+
+_PLACE = "(place in the substream)"
+_THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than were needed
+
+
+def recognise(plan: Plan, *args: Any, **options: Any) -> Recognition:
+    """What runs a query: the loop for queries on single events, or the one for those that compare events."""
+    return (CorrelatedRecognition if plan.is_correlated else Recognition)(plan, *args, **options)
+
+
+class CorrelatedRecognition(Recognition):
+    """Symbols and values in, matches out, by way of candidates where the automaton does not decide alone."""
+
+    machine: JoinMachine  # type: ignore[assignment]
+
+    def __init__(self, plan: Plan, schema: pa.Schema, *args: Any, **options: Any) -> None:
+        self.auto: Correlated = plan.correlated
+        self.values: JoinValues | None = None
+        super().__init__(plan, schema, *args, **options)
+        auto, query = self.auto, plan.query
+        self.labels = Labels(auto, plan.selected, plan.columns)
+        unsure = auto.is_ambiguous(frozenset(plan.selected), query.distinct)
+        strict = query.strategy is t.Strategy.STRICT
+        choosing = plan.rivalry is not None or (strict and not auto.is_strict)
+        hidden = self.labels.hidden is not None
+        self.chooses = bool(auto.checks) or unsure or hidden or auto.shares_events or choosing
+        lists = any(link.unlike for transition in auto.transitions for link in transition.links)
+        self._enumerates = self.chooses or self.window.exact or lists  # to count, too
+        self._found = 0
+        place = strict and self.keys is not None
+        names = [*self.checks.columns, *([_PLACE] if place else [])]
+        self._kept = RowStore(self._keepable(schema, names)) if names else None
+        self._keep_names = names
+        self._thinned = 0
+        self._values_kept = 0
+        self._unsure = unsure
+
+    def _keepable(self, schema: pa.Schema, names: list[str]) -> pa.Schema:
+        fields = [schema.field(name) for name in names if name in schema.names]
+        return pa.schema([*fields, *([pa.field(_PLACE, pa.int64())] if _PLACE in names else [])])
+
+    def needed_columns(self) -> list[str]:
+        """The columns that recognition reads."""
+        assert self.values is not None
+        return sorted({*super().needed_columns(), *self.values.columns, *self.checks.columns})
+
+    def _bind(self, schema: pa.Schema) -> None:
+        super()._bind(schema)
+        source = self.plan.source
+        if self.values is None:
+            self.values = JoinValues(self.auto.terms, self.auto.compares, schema, self.open_schema, source)
+            self.checks = Checks(self.auto, schema, self.open_schema, source)
+        else:
+            self.values.bind(schema)
+            self.checks.bind(schema)
+
+    @cached_property
+    def label_masks(self) -> Array:
+        """Which variables the marks bind."""
+        masks: Array = self.labels.masks[self.labels.of_mark]
+        return masks
+
+    @cached_property
+    def pattern(self) -> Array | None:
+        return None
+
+    def _make_machine(self) -> JoinMachine:  # type: ignore[override]
+        plan, window = self.plan, self.window
+        consume = CONSUME[plan.query.consume]
+        limit = 0 if self.chooses else plan.limit
+        counts = self.mode == x.COUNT and not self._enumerates
+        one_by_one = self.chooses and consume > 0
+        times = window.kind == x.W_GIVEN and window.column is not None
+        settings = j.Settings(
+            window=window.kind,
+            width=window.width,
+            exact=window.exact,
+            mode=x.COUNT if counts else x.HAND_OVER if one_by_one else x.ENUMERATE,
+            limit=limit,
+            latest=0 if limit != 1 or window.exact else 1 if times else 2,
+            consume=consume,
+            chain=self.auto.is_chain,
+            ordered=not self.chooses,
+        )
+        choose = None
+        if self.chooses:
+            check = self._check if self.auto.checks else None
+            choose = Chooser(plan, self.auto, self.labels, check, self._places, self._unsure)
+        steps = to_steps(self.auto, self.table.bits)
+        self._symbols = len(self.table.bits)
+        return JoinMachine(steps, settings, self.time is not None, self.options.memory, choose)
+
+    # --- candidates ---
+
+    def _check(self, chunk: Chunk) -> Array:
+        return self.checks.hold(chunk, self._values_at)
+
+    def _values_at(self, positions: Array) -> pa.RecordBatch:
+        assert self._kept is not None
+        table = self._kept.take(positions).combine_chunks()
+        batches = table.to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+    def _places(self, positions: Array) -> Array:
+        if self.keys is None:
+            return positions
+        here = np.unique(positions)
+        places = self._values_at(here).column(_PLACE).to_numpy(zero_copy_only=False)
+        return np.asarray(places[np.searchsorted(here, positions)])
+
+    # --- feeding ---
+
+    def _events(self, batch: EventBatch) -> Any:
+        data = batch.data
+        events = super()._events(batch)
+        assert self.values is not None
+        rows = None if len(events.position) == data.num_rows else events.position - (self.position - data.num_rows)
+        values = np.require(self.values.numbers(data, rows), requirements=["C", "W"])
+        if self._kept is not None:
+            self._kept.add(self._rows_to_keep(data, events))
+        return j.Events(*events, values)
+
+    def _room_for_symbols(self) -> None:
+        machine = self.machine  # made, with the symbols so far, when it is first needed
+        if self._symbols != len(self.table.bits):
+            self._symbols = len(self.table.bits)
+            machine.use(to_steps(self.auto, self.table.bits))
+
+    def _rows_to_keep(self, data: pa.RecordBatch, events: x.Events) -> pa.RecordBatch:
+        names = [name for name in self._keep_names if name in data.schema.names]
+        columns = {name: data.column(data.schema.get_field_index(name)) for name in names}
+        if _PLACE in self._keep_names:
+            partition = events.partition
+            order = np.argsort(partition, kind="stable")
+            ordered = partition[order]
+            first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]
+            run = np.arange(len(ordered)) - np.repeat(first, np.diff(np.append(first, len(ordered))))
+            place = np.zeros(len(ordered), np.int64)
+            seen = np.append(self.machine.parts.seen, 0)  # the last is for events of no substream
+            place[order] = run + seen[ordered]
+            columns[_PLACE] = pa.array(place)
+        if not columns:
+            columns[""] = pa.nulls(data.num_rows)
+        return pa.record_batch(columns)
+
+    def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
+        yield from super()._process(resume)
+        machine = self.machine
+        if self._kept is not None and self._kept.count > 2 * self._thinned + _THIN_OUT:
+            yield from self.flush()
+            if not self.window.exact:  # see `Recognition.compact`
+                machine.compact_now()
+            self._kept.keep(machine.held())
+            self._thinned = self._kept.count
+        self._release_values()
+
+    def _release_values(self, however_few: bool = False) -> None:
+        """Forget the values that nothing waits under, once there may be many."""
+        assert self.values is not None
+        if self.machine.swept and (however_few or self.values.known > 2 * self._values_kept + _THIN_OUT):
+            self.values.release(self.machine.used_values())
+            self._values_kept = self.values.known
+            self.machine.swept = False
+
+    def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Forget all that the window has left."""
+        yield from super().compact(now)
+        if self._kept is not None:
+            self._kept.keep(self.machine.held())
+        self._release_values(however_few=True)
+
+    @property
+    def counted(self) -> int:
+        """Count mode: the matches of all events so far."""
+        if not self._enumerates:
+            return super().counted
+        for _ in self.flush():
+            pass
+        return self._found
+
+    def _results(self, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
+        for chunk in chunks:
+            if self.mode == x.COUNT:
+                self._found += len(chunk.start)
+            else:
+                yield self._result(chunk)
+
+    def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
+        masks = self.labels.masks if self.chooses else self.label_masks
+        return to_batch(chunk, self.layout, masks, keys, None)
+
+    # --- state ---
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
+        """The state between two batches."""
+        machine = self.machine
+        assert self.values is not None
+        arrays = machine.state()
+        tables = {"values": self.values.state(machine.used_values())}
+        header = self._header() | {"found": self._found, "automaton": self.auto.fingerprint}
+        if self.keys is not None:
+            used = self.keys.used
+            number: Array = np.full(len(machine.parts.seen), -1, np.int64)
+            number[used] = np.arange(len(used))
+            arrays["entries"][:, j.PARTITION] = number[arrays["entries"][:, j.PARTITION]]
+            header["partitions"] = len(used)
+            for name in j.Partitions._fields:
+                arrays[f"parts.{name}"] = arrays[f"parts.{name}"][used]
+            tables["keys"] = self.keys.state()
+        if self._kept is not None:
+            positions = machine.held()
+            positions = positions[positions >= self._kept.first]
+            tables["kept"] = self._values_at(positions)
+            arrays["kept"] = positions
+        return header, arrays, tables
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
+        """Continue from a `state` of the same query."""
+        if header["automaton"] != self.auto.fingerprint:
+            raise DataError(
+                "the snapshot was taken by a version of ceql that compiles this query to another automaton; "
+                "finish the stream with that version, or start anew"
+            )
+        self.position = header["position"]
+        self.table.restore([int(bits, 16) for bits in header["symbols"]])
+        self._bind(schema_from_text(header["schema"]))
+        self._ends.extend((position, time) for position, time in header["ends"])
+        assert self.values is not None
+        self.values.restore(tables["values"])
+        self._room_for_symbols()
+        self.machine.restore(arrays)
+        self.machine.oldest = header["oldest"]
+        self._found = header["found"]
+        if self.keys is not None:
+            self.keys.restore(tables["keys"], header["partitions"])
+        if self._kept is not None:
+            self._kept.restore(arrays["kept"], tables["kept"], self.position)
+            self._thinned = self._kept.count
