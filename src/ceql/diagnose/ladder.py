@@ -10,7 +10,6 @@ matches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -24,9 +23,7 @@ from ceql.analysis.substreams import is_simple
 from ceql.diagnose.findings import Rung
 from ceql.diagnose.furthest import EVERY, NONE, OWN, Simulation
 from ceql.diagnose.runs import RunSimulation
-from ceql.engine.common.chunk import Chunk
 from ceql.engine.groups import layout as j
-from ceql.engine.groups.machine import Choice, JoinMachine
 from ceql.engine.states import layout as x
 from ceql.engine.states.graph import NODES
 from ceql.errors import CeqlError
@@ -218,16 +215,20 @@ class CorrelatedCounter(Counter):
     query with LIMIT 1. Where they are chosen among candidates, one pass gives both.
     """
 
-    recognition: Bounded
+    recognition: CorrelatedRecognition
 
     def __init__(self, plan: Plan, where: Where) -> None:
         options = replace(where.options, memory=min(where.options.memory, _MEMORY))
 
-        def bounded(plan: Plan, mode: int) -> Bounded:
-            return Bounded(plan, where.schema, where.streams, options, where.open_schema, mode, where.untyped)
+        def bounded(plan: Plan, mode: int) -> CorrelatedRecognition:
+            made = CorrelatedRecognition(
+                plan, where.schema, where.streams, options, where.open_schema, mode, where.untyped
+            )
+            made.machine.on_candidates = CandidateBudget()
+            return made
 
         self.recognition = bounded(plan, x.COUNT)
-        self._ends: Bounded | None = None
+        self._ends: CorrelatedRecognition | None = None
         if self.recognition._enumerates:
             self.recognition = bounded(plan, x.ENUMERATE)
         else:
@@ -253,7 +254,7 @@ class CorrelatedCounter(Counter):
     def _so_far(self) -> int | None:
         return self._enumerated if self._ends is None else None
 
-    def _enumerate(self, recognition: Bounded, batch: EventBatch) -> None:
+    def _enumerate(self, recognition: CorrelatedRecognition, batch: EventBatch) -> None:
         for found in chain(recognition.feed(batch), recognition.flush()):
             ends = found.column(found.schema.get_field_index("end")).to_numpy(zero_copy_only=False)
             self._enumerated += len(ends)
@@ -261,51 +262,16 @@ class CorrelatedCounter(Counter):
             self._last = int(ends[-1]) if len(ends) else self._last
 
 
-class Bounded(CorrelatedRecognition):
-    """A recognition that gives up, by a `CeqlError`, when it has had to do with too many candidates."""
+class CandidateBudget:
+    """Adds up candidates, and gives up by a `CeqlError` when there are too many."""
 
-    candidates = 0
+    def __init__(self) -> None:
+        self.candidates = 0
 
-    def _make_machine(self) -> JoinMachine:  # type: ignore[override]
-        machine = super()._make_machine()
-        if machine.choose is not None:
-            machine.choose = _Counted(machine.choose, self._note)
-            return machine
-        every = machine._all
-
-        def all_of_one(events: j.Events) -> Iterator[Chunk]:
-            for chunk in every(events):
-                self._note(len(chunk.start))
-                yield chunk
-
-        machine._all = all_of_one  # type: ignore[method-assign]
-        return machine
-
-    def _note(self, candidates: int) -> None:
+    def __call__(self, candidates: int) -> None:
         self.candidates += candidates
         if self.candidates > MOST_CANDIDATES:
             raise CeqlError(f"there are more than {MOST_CANDIDATES:,} candidates")
-
-    def _results(self, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
-        for chunk in chunks:
-            if self.mode == x.ENUMERATE and not self.chooses:
-                self._note(len(chunk.start))
-            yield from super()._results(iter([chunk]))
-
-
-class _Counted:
-    """What chooses among candidates, and tells how many it is given."""
-
-    def __init__(self, choice: Choice, note: Callable[[int], None]) -> None:
-        self._choice = choice
-        self._note = note
-
-    def sift(self, chunk: Chunk) -> Chunk:
-        self._note(len(chunk.start))
-        return self._choice.sift(chunk)
-
-    def choose(self, chunks: list[Chunk]) -> list[Chunk]:
-        return self._choice.choose(chunks)
 
 
 def ladder(plan: Plan, where: Where) -> list[Version]:
@@ -314,18 +280,3 @@ def ladder(plan: Plan, where: Where) -> list[Version]:
     for clause, version in versions(plan):
         found.append(Version(clause, version, found[-1] if found else None, where))
     return found
-
-
-class _Noting:
-    """A choice among candidates that tells how many there are."""
-
-    def __init__(self, inner: Choice, note: Callable[[int], None]) -> None:
-        self.inner = inner
-        self.note = note
-
-    def sift(self, chunk: Chunk) -> Chunk:
-        self.note(len(chunk.start))
-        return self.inner.sift(chunk)
-
-    def choose(self, chunks: list[Chunk]) -> list[Chunk]:
-        return self.inner.choose(chunks)

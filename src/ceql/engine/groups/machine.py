@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,6 +55,8 @@ class JoinMachine:
         self.timed = timed
         self.memory = memory
         self.choose = choose
+        self.on_candidates: Callable[[int], None] | None = None
+        """Is told how many complete runs are about to be handed out; what it raises ends the feeding."""
         self.total = 0
         self.emptied: list[int] = []
         self.swept = False  # since the caller last looked
@@ -199,6 +201,8 @@ class JoinMachine:
         m, e = int(self.regs[j.MATCHES]), int(self.regs[j.POSITIONS])
         if m == 0:
             return None
+        if self.on_candidates is not None:
+            self.on_candidates(m)
         out = self.out
         if 2 * m > len(out.start) or 2 * e > len(out.position):  # hand the buffers over instead of copying them
             self.out = out._replace(**{name: np.empty_like(getattr(out, name)) for name in HANDED_OVER})
