@@ -51,10 +51,10 @@ tests: warm  ## the suite, documentation included
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) --dist worksteal
 
 checked: $(DEV)  ## the engine in tiny buffers, every index checked
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k tiny
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) tests/engine/test_engine.py -k tiny
 
 nojit: $(DEV)  ## the corpus on the kernels as plain Python
-	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/test_engine.py -k "corpus and not tiny"
+	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/engine/test_engine.py -k "corpus and not tiny"
 
 bench: $(DEV)  ## our engine against what runs beside it: naive evaluation, polars, DuckDB; five minutes
 	$(BENCH) quick

@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 
 CHUNK = 2_000  # cases
 SHUFFLES = 3
@@ -37,7 +37,7 @@ def run_chunk(job: Job) -> str | None:
     from hypothesis import strategies as st
 
     import generators
-    from test_engine import check_case, check_tiny_case, check_whole, suppress_falling_attributes, use_tiny_buffers
+    from checks import check_case, check_tiny_case, check_whole, suppress_falling_attributes, use_tiny_buffers
 
     number, cases, way, correlated = job
     generate = generators.correlated_cases if correlated else generators.uncorrelated_cases

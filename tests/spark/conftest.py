@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
-import ways
 from pyspark.sql import SparkSession
 
 import ceql.spark
+import ways
 
 
 @pytest.fixture(scope="session")

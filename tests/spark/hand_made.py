@@ -16,9 +16,9 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
-import ways
 from pyspark.sql.types import LongType, StructField, StructType
 
+import ways
 from ceql.io.schemas import unify_schemas
 from ceql.recognition.correlated import recognise
 from ceql.recognition.options import Options

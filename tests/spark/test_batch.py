@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import cycle
 
 import pytest
-import ways
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -14,6 +13,7 @@ import ceql
 import corpus
 import generators
 import paths
+import ways
 from ceql.syntax.printer import print_query
 
 CASES = [case for case in corpus.load() if case.error is None]

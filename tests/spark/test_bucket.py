@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import hand_made
 import pyarrow as pa
 import pytest
-import ways
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import corpus
 import generators
+import hand_made
 import paths
+import ways
 from ceql import DataError
 from ceql.recognition import snapshot
 from ceql.spark.bucket import Bucket

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import hand_made
 import pyarrow as pa
 import pyarrow.parquet as pq
-import stream_to_files
-import ways
 
 import ceql
+import hand_made
+import stream_to_files
+import ways
 
 KILLS = int(os.environ.get("CEQL_KILLS", "8"))  # `make kill` takes twenty
 SEED = 5

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import ways
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 import ceql
 import corpus
 import generators
+import ways
 from ceql.syntax.printer import print_query
 
 ALL = [case for case in corpus.load() if case.error is None]

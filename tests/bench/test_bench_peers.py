@@ -5,20 +5,16 @@ from __future__ import annotations
 import importlib
 import json
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-
-import ceql
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for bench
 from bench.pattern import Group, Pattern, Step
 from bench.peers import joins_worker, naive, pycer
 from bench.peers.joins import DuckDB
 from bench.peers.worker import Asked
+
+import ceql
 
 TYPES = "ABC"
 

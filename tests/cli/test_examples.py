@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from ceql.cli.app import app
 from ceql.cli.demo.show import SAMPLE
 
-FOLDER = Path(__file__).parent.parent / "examples"
+FOLDER = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.parametrize(("name", "shown"), [("stream.py", "snapshot of"), ("batch.py", "95,313,873,221,258,632,547")])

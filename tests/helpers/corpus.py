@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-FOLDER = Path(__file__).parent / "corpus"
+FOLDER = Path(__file__).parents[1] / "corpus"
 KEYS = {
     "title", "query", "events", "stream", "word", "matches", "count", "error", "correlated", "time_unit", "options",
 }  # fmt: skip

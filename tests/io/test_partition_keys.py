@@ -222,7 +222,7 @@ def test_released_keys_give_their_memory_back() -> None:
     assert sum(array.nbytes for array in keys._table.table) < full / 2
 
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
+SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
 CASES: list[dict[str, Any]] = tomllib.loads((SNAPSHOTS / "cases.toml").read_text())["case"]
 
 

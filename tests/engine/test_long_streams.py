@@ -12,7 +12,7 @@ import ceql
 from ceql.engine.groups.machine import JoinMachine
 from ceql.engine.states.machine import Machine
 from ceql.recognition import correlated as joins
-from test_engine import use_tiny_buffers
+from checks import use_tiny_buffers
 
 QUERIES = [
     "SELECT * WHERE A ; B ; C WITHIN 12 EVENTS",

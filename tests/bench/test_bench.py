@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 from bench import figures as kept
 from bench import guard, run
 from bench.experiments import asking, filters

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import runpy
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from bench.pattern import Pattern, Step
+from bench.workloads import flights, homes, letters, stock, taxi
+from bench.workloads.__main__ import WORKLOADS, main
 from pyarrow import csv, parquet
 
 import ceql
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for bench
-
-from bench.pattern import Pattern, Step
-from bench.workloads import flights, homes, letters, stock, taxi
-from bench.workloads.__main__ import WORKLOADS, main
-
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TIME = pa.timestamp("ms")
 STREAMS = {
     "stock": (stock.events, {**stock.COLUMNS, "time": TIME}, "e66df35949a114b5"),

@@ -1,0 +1,66 @@
+"""What a random case must satisfy: on every execution path, the matches are those of the oracle.
+
+The suite and `fuzz.py` use it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hypothesis import strategies as st
+
+import ceql
+import generators
+import oracle
+import paths
+from ceql.engine.groups.machine import JoinMachine
+from ceql.engine.states.machine import Machine
+from ceql.syntax import tree
+from ceql.syntax.printer import print_query
+
+OPTIONS = {"time_unit": "ms"}
+
+
+def check_whole(case: generators.Generated) -> tuple[ceql.Query, generators.Generated, list[oracle.Match]]:
+    """Run and count in one go; the query, the case with its events in merged order, and the matches."""
+    streams = case.query.streams
+    if len(streams) > 1:  # merged order: time, then the order of FROM
+        case = case._replace(events=sorted(case.events, key=lambda e: (e["time"], streams.index(e[paths.BOOKKEEPING]))))
+    query = ceql.compile(print_query(case.query))
+    whole = paths.run_whole(query, case.events, **OPTIONS)
+    oracle.check(case.query, case.events, whole)
+    assert query.run(paths.inputs(query, case.events), **OPTIONS).count() == len(whole)
+    return query, case, whole
+
+
+def check_case(case: generators.Generated, data: st.DataObject) -> None:
+    """Every execution path."""
+    query, case, whole = check_whole(case)
+    rows = data.draw(st.integers(1, 4), label="rows per batch")
+    assert paths.run_in_batches(query, case.events, rows, **OPTIONS) == whole
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(case.events)), max_size=4), label="cuts"))
+    restored = data.draw(st.sets(st.integers(0, 5)), label="restored after")
+    assert paths.run_in_pieces(query, case.events, cuts, restored.__contains__, **OPTIONS) == whole
+
+
+def use_tiny_buffers() -> None:
+    """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow."""
+    for kind in (Machine, JoinMachine):
+        kind.__init__ = functools.partialmethod(kind.__init__, matches=3, entries=5, nodes=8)
+
+
+@contextmanager
+def suppress_falling_attributes(tiny: bool, case: generators.Generated) -> Iterator[None]:
+    """An attribute window may fall to where memory has been given back, which tiny buffers do early."""
+    try:
+        yield
+    except ceql.DataError as error:
+        if not (tiny and "went back" in str(error) and isinstance(case.query.window, tree.AttributeWindow)):
+            raise
+
+
+def check_tiny_case(case: generators.Generated, data: st.DataObject) -> None:
+    with suppress_falling_attributes(True, case):
+        check_case(case, data)
