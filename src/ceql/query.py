@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.engine.states import layout as x
-from ceql.io.inputs import Source, open_streams
-from ceql.io.runs import EventBatch
 from ceql.io.schemas import unify_schemas
 from ceql.io.sequencer import Sequencer, merge_sources
+from ceql.io.sorted_runs import EventBatch
+from ceql.io.sources import Source, open_streams
 from ceql.plan import Plan, make_plan
 from ceql.recognition.correlated import recognise
 from ceql.recognition.options import Lateness, Options

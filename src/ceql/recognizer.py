@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.errors import DataError, ResourceError, SchemaError, did_you_mean
-from ceql.io.inputs import open_source
-from ceql.io.runs import EventBatch
 from ceql.io.schemas import conform, unify_schemas
 from ceql.io.sequencer import Sequencer
+from ceql.io.sorted_runs import EventBatch
+from ceql.io.sources import open_source
 from ceql.plan import Plan
 from ceql.recognition import snapshot
 from ceql.recognition.columns import Layout

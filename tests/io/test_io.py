@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ceql.errors import DataError, ResourceError, SchemaError
-from ceql.io import files, runs
-from ceql.io.inputs import open_source, open_streams, to_batches
+from ceql.io import files, sorted_runs
 from ceql.io.schemas import conform, take_rows, unify_types
 from ceql.io.sequencer import Sequencer, merge_sources
+from ceql.io.sources import open_source, open_streams, to_batches
 
 ROWS = [{"type": t, "price": p, "n": n} for t, p, n in [("A", 1.5, 1), ("B", 2.0, 2), ("A", None, 3)]]
 TABLE = pa.Table.from_pylist(ROWS)
@@ -457,12 +457,12 @@ def test_a_tie_waits_for_an_earlier_stream_and_not_for_a_later_one():
 
 def test_many_rows_come_out_in_pieces_and_in_order():
     rng = np.random.default_rng(1)
-    n = 3 * runs.PIECE_ROWS
+    n = 3 * sorted_runs.PIECE_ROWS
     times = np.cumsum(rng.integers(0, 3, n)) + rng.integers(0, 50, n)
     batch = pa.record_batch({"t": times, "id": np.arange(n)})
     sequencer = Sequencer(["A", "B"], "t", 100)
     out = sequencer.push(batch, 0) + sequencer.push(batch.slice(n // 2), 1) + sequencer.finish()
-    assert max(b.data.num_rows for b in out) <= runs.PIECE_ROWS
+    assert max(b.data.num_rows for b in out) <= sorted_runs.PIECE_ROWS
     found_times = np.concatenate([b.data["t"].to_numpy() for b in out])
     streams = np.concatenate([np.broadcast_to(b.stream, b.data.num_rows) for b in out])
     ids = np.concatenate([b.data["id"].to_numpy() for b in out])

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ceql
-from ceql.io.partitions import PartitionKeys
+from ceql.io.partition_keys import PartitionKeys
 from ceql.recognition import snapshot
 
 D, NAN, INF = Decimal, float("nan"), float("inf")

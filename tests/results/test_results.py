@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import ceql
 from ceql.engine.common.chunk import Chunk
 from ceql.errors import DataError
-from ceql.io.keys import encode
+from ceql.io.sort_keys import encode
 from ceql.recognition.columns import Layout, to_batch
 from ceql.results import matches as matches_module
 from ceql.results import views
@@ -341,7 +341,7 @@ class Missing:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Missing())
-from ceql.io.inputs import to_batches
+from ceql.io.sources import to_batches
 from ceql.results.matches import Matches
 
 assert to_batches([{"a": 1}])[0].num_rows == 1

@@ -18,8 +18,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from ceql.cli.app import app
+from ceql.cli.progress import StageProgress
 from ceql.cli.spark import _explain
-from ceql.cli.stages import Stages
 from ceql.errors import CeqlError, DataError, ResourceError
 
 EVENTS = [
@@ -191,7 +191,7 @@ def test_the_bar_shows_stages(spark):
         time.sleep(1)
         yield from batches
 
-    with Stages(spark, wanted=True, console=Console(file=screen, force_terminal=True, width=100), patience=0):
+    with StageProgress(spark, wanted=True, console=Console(file=screen, force_terminal=True, width=100), patience=0):
         spark.range(4, numPartitions=4).mapInArrow(slow, "id long").count()
     assert "stage" in screen.getvalue()
     assert "/4" in screen.getvalue()

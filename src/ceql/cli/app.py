@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 import ceql
-from ceql.cli.exits import Exit, UsageError, guarded
+from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
 from ceql.cli.inputs import STDIN, Files, read_events, read_query
 from ceql.cli.run import Job, count, run
-from ceql.cli.sinks import Format
+from ceql.cli.writers import Format
 from ceql.query import Query
 from ceql.recognition.options import duration
 
@@ -124,7 +124,7 @@ def run_command(
     ] = None,
 ) -> None:
     """Find the matches of QUERY in EVENTS."""
-    with guarded():
+    with reporting_errors():
         if only_count and (limit_output or with_events or out or format):
             raise UsageError("--count prints one number: it goes without -o, --format, --events and --limit-output")
         columns = {**_columns(type, time, time_unit, lateness), "memory": memory << 20}
@@ -157,7 +157,7 @@ def explain_command(
     time_unit: UnitOption = None,
 ) -> None:
     """Show what QUERY means, how it is evaluated, and what that costs."""
-    with guarded():
+    with reporting_errors():
         if mermaid and dot:
             raise UsageError("--mermaid or --dot, not both")
         compiled = read_query(query)
@@ -181,7 +181,7 @@ def diagnose_command(
     stream: StreamOption = None,
 ) -> None:
     """Say why QUERY finds nothing, or so little, in EVENTS."""
-    with guarded():
+    with reporting_errors():
         compiled, files = _files(query, events, stream, "diagnose")
         sources = {name: Files(name, paths, time) for name, paths in files.items()}
         named = {name: source for name, source in sources.items() if name is not None}
@@ -200,12 +200,12 @@ def bench_command(
     runs: Annotated[int, typer.Option("--runs", min=3, help="How often each is timed.")] = 5,
 ) -> None:
     """Time QUERY over EVENTS: events per second, with and without writing out the matches."""
-    with guarded():
+    with reporting_errors():
         compiled, files = _files(query, events, stream, "bench")
         from ceql.cli.bench import bench
 
         found = bench(compiled, files, _columns(type, time, time_unit, lateness), runs)
-    raise typer.Exit(Exit.DONE if found else Exit.NO_MATCH)
+    raise typer.Exit(ExitCode.DONE if found else ExitCode.NO_MATCH)
 
 
 @app.command("demo")
@@ -215,11 +215,11 @@ def demo_command(
     ] = False,
 ) -> None:
     """Recognise frauds in 20,000 sample card payments."""
-    with guarded():
+    with reporting_errors():
         if spark:
-            from ceql.cli.demo.pipeline import pipeline
+            from ceql.cli.demo.on_spark import demo_on_spark
 
-            pipeline()
+            demo_on_spark()
         else:
             from ceql.cli.demo import demo
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ceql.cli.exits import UsageError
+from ceql.cli.exit_codes import UsageError
 from ceql.cli.times import TextTimes
-from ceql.io.inputs import Source, open_source
 from ceql.io.schemas import conform, is_text, unify_schemas
+from ceql.io.sources import Source, open_source
 from ceql.query import Query, compile
 
 STDIN = "-"

@@ -1,4 +1,4 @@
-"""`ceql run`: events from files or from a pipe, through the query, into a sink."""
+"""`ceql run`: events from files or from a pipe, through the query, into a writer."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pyarrow as pa
 
-from ceql.cli.exits import Exit, UsageError, say
+from ceql.cli.exit_codes import ExitCode, UsageError, say
 from ceql.cli.inputs import STDIN, Files
-from ceql.cli.lines import JsonLines
-from ceql.cli.sinks import Format, JsonSink, Sink, TableSink, choose_format
-from ceql.cli.table import PeopleSink
+from ceql.cli.json_lines import JsonLines
+from ceql.cli.progress import EventProgress
+from ceql.cli.table import TextTableWriter
+from ceql.cli.writers import ColumnWriter, Format, JsonWriter, Writer, choose_format
 from ceql.query import LateEventsWarning, Query
 from ceql.results.matches import Matches
 
 TABLE_LIMIT = 100
-_PATIENCE = 1.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Job:
         return [STDIN] in self.files.values()
 
 
-def count(job: Job) -> Exit:
+def count(job: Job) -> ExitCode:
     """Print how many matches there are; they are not enumerated."""
     with _quiet():
         if job.streaming:
@@ -59,39 +58,39 @@ def count(job: Job) -> Exit:
                 n = matches.count()
     print(n)
     _report_late(matches.late())
-    return Exit.DONE if n else Exit.NO_MATCH
+    return ExitCode.DONE if n else ExitCode.NO_MATCH
 
 
-def run(job: Job) -> Exit:
+def run(job: Job) -> ExitCode:
     """Write the matches; says whether there were any."""
     format = choose_format(job.format, job.out)
     limit = job.limit
     if limit is None and format is Format.table and job.out is None and not job.streaming:
         limit = TABLE_LIMIT
-    sink = _sink(job, format)
+    writer = _writer(job, format)
     try:
         with _quiet():
-            found, more = _stream(job, sink, limit) if job.streaming else _whole(job, sink, limit)
+            found, more = _stream(job, writer, limit) if job.streaming else _whole(job, writer, limit)
     finally:
-        sink.close()
+        writer.close()
     if more and job.limit is None:
         say(
             f"these are the first {found} matches; --limit-output N shows more, -o FILE writes all, --count counts them"
         )
-    return Exit.DONE if found else Exit.NO_MATCH
+    return ExitCode.DONE if found else ExitCode.NO_MATCH
 
 
-def _whole(job: Job, sink: Sink, limit: int | None) -> tuple[int, bool]:
+def _whole(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
     matches, bar = _open_files(job)
     with bar:
-        found, more = _write(matches, sink, job.events, limit)
-    if isinstance(sink, TableSink) and not job.events:
-        sink.begin(matches.schema)
+        found, more = _write(matches, writer, job.events, limit)
+    if isinstance(writer, ColumnWriter) and not job.events:
+        writer.begin(matches.schema)
     _report_late(matches.late())
     return found, more
 
 
-def _stream(job: Job, sink: Sink, limit: int | None) -> tuple[int, bool]:
+def _stream(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
     if sys.stdin.isatty():
         say("reading events from the terminal, one JSON object per line; Ctrl-D ends")
     recognizer = job.query.recognizer(**job.columns, keep_rows=job.events)
@@ -99,20 +98,20 @@ def _stream(job: Job, sink: Sink, limit: int | None) -> tuple[int, bool]:
     found, more = 0, False
     try:
         for block in lines:
-            n, more = _write(recognizer.feed(block), sink, job.events, None if limit is None else limit - found)
+            n, more = _write(recognizer.feed(block), writer, job.events, None if limit is None else limit - found)
             found += n
             if n:
-                sink.flush()
+                writer.flush()
             if limit is not None and found >= limit:
                 return found, True
-        n, more = _write(recognizer.finish(), sink, job.events, None if limit is None else limit - found)
+        n, more = _write(recognizer.finish(), writer, job.events, None if limit is None else limit - found)
         return found + n, more
     finally:
         _report_skipped(lines)
         _report_late(recognizer.late())
 
 
-def _write(matches: Matches, sink: Sink, events: bool, limit: int | None) -> tuple[int, bool]:
+def _write(matches: Matches, writer: Writer, events: bool, limit: int | None) -> tuple[int, bool]:
     """How many were written, and whether the limit stopped it: then the input is read no further."""
     pieces: Iterator[tuple[pa.RecordBatch, pa.Table | None]]
     pieces = matches.with_rows() if events else ((batch, None) for batch in matches.to_batches())
@@ -122,32 +121,34 @@ def _write(matches: Matches, sink: Sink, events: bool, limit: int | None) -> tup
             batch = batch.slice(0, limit - found)
             if batch.num_rows:
                 taken = None if rows is None else rows.slice(0, len(batch.column("events").flatten()))
-                sink.add(matches, batch, taken)
+                writer.add(matches, batch, taken)
             return limit, True
         if batch.num_rows:
-            sink.add(matches, batch, rows)
+            writer.add(matches, batch, rows)
         found += batch.num_rows
         if found == limit:
             return found, True
     return found, False
 
 
-def _sink(job: Job, format: Format) -> Sink:
+def _writer(job: Job, format: Format) -> Writer:
     projections = {i.name: i.attributes for i in job.query.plan.query.items or () if i.attributes}
     try:
         if format in (Format.csv, Format.parquet, Format.arrow):
-            return TableSink(format, job.out)
+            return ColumnWriter(format, job.out)
         file = sys.stdout if job.out is None else job.out.open("w", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {job.out}: {error}") from error
     if format is Format.json:
-        return JsonSink(file, projections)
+        return JsonWriter(file, projections)
     hidden = {name for name in (job.columns["type"], job.columns["time"]) if name is not None}
-    return PeopleSink(file, projections, hidden, job.streaming)
+    return TextTableWriter(file, projections, hidden, job.streaming)
 
 
 def _open_files(job: Job) -> tuple[Matches, Any]:
-    bar = Bar(job.progress and sys.stderr.isatty() and (job.out is not None or job.format in (None, Format.table)))
+    bar = EventProgress(
+        job.progress and sys.stderr.isatty() and (job.out is not None or job.format in (None, Format.table))
+    )
     sources = {name: Files(name, paths, job.columns["time"], bar.advance) for name, paths in job.files.items()}
     bar.total = _total(source.rows for source in sources.values()) if bar.wanted else None
     named = {name: source for name, source in sources.items() if name is not None}
@@ -161,46 +162,6 @@ def _total(counts: Iterator[int | None]) -> int | None:
             return None
         total += n
     return total
-
-
-class Bar:
-    """A progress bar on stderr, for those who have waited a second."""
-
-    def __init__(self, wanted: bool):
-        self.wanted = wanted
-        self.total: int | None = None
-        self._rows = 0
-        self._since = monotonic()
-        self._progress: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> None:
-        self._since = monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-    def advance(self, rows: int) -> None:
-        self._rows += rows
-        if self._progress is None and self.wanted and monotonic() - self._since > _PATIENCE:
-            self._start()
-        if self._progress is not None:
-            self._progress.update(self._task, completed=self._rows)
-
-    def _start(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._progress = Progress(
-            BarColumn(),
-            TextColumn("{task.completed:,} events"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("", total=self.total)
-        self._progress.start()
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ceql import errors
-from ceql.cli.exits import Exit, UsageError, say
+from ceql.cli.exit_codes import ExitCode, UsageError, say
 from ceql.cli.inputs import STDIN
-from ceql.cli.sinks import Format, choose_format
-from ceql.cli.stages import Stages
+from ceql.cli.progress import StageProgress
 from ceql.cli.table import print_table, struct_rows
+from ceql.cli.writers import Format, choose_format
 from ceql.query import Query
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def sources(events: list[str] | None, tables: list[str] | None) -> list[str]:
     return found
 
 
-def on_spark(job: SparkJob) -> Exit:
+def on_spark(job: SparkJob) -> ExitCode:
     """Count, write or print the matches; says whether there were any."""
     format = _check(job)
     with explained(), _session(job.master) as spark:
@@ -74,7 +74,7 @@ def on_spark(job: SparkJob) -> Exit:
         frames = {name: _read(spark, paths, job.columns["time"]) for name, paths in job.sources.items()}
         named = {name: frame for name, frame in frames.items() if name is not None}
         found = match(named or frames[None], job.query, **job.columns)
-        bar = Stages(spark, job.progress and sys.stderr.isatty())
+        bar = StageProgress(spark, job.progress and sys.stderr.isatty())
         if job.count:
             with bar:
                 n = found.count()
@@ -86,7 +86,7 @@ def on_spark(job: SparkJob) -> Exit:
             n = _show(found, job, bar)
         else:
             n = _print(found, format, job.limit)
-    return Exit.DONE if n else Exit.NO_MATCH
+    return ExitCode.DONE if n else ExitCode.NO_MATCH
 
 
 def _check(job: SparkJob) -> Format:
@@ -182,7 +182,7 @@ def _by_suffix(path: str) -> str | None:
     return _SUFFIXES.get(Path(name).suffix)
 
 
-def _show(found: DataFrame, job: SparkJob, bar: Stages) -> int:
+def _show(found: DataFrame, job: SparkJob, bar: StageProgress) -> int:
     """A table of some matches: the first that Spark comes by, in order of time."""
     limit = job.limit or TABLE_LIMIT
     with bar:

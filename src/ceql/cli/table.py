@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ceql.cli.values import attributes, to_python, to_rows
+from ceql.cli.formatting import attributes, to_python, to_rows
 from ceql.results.matches import Matches
 from ceql.results.views import cell, clean
 
 _SHOWN = 8
 
 
-class PeopleSink:
+class TextTableWriter:
     """The columns: from where to where, the times, the partition keys, then each variable's events."""
 
     def __init__(self, file: IO[str], projections: dict[str, tuple[str, ...]], hidden: set[str], streaming: bool):
@@ -30,7 +30,7 @@ class PeopleSink:
         self._lines: list[list[str]] = []
 
     def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
-        self._heads, lines = people_rows(batch, rows, self._projections, self._hidden)
+        self._heads, lines = table_rows(batch, rows, self._projections, self._hidden)
         if not self._streaming:
             self._lines += lines
             return
@@ -65,7 +65,7 @@ def print_table(heads: Sequence[str], lines: Sequence[Sequence[str]], file: IO[s
     console.print(table)
 
 
-def people_rows(
+def table_rows(
     batch: pa.RecordBatch, rows: pa.Table | None, projections: dict[str, tuple[str, ...]], hidden: set[str]
 ) -> tuple[list[str], list[list[str]]]:
     """The heads, and the cells of each match. Events with rows are shown by their attributes but the `hidden` ones."""

@@ -39,16 +39,16 @@ from ceql.engine.states.loop import NO_KEY
 from ceql.explain.claims import claim_text, claims, listed, print_part
 from ceql.explain.formula import print_asked, print_mask
 from ceql.explain.stages import columns_read
-from ceql.io.inputs import Source, open_streams
-from ceql.io.keys import decode, encode
-from ceql.io.partitions import PartitionKeys
-from ceql.io.runs import EventBatch
+from ceql.io.partition_keys import PartitionKeys
 from ceql.io.schemas import unify_schemas
 from ceql.io.sequencer import Sequencer, merge_sources
+from ceql.io.sort_keys import decode, encode
+from ceql.io.sorted_runs import EventBatch
+from ceql.io.sources import Source, open_streams
 from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.predicates.bind import Events
-from ceql.predicates.values import JoinValues
+from ceql.predicates.values import ValueNumbers
 from ceql.recognition.options import Options
 from ceql.syntax import tree as t
 
@@ -97,7 +97,7 @@ class Inquiry:
         }
         self.keys = self.splits.get(plan.partition)
         self.values = {
-            number: JoinValues(v.runs.auto.terms, v.runs.auto.compares, self.schema, self.open_schema, plan.source)
+            number: ValueNumbers(v.runs.auto.terms, v.runs.auto.compares, self.schema, self.open_schema, plan.source)
             for number, v in enumerate(self.versions)
             if v.runs is not None and v.own
         }

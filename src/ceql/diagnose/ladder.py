@@ -27,7 +27,7 @@ from ceql.engine.groups import layout as j
 from ceql.engine.states import layout as x
 from ceql.engine.states.graph import NODES
 from ceql.errors import CeqlError
-from ceql.io.runs import EventBatch
+from ceql.io.sorted_runs import EventBatch
 from ceql.plan import Plan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.options import Options

@@ -14,7 +14,7 @@ from ceql.diagnose.ladder import Where, counter, lacking
 from ceql.engine.states import layout as x
 from ceql.errors import CeqlError
 from ceql.explain.claims import claim_text, claims, judged
-from ceql.io.runs import EventBatch
+from ceql.io.sorted_runs import EventBatch
 from ceql.plan import Plan
 from ceql.recognition.recognition import Recognition
 from ceql.syntax import tree as t

@@ -22,7 +22,7 @@ from ceql.explain.text import Explanation, number, pairs, section, table, wrappe
 from ceql.plan import Plan
 from ceql.predicates.bind import Events, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
-from ceql.predicates.values import JoinValues
+from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
 from ceql.recognition.options import Options
 from ceql.recognition.window import bind_window
@@ -259,7 +259,7 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
                 rows.append(["(expression)", "", _kind(column), str(column.classes)])
     if plan.is_correlated:
         auto = plan.correlated
-        values = JoinValues(auto.terms, auto.compares, schema, False, plan.source)
+        values = ValueNumbers(auto.terms, auto.compares, schema, False, plan.source)
         Checks(auto, schema, False, plan.source)  # says which column does not fit
         rows += [
             [print_expression(term), str(kind), "numbers of its values", ""]

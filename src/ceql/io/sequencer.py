@@ -23,10 +23,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.errors import DataError, ResourceError, SchemaError
-from ceql.io import keys as ordered
-from ceql.io.inputs import Source
-from ceql.io.runs import NOTHING, EventBatch, Run, in_order, merge_runs, release_limits, tidy
+from ceql.io import sort_keys
 from ceql.io.schemas import changed, conform, take_rows, unify_types, wide_codes
+from ceql.io.sorted_runs import BELOW_ALL, EventBatch, SortedRun, in_order, merge_runs, merge_small_runs, release_limits
+from ceql.io.sources import Source
 from ceql.io.times import time_keys
 
 Int64s = npt.NDArray[np.int64]
@@ -52,7 +52,7 @@ class Sequencer:
         self.lateness = Fraction(lateness)
         self.max_buffered_rows = max_buffered_rows
         self.late_rows = 0
-        self._runs: list[list[Run]] = [[] for _ in streams]
+        self._runs: list[list[SortedRun]] = [[] for _ in streams]
         self._greatest: list[int | None] = [None] * len(self.streams)
         self._closed = [False] * len(self.streams)
         self._seen = [0] * len(self.streams)
@@ -109,8 +109,8 @@ class Sequencer:
         if direct:
             return [EventBatch(on_time, stream)] if on_time.num_rows else []
         if len(on_time_keys):
-            self._runs[stream].append(Run.sorted(on_time, on_time_keys))
-            tidy(self._runs[stream], schema)
+            self._runs[stream].append(SortedRun.sorted(on_time, on_time_keys))
+            merge_small_runs(self._runs[stream], schema)
         return self._release(limits)
 
     def close(self, stream: int) -> list[EventBatch]:
@@ -179,7 +179,7 @@ class Sequencer:
             self._time_type = self._schema.field(self.time).type
         split = 1 + len(header["runs"])
         for stream, data in zip(header["runs"], batches[1:split], strict=True):
-            self._runs[stream].append(Run(data, ordered.encode(data.column(self.time), str(self.time))))
+            self._runs[stream].append(SortedRun(data, sort_keys.encode(data.column(self.time), str(self.time))))
         self._late = list(zip(header["late"], batches[split:], strict=True))
         self._late_kept = sum(data.num_rows for _, data in self._late)
         return self
@@ -196,7 +196,7 @@ class Sequencer:
         return late if late.any() else None
 
     def _bounds(self, keys: Int64s, type: pa.DataType) -> Int64s:
-        return ordered.bounds(keys, type, self.lateness) if self.lateness else keys
+        return sort_keys.bounds(keys, type, self.lateness) if self.lateness else keys
 
     def _limits(self, greatest: list[int | None], type: pa.DataType | None) -> list[int | None]:
         """For each stream the greatest key that can go out, None for all."""
@@ -205,7 +205,7 @@ class Sequencer:
             if closed:
                 bounds.append(None)
             elif key is None or type is None:
-                bounds.append(NOTHING)
+                bounds.append(BELOW_ALL)
             else:
                 bounds.append(int(self._bounds(np.array([key], np.int64), type)[0]))
         return release_limits(bounds)
@@ -230,7 +230,7 @@ class Sequencer:
             )
 
     def _release(self, limits: list[int | None]) -> list[EventBatch]:
-        parts: list[tuple[int, Run]] = []
+        parts: list[tuple[int, SortedRun]] = []
         for stream, limit in enumerate(limits):
             kept = []
             for run in self._runs[stream]:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.errors import DataError, SchemaError, did_you_mean
-from ceql.io.keys import encode, is_ordered
+from ceql.io.sort_keys import encode, is_ordered
 
 
 def time_keys(

@@ -1,6 +1,6 @@
 """Guards against a schema: which column slots are needed, and each guard as logic over their tests.
 
-In: the guards of an automaton and the schema of the events. Out: `Bound`. An attribute that the schema does not
+In: the guards of an automaton and the schema of the events. Out: `BoundGuards`. An attribute that the schema does not
 have, or a literal of another kind than its column, is a `SchemaError` with its place. For inputs whose
 schema is open (dicts), an attribute that has not been seen is NULL.
 """
@@ -26,7 +26,7 @@ from ceql.predicates.columns import (
     TextColumn,
     TextTestColumn,
 )
-from ceql.predicates.logic import AllOf, AnyOf, Constant, Logic, Not, Test
+from ceql.predicates.logic import AllOf, AnyOf, ColumnTest, Constant, Logic, Not
 from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.patterns import compile_pattern
 from ceql.predicates.ranges import Mismatch, Ranges, ranges, show
@@ -37,7 +37,7 @@ UNKNOWN = Constant(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundGuards:
     """Column slots in the order of the code's digits, and one formula for each guard."""
 
     columns: tuple[Column, ...]
@@ -56,12 +56,12 @@ class Events:
     """The streams without the type column, where others have it: their events are of the type of the stream's name."""
 
 
-def bind(guards: Sequence[Atom], events: Events, source: str) -> Bound:
+def bind(guards: Sequence[Atom], events: Events, source: str) -> BoundGuards:
     """Bind `guards`, raising `SchemaError` where they do not fit."""
     return _Binder(events, source).bind(guards)
 
 
-def bind_predicate(node: t.Predicate, events: Events, source: str) -> Bound:
+def bind_predicate(node: t.Predicate, events: Events, source: str) -> BoundGuards:
     """Bind one predicate, whatever the event's type."""
     return _Binder(events, source).bind_one(node)
 
@@ -80,13 +80,13 @@ class _Binder:
         self.slots: dict[object, int] = {}  # a key of each slot, in order
         self.fixed: dict[int, Column] = {}
 
-    def bind(self, guards: Sequence[Atom]) -> Bound:
+    def bind(self, guards: Sequence[Atom]) -> BoundGuards:
         return self._bound(tuple(self.guard(guard) for guard in guards))
 
-    def bind_one(self, node: t.Predicate) -> Bound:
+    def bind_one(self, node: t.Predicate) -> BoundGuards:
         return self._bound((self.predicate(node),))
 
-    def _bound(self, logic: tuple[Logic, ...]) -> Bound:
+    def _bound(self, logic: tuple[Logic, ...]) -> BoundGuards:
         columns: list[Column] = []
         for key, slot in self.slots.items():
             match key:
@@ -98,7 +98,7 @@ class _Binder:
                     columns.append(TextColumn(name, [literals for literals, _ in tests], [neg for _, neg in tests]))
                 case _:
                     columns.append(self.fixed[slot])
-        return Bound(tuple(columns), logic)
+        return BoundGuards(tuple(columns), logic)
 
     # --- slots ---
 
@@ -112,13 +112,13 @@ class _Binder:
         tests = self.numbers.setdefault(attribute.name, [])
         if parts not in tests:
             tests.append(parts)
-        return Test(self.slot(("number", attribute.name)), tests.index(parts))
+        return ColumnTest(self.slot(("number", attribute.name)), tests.index(parts))
 
     def text_test(self, name: str, literals: frozenset[str], negated: bool) -> Logic:
         tests = self.texts.setdefault(name, [])
         if (literals, negated) not in tests:
             tests.append((literals, negated))
-        return Test(self.slot(("text", name)), tests.index((literals, negated)))
+        return ColumnTest(self.slot(("text", name)), tests.index((literals, negated)))
 
     # --- guards ---
 
@@ -143,7 +143,7 @@ class _Binder:
     def stream_test(self, stream: int) -> Logic:
         if len(self.events.streams) == 1:
             return Constant(True)
-        return Test(self.slot("stream", StreamColumn(len(self.events.streams))), stream)
+        return ColumnTest(self.slot("stream", StreamColumn(len(self.events.streams))), stream)
 
     # --- predicates ---
 
@@ -187,7 +187,7 @@ class _Binder:
                 if value is None or pa.types.is_null(type):
                     return UNKNOWN
                 return self.column_test(attribute, type, value, node)
-        return Test(self.slot(("mask", node), MaskColumn(node, self.masks.comparison(node))), 0)
+        return ColumnTest(self.slot(("mask", node), MaskColumn(node, self.masks.comparison(node))), 0)
 
     def column_test(self, attribute: t.Attribute, type: pa.DataType, value: object, node: t.Comparison) -> Logic:
         op = node.op
@@ -199,7 +199,7 @@ class _Binder:
             test = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}[op]
             literal = pa.scalar(value, pa.large_string())
             column = TextTestColumn(attribute.name, node, lambda values: test(values.cast(pa.large_string()), literal))
-            return Test(self.slot(("text order", attribute.name, op, value), column), 0)
+            return ColumnTest(self.slot(("text order", attribute.name, op, value), column), 0)
         return self.number_test(attribute, type, self.ranges(attribute, type, op, value))
 
     def ranges(self, attribute: t.Attribute, type: pa.DataType, op: str, value: object) -> Ranges:
@@ -251,7 +251,7 @@ class _Binder:
             raise self.mismatch(node.operand, type, f"is not text, as {word} needs")
         test = compile_pattern(node, self.source)
         column = TextTestColumn(node.operand.name, node, test)
-        return Test(self.slot((word, node.operand.name, node.pattern), column), 0)
+        return ColumnTest(self.slot((word, node.operand.name, node.pattern), column), 0)
 
     def is_null(self, node: t.IsNull, operand: t.Expression) -> Logic:
         if isinstance(operand, t.Literal):
@@ -259,8 +259,8 @@ class _Binder:
         if isinstance(operand, t.Attribute):
             if pa.types.is_null(self.attribute(operand)):
                 return Constant(True)
-            return Test(self.slot(("null", operand.name), NullColumn(operand.name)), 0)
-        return Test(self.slot(("mask", node.operand), MaskColumn(node, self.masks.is_null(node))), 0)
+            return ColumnTest(self.slot(("null", operand.name), NullColumn(operand.name)), 0)
+        return ColumnTest(self.slot(("mask", node.operand), MaskColumn(node, self.masks.is_null(node))), 0)
 
     # --- attributes ---
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.io.keys import decimal_words, encode
+from ceql.io.sort_keys import decimal_words, encode
 from ceql.jit import Array
 from ceql.predicates import kernels
 from ceql.predicates.logic import Truth

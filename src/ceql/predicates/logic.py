@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class ColumnTest:
     """Test number `index` of column slot `slot`."""
 
     slot: int
@@ -40,7 +40,7 @@ class Not:
     item: Logic
 
 
-Logic = Test | Constant | AllOf | AnyOf | Not
+Logic = ColumnTest | Constant | AllOf | AnyOf | Not
 Truth = bool | None
 Truths = npt.NDArray[np.int8]
 """Many truth values at once: 0 false, 1 unknown, 2 true."""
@@ -53,14 +53,14 @@ def code(value: Truth) -> int:
     return UNKNOWN if value is None else TRUE if value else FALSE
 
 
-def evaluate(logic: Logic, values: Callable[[Test], Truths], count: int) -> Truths:
+def evaluate(logic: Logic, values: Callable[[ColumnTest], Truths], count: int) -> Truths:
     """Kleene's strong logic on `count` events at once: AND is the least, OR the greatest, NOT mirrors.
 
     >>> evaluate(AnyOf((Constant(None), Constant(True))), lambda test: None, 1)
     array([2], dtype=int8)
     """
     match logic:
-        case Test():
+        case ColumnTest():
             return values(logic)
         case Constant(known):
             return np.full(count, code(known), np.int8)

@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
-Bound = int | float | None  # None: no bound
-Ranges = list[tuple[Bound, Bound]]
+End = int | float | None  # None: no bound
+Ranges = list[tuple[End, End]]
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
 
@@ -70,7 +70,7 @@ def cuts(tests: list[Ranges], type: pa.DataType) -> list[int | float]:
 
 
 def to_domain(literal: object, type: pa.DataType) -> Fraction:
-    """A literal in the int64 domain that `io.keys.encode` gives columns of this type."""
+    """A literal in the int64 domain that `io.sort_keys.encode` gives columns of this type."""
     if pa.types.is_boolean(type):
         if not isinstance(literal, bool):
             raise Mismatch(f"holds TRUE and FALSE and cannot be compared with {show(literal)}")

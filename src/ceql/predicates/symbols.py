@@ -16,8 +16,8 @@ import pyarrow as pa
 from ceql.analysis.normal import Atom
 from ceql.jit import Array
 from ceql.predicates import kernels
-from ceql.predicates.bind import Bound, Events, bind
-from ceql.predicates.logic import TRUE, Test, Truths, code, evaluate
+from ceql.predicates.bind import BoundGuards, Events, bind
+from ceql.predicates.logic import TRUE, ColumnTest, Truths, code, evaluate
 
 DENSE = 1 << 20  # codes below this are looked up in an array
 
@@ -49,7 +49,7 @@ class Symbolizer:
     """Batches of a fixed schema to symbols."""
 
     def __init__(self, guards: Sequence[Atom], events: Events, source: str, table: SymbolTable) -> None:
-        self.bound: Bound = bind(guards, events, source)
+        self.bound: BoundGuards = bind(guards, events, source)
         self.table = table
         self.stages = _stages([c.classes for c in self.bound.columns])
         size = int(np.prod([c.classes for c in self.bound.columns])) if len(self.stages) <= 1 else 0
@@ -130,9 +130,9 @@ class Symbolizer:
     def _translate(self, digits: list[Array]) -> Array:
         """The symbols of combinations of classes."""
         count = len(digits[0]) if digits else 1
-        known: dict[Test, Truths] = {}
+        known: dict[ColumnTest, Truths] = {}
 
-        def values(test: Test) -> Truths:
+        def values(test: ColumnTest) -> Truths:
             if test not in known:
                 column = self.bound.columns[test.slot]
                 by_class = np.array([code(column.truth(test.index, k)) for k in range(column.classes)], np.int8)

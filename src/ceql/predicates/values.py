@@ -10,16 +10,17 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from ceql.analysis.conditions import leaves
 from ceql.errors import SchemaError, no_column
-from ceql.io.interning import Interner
-from ceql.io.key_values import Values, from_state, side_by_side, to_state, to_values
+from ceql.io.numbering import Numbering
 from ceql.io.schemas import kind_of
+from ceql.io.values import Values, from_state, side_by_side, to_state, to_values
 from ceql.jit import Array
 from ceql.predicates.masks import MaskCompiler
 from ceql.syntax import tree as t
 
 
-class JoinValues:
+class ValueNumbers:
     """Numbers the values of `terms`, expressions over one event; `compares` are pairs of terms that meet."""
 
     def __init__(
@@ -34,7 +35,7 @@ class JoinValues:
         self.compares = compares
         self.open_schema = open_schema
         self.source = source
-        self._table = Interner(1)
+        self._table = Numbering(1)
         self.bind(schema)
         self._shown = self._common_types()
 
@@ -96,8 +97,6 @@ class JoinValues:
     @property
     def columns(self) -> list[str]:
         """The attributes that the terms read."""
-        from ceql.analysis.conditions import leaves
-
         found = {leaf.name for term in self.terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
         return sorted(found)
 
@@ -165,5 +164,5 @@ class JoinValues:
         numbers, *columns = state.columns
         rows, data, _ = side_by_side([from_state(columns)])
         given = numbers.to_numpy()
-        self._table = Interner(1)
+        self._table = Numbering(1)
         self._table.restore(given, rows, data, int(given.max()) + 1 if len(given) else 0)

@@ -19,9 +19,8 @@ from ceql.automata.correlated import Correlated
 from ceql.engine.common.chunk import Chunk
 from ceql.errors import no_column
 from ceql.jit import Array
-from ceql.predicates.bind import Bound, Events, bind_predicate
-from ceql.predicates.logic import TRUE, Truths, code, evaluate
-from ceql.predicates.logic import Test as ColumnTest
+from ceql.predicates.bind import BoundGuards, Events, bind_predicate
+from ceql.predicates.logic import TRUE, ColumnTest, Truths, code, evaluate
 from ceql.syntax import tree as t
 
 Take = Callable[[Array], pa.RecordBatch]
@@ -45,7 +44,7 @@ class Checks:
     def bind(self, schema: pa.Schema) -> None:
         """Look at columns of this schema from now on; a predicate that does not fit them is a `SchemaError`."""
         self.schema = schema
-        self._bound: dict[t.Predicate, Bound] = {}
+        self._bound: dict[t.Predicate, BoundGuards] = {}
         for claim in self.auto.checks:
             if isinstance(claim.what, Same):
                 for one in _terms(claim.what):
@@ -54,7 +53,7 @@ class Checks:
             for test in claim.tests:
                 self._bind(test.predicate)
 
-    def _bind(self, predicate: t.Predicate) -> Bound:
+    def _bind(self, predicate: t.Predicate) -> BoundGuards:
         if predicate not in self._bound:
             flat = _flat(predicate)
             fields: dict[str, pa.Field] = {}

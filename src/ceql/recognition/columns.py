@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.engine.common.chunk import Chunk, Int32s, Int64s
-from ceql.io.keys import decode
 from ceql.io.schemas import take_values
+from ceql.io.sort_keys import decode
 from ceql.jit import allocating, kernel
 
 FIXED = ("start", "end", "start_time", "end_time", "events")

@@ -16,10 +16,10 @@ from ceql.engine.groups import layout as j
 from ceql.engine.groups.machine import JoinMachine
 from ceql.engine.states import layout as x
 from ceql.errors import DataError
-from ceql.io.runs import EventBatch
+from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
 from ceql.plan import Plan
-from ceql.predicates.values import JoinValues
+from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks
 from ceql.recognition.choosing import Chooser, Labels
 from ceql.recognition.columns import to_batch
@@ -44,7 +44,7 @@ class CorrelatedRecognition(Recognition):
 
     def __init__(self, plan: Plan, schema: pa.Schema, *args: Any, **options: Any) -> None:
         self.auto: Correlated = plan.correlated
-        self.values: JoinValues | None = None
+        self.values: ValueNumbers | None = None
         super().__init__(plan, schema, *args, **options)
         auto, query = self.auto, plan.query
         self.labels = Labels(auto, plan.selected, plan.columns)
@@ -77,7 +77,7 @@ class CorrelatedRecognition(Recognition):
         super()._bind(schema)
         source = self.plan.source
         if self.values is None:
-            self.values = JoinValues(self.auto.terms, self.auto.compares, schema, self.open_schema, source)
+            self.values = ValueNumbers(self.auto.terms, self.auto.compares, schema, self.open_schema, source)
             self.checks = Checks(self.auto, schema, self.open_schema, source)
         else:
             self.values.bind(schema)

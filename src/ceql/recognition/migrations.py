@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ceql.io.key_values import Value, from_python
-from ceql.io.partitions import state_batch
+from ceql.io.partition_keys import state_batch
+from ceql.io.values import Value, from_python
 from ceql.jit import Array
 
 Snapshot = tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch]]]

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pyarrow as pa
 
 from ceql.errors import QueryError, SchemaError
-from ceql.io.keys import ticks
+from ceql.io.sort_keys import ticks
 from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 

@@ -24,10 +24,10 @@ from ceql.engine.states import layout as x
 from ceql.engine.states.machine import Machine
 from ceql.engine.states.replay import ReplayMachine
 from ceql.errors import SchemaError, no_column
-from ceql.io.keys import bounds, encode
-from ceql.io.partitions import PartitionKeys
-from ceql.io.runs import EventBatch
+from ceql.io.partition_keys import PartitionKeys
 from ceql.io.schemas import is_text
+from ceql.io.sort_keys import bounds, encode
+from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.predicates.bind import Events, value_type

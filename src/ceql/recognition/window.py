@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ceql.engine.states import layout as x
 from ceql.engine.states.loop import NO_KEY
 from ceql.errors import DataError, SchemaError, no_column
-from ceql.io.keys import bounds, encode, is_ordered, ticks
+from ceql.io.sort_keys import bounds, encode, is_ordered, ticks
 from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.recognition.options import Options

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.errors import DataError
-from ceql.io.keys import encode
 from ceql.io.schemas import take_rows
+from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.recognition import snapshot
 from ceql.recognition.snapshot import schema_from_text, schema_to_text

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from ceql.errors import DataError
-from ceql.io.keys import bounds, decode, encode
+from ceql.io.sort_keys import bounds, decode, encode
 from ceql.jit import Array
 from ceql.spark.prepare import Prepared
 from ceql.spark.shard import NO_TIME, larger

@@ -1,6 +1,6 @@
 """The guards of a query as Spark columns: what the engine would find true of a row, computed in the JVM.
 
-In: guards bound to an Arrow schema (`Bound`). Out: a boolean column for each. It is exact where Spark can be made to
+In: `BoundGuards` of an Arrow schema. Out: a boolean column for each. It is exact where Spark can be made to
 give the engine's truth value for every row; else it is true of more rows, and names the attributes from
 which the engine decides.
 
@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from ceql.analysis.conditions import leaves
-from ceql.predicates.bind import Bound, value_type
+from ceql.predicates.bind import BoundGuards, value_type
 from ceql.predicates.columns import (
     AttributeColumn,
     MaskColumn,
@@ -38,7 +38,7 @@ from ceql.predicates.columns import (
     TextColumn,
     TextTestColumn,
 )
-from ceql.predicates.logic import AllOf, AnyOf, Constant, Logic, Not, Test
+from ceql.predicates.logic import AllOf, AnyOf, ColumnTest, Constant, Logic, Not
 from ceql.predicates.ranges import Ranges
 from ceql.spark.calculations import NEGATED, Calculator, compare
 from ceql.spark.patterns import java_like, java_regex
@@ -71,7 +71,7 @@ def name_of(attribute: str) -> Column:
 
 
 def guard_columns(
-    bound: Bound, schema: pa.Schema, stream: Column | None, column: Callable[[str], Column] = name_of
+    bound: BoundGuards, schema: pa.Schema, stream: Column | None, column: Callable[[str], Column] = name_of
 ) -> list[GuardColumn]:
     """A column for each guard of `bound`, which was bound to `schema`.
 
@@ -90,7 +90,9 @@ class _Part:
 
 
 class _Translator:
-    def __init__(self, bound: Bound, schema: pa.Schema, stream: Column | None, column: Callable[[str], Column]) -> None:
+    def __init__(
+        self, bound: BoundGuards, schema: pa.Schema, stream: Column | None, column: Callable[[str], Column]
+    ) -> None:
         self.bound = bound
         self.schema = schema
         self.stream = stream
@@ -112,7 +114,7 @@ class _Translator:
             case AllOf(items) | AnyOf(items):
                 parts = [self.formula(item, negated) for item in items]
                 return _any(parts) if isinstance(logic, AnyOf) != negated else _all(parts)
-            case Test(slot, index):
+            case ColumnTest(slot, index):
                 column = self.test(slot, index, negated)
                 return _Part(self.weaker(logic) if column is None else column, column is not None)
 
@@ -147,7 +149,7 @@ class _Translator:
         """A text column to be compared byte by byte, whatever its collation; the cast of others is optimized away."""
         return self.column(name).cast(StringType())
 
-    def weaker(self, test: Test) -> Column | bool:
+    def weaker(self, test: ColumnTest) -> Column | bool:
         """What is true at least where a test, or its opposite, is: such a test is unknown of NULLs."""
         column = self.bound.columns[test.slot]
         if isinstance(column, MaskColumn) and isinstance(column.node, t.IsNull):
@@ -162,7 +164,7 @@ class _Translator:
                 return set().union(*map(self.attributes, items))
             case Not(item):
                 return self.attributes(item)
-            case Test(slot):
+            case ColumnTest(slot):
                 column, known = self.bound.columns[slot], set(self.schema.names)
                 if isinstance(column, AttributeColumn):
                     return {column.attribute} & known

@@ -27,8 +27,8 @@ from pyspark.sql.types import (
 )
 
 from ceql.errors import DataError, SchemaError, did_you_mean
-from ceql.io.keys import is_ordered
 from ceql.io.schemas import check_names, unify_schemas
+from ceql.io.sort_keys import is_ordered
 from ceql.plan import Plan
 from ceql.recognition.correlated import recognise
 from ceql.recognition.options import Options

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ceql.engine.states import layout as x
 from ceql.errors import DataError
-from ceql.io.runs import EventBatch
+from ceql.io.sorted_runs import EventBatch
 from ceql.io.times import time_keys
 from ceql.jit import Array
 from ceql.recognition import correlated as joins

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError
-from ceql.io.keys import encode
 from ceql.io.schemas import take_rows
+from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.shard import FEED_ROWS, Shard

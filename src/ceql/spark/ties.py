@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ceql.engine.states import layout as x
 from ceql.errors import DataError
-from ceql.io.keys import decode
+from ceql.io.sort_keys import decode
 from ceql.jit import Array, kernel
 from ceql.predicates.symbols import SymbolTable
 from ceql.spark.commutation import Commutation

@@ -1,7 +1,7 @@
 """Text to tree and back: docs/reference.md, section 2.
 
 `ceql.lark` is the grammar, `build` and `clauses` make the nodes of `tree` from it, `conditions` tells filters,
-predicates and values apart, `limits` keeps the input within bounds, `complain` words the errors; `printer` goes
+predicates and values apart, `limits` keeps the input within bounds, `messages` words the errors; `printer` goes
 the other way.
 """
 

@@ -16,7 +16,7 @@ from lark import Token
 from ceql.errors import Span
 from ceql.syntax import tree
 from ceql.syntax.conditions import as_condition, as_expression, as_filter, as_predicate
-from ceql.syntax.limits import Complaint, check_depth, read_number
+from ceql.syntax.limits import QueryProblem, check_depth, read_number
 
 Children = list[Any]
 Node = TypeVar("Node", tree.Conj, tree.Disj, tree.All, tree.Or)
@@ -77,7 +77,7 @@ class ConditionBuilder:
             return token
         text = token[1:-1].replace("``", "`")
         if not text:
-            raise Complaint("A name cannot be empty", extent(children))
+            raise QueryProblem("A name cannot be empty", extent(children))
         return token.update("NAME", text)
 
     def parentheses(self, children: Children) -> Any:
@@ -127,9 +127,9 @@ class ConditionBuilder:
         high = children[dots[0] + 1] if dots[0] + 1 < len(children) else None
         for end in (low, high):
             if end is not None and not (is_number(end) or isinstance(end.value, str)):
-                raise Complaint("The ends of a range are numbers or texts", end.span)
+                raise QueryProblem("The ends of a range are numbers or texts", end.span)
         if low is not None and high is not None and is_number(low) != is_number(high):
-            raise Complaint("The ends of a range are two numbers or two texts", extent(children))
+            raise QueryProblem("The ends of a range are two numbers or two texts", extent(children))
         return tree.Interval(low, high, span=extent(children))
 
     def end(self, children: Children) -> tree.Literal:

@@ -14,7 +14,7 @@ from lark import Token
 from ceql.errors import Span, did_you_mean
 from ceql.syntax import tree
 from ceql.syntax.build import Children, FormulaBuilder, extent, is_kind, listed
-from ceql.syntax.limits import MAX_COUNT, Complaint, read_number
+from ceql.syntax.limits import MAX_COUNT, QueryProblem, read_number
 
 NANOSECONDS = {
     "DAY": 86_400_000_000_000,
@@ -71,7 +71,7 @@ class Builder(FormulaBuilder):
     def consume(self, children: Children) -> dict[str, Any]:
         word: Token = children[2]
         if word.upper() not in tree.Consume.__members__:
-            raise Complaint(
+            raise QueryProblem(
                 f"Found '{word}', expected NONE, PARTITION or ANY",
                 extent([word]),
                 did_you_mean(word.upper(), list(tree.Consume.__members__)),
@@ -93,19 +93,19 @@ class Builder(FormulaBuilder):
         for number, word in zip(children[::2], children[1::2], strict=True):
             unit = _unit(word)
             if unit == "EVENT":
-                raise Complaint("A window is counted in events or in time, not in both", extent([word]))
+                raise QueryProblem("A window is counted in events or in time, not in both", extent([word]))
             total += Fraction(read_number(number, extent([number]))) * NANOSECONDS[unit]
         if total.denominator != 1:
-            raise Complaint("A duration is a whole number of nanoseconds", span)
+            raise QueryProblem("A duration is a whole number of nanoseconds", span)
         if not 0 < total <= MAX_COUNT:
-            raise Complaint("A duration is more than zero and less than 292 years", span)
+            raise QueryProblem("A duration is more than zero and less than 292 years", span)
         return tree.TimeWindow(int(total), span=span)
 
 
 def _unit(word: Token) -> str:
     unit = word.upper()
     if unit not in _UNITS:
-        raise Complaint(
+        raise QueryProblem(
             f"Found '{word}', expected EVENTS or a unit of time (DAYS, HOURS, MINUTES, SECONDS, MILLISECONDS)",
             extent([word]),
             f"Did you mean '{_SHORT[unit]}'?" if unit in _SHORT else did_you_mean(unit, _UNITS),
@@ -116,5 +116,5 @@ def _unit(word: Token) -> str:
 def whole(token: Token, least: int, what: str) -> int:
     value = read_number(token, extent([token]))
     if not isinstance(value, int) or not least <= value <= MAX_COUNT:
-        raise Complaint(f"{what} is a whole number from {least} to 2^63 - 1, not {token}", extent([token]))
+        raise QueryProblem(f"{what} is a whole number from {least} to 2^63 - 1, not {token}", extent([token]))
     return value

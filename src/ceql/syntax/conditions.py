@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ceql.errors import Span
-from ceql.syntax.limits import Complaint
+from ceql.syntax.limits import QueryProblem
 from ceql.syntax.tree import (
     Arithmetic,
     Attribute,
@@ -44,13 +44,13 @@ def as_expression(node: Condition | Expression) -> Expression:
     match node:
         case Literal() | Attribute() | Ref() | Prev() | Arithmetic() | Minus():
             return node
-    raise Complaint("A value is needed here, and this is a condition", place(node))
+    raise QueryProblem("A value is needed here, and this is a condition", place(node))
 
 
 def as_condition(node: Condition | Expression) -> Condition:
     match node:
         case Literal() | Attribute() | Ref() | Prev() | Arithmetic() | Minus():
-            raise Complaint(
+            raise QueryProblem(
                 "A condition is needed here, and this is a value",
                 place(node),
                 "Compare it with something, as in 'active = TRUE'.",
@@ -62,7 +62,7 @@ def as_predicate(node: Condition) -> Predicate:
     """Inside `x[...]`: no brackets in brackets."""
     match node:
         case Bracket():
-            raise Complaint(
+            raise QueryProblem(
                 f"'{node.name}[...]' cannot stand inside the brackets of another variable",
                 place(node),
                 f"Write '{node.name}.attribute' to speak of another variable here.",
@@ -89,7 +89,7 @@ def as_filter(node: Condition) -> FilterCondition:
             return node
     names = _names(node)
     if len(names) != 1:
-        raise Complaint(
+        raise QueryProblem(
             "This condition must speak of one variable" + (f", not of {' and '.join(names)}" if names else ""),
             place(node),
             "Only comparisons (=, !=, <, <=, >, >=) may relate variables to each other.",
@@ -103,7 +103,7 @@ def _names(node: Predicate) -> list[str]:
     for operand in _operands(node):
         for leaf in _leaves(operand):
             if isinstance(leaf, Attribute):
-                raise Complaint(
+                raise QueryProblem(
                     f"'{leaf.name}' does not say whose attribute it is",
                     place(leaf),
                     f"Write 'x.{leaf.name}', or the condition inside 'x[...]', with your variable in place of x.",

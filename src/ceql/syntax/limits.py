@@ -18,7 +18,7 @@ MAX_EXPONENT = 400
 MAX_COUNT = 2**63 - 1
 
 
-class Complaint(Exception):
+class QueryProblem(Exception):
     """A QueryError in the making: whoever has the text turns it into one."""
 
     def __init__(self, message: str, span: Span, suggestion: str | None = None):
@@ -41,12 +41,12 @@ def check_text(text: str) -> None:
     """Size, quotes, brackets and their nesting: what is better said before the grammar has its say."""
     if len(text) > MAX_CHARACTERS:
         place = Span(MAX_CHARACTERS, MAX_CHARACTERS + 1)
-        raise Complaint(f"The query has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read", place)
+        raise QueryProblem(f"The query has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read", place)
     opened: list[tuple[str, int]] = []
     for mark in _MARKS.finditer(text):
         character, place = mark.group(), Span(mark.start(), mark.end())
         if character in _QUOTES:
-            raise Complaint(
+            raise QueryProblem(
                 f"This {_QUOTES[character]} has no closing {character}",
                 place,
                 f"A {character} inside a {_QUOTES[character]} is written twice: {character * 2}",
@@ -54,21 +54,23 @@ def check_text(text: str) -> None:
         if character in _OPENS:
             opened.append((character, mark.start()))
             if len(opened) > MAX_DEPTH:
-                raise Complaint(f"Brackets are nested deeper than {MAX_DEPTH} levels", place)
+                raise QueryProblem(f"Brackets are nested deeper than {MAX_DEPTH} levels", place)
         elif character in _CLOSES:
             if not opened:
-                raise Complaint(f"This '{character}' closes nothing", place, f"No '{_CLOSES[character]}' is open here.")
+                raise QueryProblem(
+                    f"This '{character}' closes nothing", place, f"No '{_CLOSES[character]}' is open here."
+                )
             opening, start = opened.pop()
             if _CLOSES[character] != opening:
                 line = text.count("\n", 0, start) + 1
-                raise Complaint(
+                raise QueryProblem(
                     f"Found '{character}' where the '{opening}' of line {line} is still open",
                     place,
                     f"Did you mean '{_OPENS[opening]}'?",
                 )
     if opened:
         opening, start = opened[-1]
-        raise Complaint(f"This '{opening}' is never closed", Span(start, start + 1), f"Add a '{_OPENS[opening]}'.")
+        raise QueryProblem(f"This '{opening}' is never closed", Span(start, start + 1), f"Add a '{_OPENS[opening]}'.")
 
 
 def check_depth(root: object) -> None:
@@ -85,7 +87,7 @@ def check_depth(root: object) -> None:
             continue
         place = getattr(node, "span", None) or place
         if depth > MAX_DEPTH:
-            raise Complaint(f"The query is nested deeper than {MAX_DEPTH} levels", place)
+            raise QueryProblem(f"The query is nested deeper than {MAX_DEPTH} levels", place)
         stack.extend((getattr(node, slot), depth + 1) for slot in slots if slot != "span")
 
 
@@ -96,7 +98,7 @@ def read_number(text: str, span: Span) -> int | Decimal:
     (Decimal('1E+3'), 10)
     """
     if sum(c.isdigit() for c in text) > MAX_DIGITS:
-        raise Complaint(f"A number has at most {MAX_DIGITS} digits", span)
+        raise QueryProblem(f"A number has at most {MAX_DIGITS} digits", span)
     if text.isdigit():
         return int(text)
     try:
@@ -104,5 +106,5 @@ def read_number(text: str, span: Span) -> int | Decimal:
     except InvalidOperation:
         value = Decimal("Infinity")
     if not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
-        raise Complaint(f"A number's exponent is at most {MAX_EXPONENT}", span)
+        raise QueryProblem(f"A number's exponent is at most {MAX_EXPONENT}", span)
     return value

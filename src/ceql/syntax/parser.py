@@ -18,8 +18,8 @@ from lark import Lark, UnexpectedInput
 from ceql.errors import QueryError, Span
 from ceql.syntax import tree
 from ceql.syntax.clauses import Builder
-from ceql.syntax.complain import complaint
-from ceql.syntax.limits import Complaint, check_depth, check_text
+from ceql.syntax.limits import QueryProblem, check_depth, check_text
+from ceql.syntax.messages import problem_of
 
 
 def parse(text: str) -> tree.Query:
@@ -63,8 +63,8 @@ def _parse(text: str, start: str) -> Any:
         try:
             root = grammar().parse(text, start=start)
         except UnexpectedInput as error:
-            raise complaint(error, text) from None
+            raise problem_of(error, text) from None
         check_depth(root)
         return root
-    except Complaint as error:
+    except QueryProblem as error:
         raise QueryError(error.message, text, error.span, error.suggestion) from None

@@ -19,10 +19,10 @@ from lark import UnexpectedInput
 
 from ceql.errors import QueryError, Span, did_you_mean
 from ceql.syntax import tree
-from ceql.syntax.complain import complaint
-from ceql.syntax.limits import MAX_COUNT, Complaint, check_text
+from ceql.syntax.limits import MAX_COUNT, QueryProblem, check_text
+from ceql.syntax.messages import problem_of
 from ceql.syntax.parser import grammar
-from ceql.syntax.rule_text import Atom, Rule, Variable, read_rule
+from ceql.syntax.rule_parser import Atom, Rule, Variable, read_rule
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -51,7 +51,7 @@ def parse_rule(
         rule = read_rule(text)
         columns = [_attributes(atom, attributes) for atom in rule.body]
         _check_head(rule)
-    except Complaint as error:
+    except QueryProblem as error:
         raise QueryError(error.message, text, error.span, error.suggestion) from None
     if limit is not None and not (type(limit) is int and 1 <= limit <= MAX_COUNT):
         raise QueryError(f"limit= is a whole number from 1 to 2^63 - 1, not {limit!r}")
@@ -122,16 +122,18 @@ def _attributes(atom: Atom, attributes: Mapping[str, Sequence[str]]) -> Sequence
     relation, count = atom.relation, len(atom.terms)
     if relation not in attributes:
         hint = did_you_mean(relation, list(attributes)) or f"Name them: attributes={{'{relation}': [...], ...}}."
-        raise Complaint(f"attributes= does not have the relation '{relation}'", atom.name_span, hint)
+        raise QueryProblem(f"attributes= does not have the relation '{relation}'", atom.name_span, hint)
     names = attributes[relation]
     if isinstance(names, str):
-        raise Complaint(f"The attributes of '{relation}' are a text, not a list", atom.name_span, f"Write [{names!r}].")
+        raise QueryProblem(
+            f"The attributes of '{relation}' are a text, not a list", atom.name_span, f"Write [{names!r}]."
+        )
     if not all(isinstance(name, str) and name for name in names):
-        raise Complaint(f"The attributes of '{relation}' are names, and none is empty", atom.name_span)
+        raise QueryProblem(f"The attributes of '{relation}' are names, and none is empty", atom.name_span)
     if len(set(names)) < len(names):
-        raise Complaint(f"The attributes of '{relation}' have a name twice: {', '.join(names)}", atom.name_span)
+        raise QueryProblem(f"The attributes of '{relation}' have a name twice: {', '.join(names)}", atom.name_span)
     if count != len(names):
-        raise Complaint(
+        raise QueryProblem(
             f"'{relation}' has {_counted(len(names), 'attribute')}, but {_counted(count, 'argument')} here",
             atom.span,
             f"The attributes are: {', '.join(names) or 'none'}."
@@ -149,16 +151,16 @@ def _check_head(rule: Rule) -> None:
     listed = f"The variables are: {', '.join(known)}." if known else "The body has no variables: write Q()."
     for term in rule.head.terms:
         if isinstance(term, tree.Literal):
-            raise Complaint("The head lists variables of the body, not constants", term.span or Span(0, 0), listed)
+            raise QueryProblem("The head lists variables of the body, not constants", term.span or Span(0, 0), listed)
         if term.name is None:
-            raise Complaint("The head cannot list '_', which is another variable each time", term.span, listed)
+            raise QueryProblem("The head cannot list '_', which is another variable each time", term.span, listed)
         if term.name not in known:
             hint = did_you_mean(term.name, known) or listed
-            raise Complaint(f"No atom of the body has the variable '{term.name}'", term.span, hint)
+            raise QueryProblem(f"No atom of the body has the variable '{term.name}'", term.span, hint)
     for atom in rule.body:
         if atom.relation == rule.head.relation:
             hint = "Rules do not recurse: give the head another name."
-            raise Complaint(f"The rule defines '{atom.relation}' by itself", atom.name_span, hint)
+            raise QueryProblem(f"The rule defines '{atom.relation}' by itself", atom.name_span, hint)
 
 
 # --- options ---
@@ -172,7 +174,7 @@ def _window(text: str) -> tree.Window:
         raise QueryError(f"within= is text such as '100 events' or '10 minutes', not {text!r}")
     try:
         return _read_window(_BEFORE_WINDOW + text)
-    except Complaint as error:
+    except QueryProblem as error:
         start, end = (max(0, place - len(_BEFORE_WINDOW)) for place in error.span)
         raise QueryError(error.message, text, Span(start, end), error.suggestion) from None
 
@@ -183,11 +185,11 @@ def _read_window(text: str) -> tree.Window:
     try:
         query: Any = grammar().parse(text, start="query")
     except UnexpectedInput as error:
-        raise complaint(error, text) from None
+        raise problem_of(error, text) from None
     window: tree.Window = replace(query.window, span=None)
     if query != tree.Query(query.formula, window=window):
         hint = "Other clauses are options of their own: consume_by=, limit=."
-        raise Complaint("within= is a window and nothing more", Span(len(_BEFORE_WINDOW), len(text)), hint)
+        raise QueryProblem("within= is a window and nothing more", Span(len(_BEFORE_WINDOW), len(text)), hint)
     return window
 
 

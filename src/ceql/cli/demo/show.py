@@ -9,6 +9,8 @@ from time import perf_counter
 import pyarrow as pa
 from pyarrow import parquet
 
+from ceql.cli.formatting import to_python
+from ceql.cli.table import print_table, table_rows
 from ceql.query import compile
 
 SAMPLE = Path(__file__).with_name("payments.parquet")
@@ -58,8 +60,6 @@ def demo() -> None:
 
 
 def _show_matches(query: str, events: pa.Table) -> None:
-    from ceql.cli.table import people_rows, print_table
-
     show_query(query)
     started = perf_counter()
     compiled = compile(query)
@@ -71,7 +71,7 @@ def _show_matches(query: str, events: pa.Table) -> None:
     heads: list[str] = []
     lines: list[list[str]] = []
     for batch, rows in found:
-        heads, more = people_rows(batch, rows, projections, hidden=set())
+        heads, more = table_rows(batch, rows, projections, hidden=set())
         lines += more
     print_table(heads, lines)
 
@@ -88,9 +88,6 @@ def _warm_up(events: pa.Table) -> None:
 
 
 def _show_events(events: pa.Table) -> None:
-    from ceql.cli.table import print_table
-    from ceql.cli.values import to_python
-
     columns = [[str(value) for value in to_python(column, " ")] for column in events.columns]
     print_table(events.column_names, [*zip(*columns, strict=True), ["…"] * len(columns)])
 

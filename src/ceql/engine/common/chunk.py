@@ -16,7 +16,7 @@ class Chunk(NamedTuple):
     (none, where the automaton knows that all matches have the same).
 
     The arrays are handed over, not lent: results keep them without a copy, so the engine must not write to
-    them again. `partition[i]` is a substream's number; times are keys as of `ceql.io.keys.encode`.
+    them again. `partition[i]` is a substream's number; times are keys as of `ceql.io.sort_keys.encode`.
     """
 
     start: Int64s

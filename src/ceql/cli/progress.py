@@ -1,12 +1,13 @@
-"""How far Spark is: a bar for each stage that runs, on stderr, for those who have waited a second."""
+"""Progress bars on stderr, shown once a command has run for a second: events read, and the stages of Spark."""
 
 from __future__ import annotations
 
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,7 +16,44 @@ _PATIENCE = 1.0
 _PERIOD = 0.2
 
 
-class Stages:
+class EventProgress:
+    """Shows how many events have been read."""
+
+    def __init__(self, wanted: bool):
+        self.wanted = wanted
+        self.total: int | None = None
+        self._rows = 0
+        self._since = monotonic()
+        self._progress: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> None:
+        self._since = monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def advance(self, rows: int) -> None:
+        self._rows += rows
+        if self._progress is None and self.wanted and monotonic() - self._since > _PATIENCE:
+            self._start()
+        if self._progress is not None:
+            self._progress.update(self._task, completed=self._rows)
+
+    def _start(self) -> None:
+        self._progress = Progress(
+            BarColumn(),
+            TextColumn("{task.completed:,} events"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=self.total)
+        self._progress.start()
+
+
+class StageProgress:
     """Watches the jobs of a session from a thread of its own, while an action runs in the `with` block."""
 
     def __init__(self, spark: SparkSession, wanted: bool, console: Console | None = None, patience: float = _PATIENCE):

@@ -2,7 +2,7 @@
 
 A key is a row of pairs (word, at), one pair for each part. Where `at` is negative, the word is the value and `at` says
 of which kind; else the value is `word >> 2` bytes, which stand at `at` of an array of bytes, and the word's last two
-bits say of which kind. Equal values have equal pairs (`io.key_values`), so that keys are compared as words and bytes.
+bits say of which kind. Equal values have equal pairs (`io.values`), so that keys are compared as words and bytes.
 
 The table is open addressing with linear probing over slots of 64 bits: half of the hash, and the number. Slots move
 without a look at the keys. Nothing is deleted from them in place: `release` makes them anew, since it is called for
@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.io.kernels import COUNT, END, FREE, FREED, PADDING, Table, gather, move_slots, number_rows
+from ceql.io.numbering_kernels import COUNT, END, FREE, FREED, PADDING, Table, gather, move_slots, number_rows
 from ceql.jit import Array
 
 _LEAST = 1024  # slots: so few keys that they hardly ever meet
 _BLOCK = 128  # rows that are looked up at a time
 
 
-class Interner:
+class Numbering:
     """Numbers for keys of so many parts. Released numbers are given again, the least first."""
 
     def __init__(self, parts: int) -> None:

@@ -15,7 +15,7 @@ from ceql.jit import kernel
 Int64s = npt.NDArray[np.int64]
 
 PIECE_ROWS = 1 << 16
-NOTHING = -(1 << 63) - 1
+BELOW_ALL = -(1 << 63) - 1
 """A limit below every key."""
 _SMALL_RUN = 1 << 13
 
@@ -36,33 +36,33 @@ class EventBatch(NamedTuple):
     stream: int | npt.NDArray[np.int32]
 
 
-class Run(NamedTuple):
+class SortedRun(NamedTuple):
     """Rows of one stream by time, ties in order of arrival, with their keys."""
 
     data: pa.RecordBatch
     keys: Int64s
 
     @classmethod
-    def sorted(cls, data: pa.RecordBatch, keys: Int64s) -> Run:
+    def sorted(cls, data: pa.RecordBatch, keys: Int64s) -> SortedRun:
         """The run of rows that come in order of arrival."""
         if (keys[1:] >= keys[:-1]).all():
             return cls(data, keys)
         order = np.argsort(keys, kind="stable")
         return cls(take_rows(data, pa.array(order)), keys[order])
 
-    def slice(self, start: int, stop: int) -> Run:
-        return Run(self.data.slice(start, stop - start), self.keys[start:stop])
+    def slice(self, start: int, stop: int) -> SortedRun:
+        return SortedRun(self.data.slice(start, stop - start), self.keys[start:stop])
 
     def ready(self, limit: int | None) -> int:
         """How many rows have a key of at most `limit`; None is no limit."""
         if limit is None:
             return len(self.keys)
-        if limit <= NOTHING:
+        if limit <= BELOW_ALL:
             return 0
         return int(np.searchsorted(self.keys, limit, side="right"))
 
 
-def tidy(runs: list[Run], schema: pa.Schema) -> None:
+def merge_small_runs(runs: list[SortedRun], schema: pa.Schema) -> None:
     """Merges the youngest runs while they are small, so that events pushed one by one do not pile up as runs.
 
     Only runs of like size are merged, which makes it a logarithmic number of copies for a row.
@@ -70,7 +70,7 @@ def tidy(runs: list[Run], schema: pa.Schema) -> None:
     while len(runs) > 1 and len(runs[-2].keys) <= 2 * len(runs[-1].keys) and len(runs[-2].keys) < _SMALL_RUN:
         young, old = runs.pop(), runs.pop()
         data = _concat([old.data, young.data], schema)
-        runs.append(Run.sorted(data, np.concatenate([old.keys, young.keys])))
+        runs.append(SortedRun.sorted(data, np.concatenate([old.keys, young.keys])))
 
 
 def release_limits(bounds: list[int | None]) -> list[int | None]:
@@ -89,7 +89,7 @@ def release_limits(bounds: list[int | None]) -> list[int | None]:
     return limits
 
 
-def merge_runs(parts: list[tuple[int, Run]], schema: pa.Schema) -> list[EventBatch]:
+def merge_runs(parts: list[tuple[int, SortedRun]], schema: pa.Schema) -> list[EventBatch]:
     """The rows of `parts` (stream and run, by stream and then arrival) by time, ties in the order of `parts`.
 
     A piece of the result takes one contiguous slice of each part, since parts are sorted; so a piece
@@ -130,7 +130,7 @@ def _cuts(owner: Int64s) -> list[tuple[int, int]]:
     return cuts
 
 
-def _merge_piece(slices: list[Run], streams: list[int], schema: pa.Schema) -> EventBatch:
+def _merge_piece(slices: list[SortedRun], streams: list[int], schema: pa.Schema) -> EventBatch:
     if len(slices) == 1:
         return EventBatch(conform(slices[0].data, schema), streams[0])
     order = np.argsort(np.concatenate([run.keys for run in slices]), kind="stable")

@@ -1,4 +1,4 @@
-"""Columns as the pairs of `io.interning`, such that equal values have equal pairs, and back.
+"""Columns as the pairs of `io.numbering`, such that equal values have equal pairs, and back.
 
 Numbers are one kind, however they are stored: a whole number in 64 bits is that; else what a double holds
 exactly is a double; else it is a decimal without trailing zeros. Times are ticks of the type that the part is shown in.
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ceql.io.interning import packed
-from ceql.io.kernels import PADDING
-from ceql.io.keys import decimal_words, decode, encode
+from ceql.io.numbering import packed
+from ceql.io.numbering_kernels import PADDING
 from ceql.io.schemas import is_text
+from ceql.io.sort_keys import decimal_words, decode, encode
 from ceql.jit import Array
 
 Value = bool | int | float | Decimal | bytes | str
@@ -30,7 +30,7 @@ _FIVES = 5 ** np.arange(28)
 
 
 class Values(NamedTuple):
-    """A column of values: see `io.interning` for `word` and `at`."""
+    """A column of values: see `io.numbering` for `word` and `at`."""
 
     word: Array
     at: Array

@@ -28,7 +28,7 @@ PARTITIONS = 2
 DELAY = "1 minute"
 
 
-def pipeline() -> None:
+def demo_on_spark() -> None:
     """Print what the query finds in files, and then in a stream as it arrives."""
     require_pyspark()
     events = payments()

@@ -2,7 +2,7 @@
 
 Keys compare by value (the integer 1 and the float 1.0 are one key). A row with a NULL or NaN part belongs to no
 substream, and so does one whose type a type-qualified part does not list. Each part of the key becomes a column of
-words and bytes (`io.key_values`), and whole batches are looked up in a hash table (`io.interning`).
+words and bytes (`io.values`), and whole batches are looked up in a hash table (`io.numbering`).
 Numbers of substreams that hold nothing any more are used again.
 """
 
@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import SchemaError, no_column
-from ceql.io.interning import Interner
-from ceql.io.key_values import Values, from_state, side_by_side, to_array, to_state, to_values
+from ceql.io.numbering import Numbering
 from ceql.io.schemas import kind_of
+from ceql.io.values import Values, from_state, side_by_side, to_array, to_state, to_values
 from ceql.jit import Array
 from ceql.syntax import tree as t
 
@@ -46,7 +46,7 @@ class PartitionKeys:
             columns.append(type_column)
         self.columns = list(dict.fromkeys(columns))
         self._by_stream = (type_column is None or bool(untyped)) and any(r.name for part in parts for r in part.refs)
-        self._table = Interner(len(parts))
+        self._table = Numbering(len(parts))
         self.reused: list[int] = []  # numbers handed out again since the caller last looked
 
     def _part_type(self, part: t.Part, schema: pa.Schema, open_schema: bool) -> pa.DataType:
@@ -139,7 +139,7 @@ class PartitionKeys:
         numbers, *columns = state.columns
         parts = [from_state(columns[k : k + 3]) for k in range(0, len(columns), 3)]
         rows, data, _ = side_by_side(parts)
-        self._table = Interner(len(self.parts))
+        self._table = Numbering(len(self.parts))
         self._table.restore(numbers.to_numpy(), rows, data, count)
 
 
@@ -221,7 +221,7 @@ def _is_text(column: pa.Array, text: str) -> Array:
 
 def _equal(a: Values, b: Values) -> Array:
     """Which rows have equal values in both; says nothing of NULLs."""
-    table = Interner(1)
+    table = Numbering(1)
     (of_a, _), (of_b, _) = (table.numbers(*side_by_side([values])) for values in (a, b))
     return np.equal(of_a, of_b)
 

@@ -1,4 +1,4 @@
-"""The hash table of keys, compiled: `io.interning` says what a key is, and keeps the arrays.
+"""The hash table of keys, compiled: `io.numbering` says what a key is, and keeps the arrays.
 
 What is read past the end of a text is cut off, not avoided: arrays of bytes have `PADDING` bytes more than are used.
 """
@@ -19,7 +19,7 @@ _SEED = 0x2545F4914F6CDD1D
 
 
 class Table(NamedTuple):
-    """The arrays of an `Interner`, as the kernels see them."""
+    """The arrays of an `Numbering`, as the kernels see them."""
 
     slots: Array  # int64, a power of two of them: half a hash, and the number + 1; 0 is empty
     keys: Array  # int64, a row of pairs for each number

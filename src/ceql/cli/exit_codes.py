@@ -13,7 +13,7 @@ import typer
 from ceql.errors import CeqlError, QueryError, ResourceError, SchemaError
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """The exit codes of `ceql`."""
 
     DONE = 0
@@ -28,12 +28,12 @@ class UsageError(CeqlError):
     """The command line does not make sense."""
 
 
-def code_of(error: CeqlError) -> Exit:
+def exit_code_of(error: CeqlError) -> ExitCode:
     """The exit code for an error."""
     if isinstance(error, ResourceError):
-        return Exit.LIMIT
+        return ExitCode.LIMIT
     wrong = isinstance(error, (QueryError, UsageError)) and not isinstance(error, SchemaError)
-    return Exit.WRONG_QUERY if wrong else Exit.BAD_DATA
+    return ExitCode.WRONG_QUERY if wrong else ExitCode.BAD_DATA
 
 
 def say(message: str) -> None:
@@ -42,19 +42,19 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def reporting_errors() -> Iterator[None]:
     """Run a command's body; errors that are meant for the user become a message and an exit code."""
     try:
         yield
         sys.stdout.flush()
     except CeqlError as error:
         say(str(error))
-        raise typer.Exit(code_of(error)) from None
+        raise typer.Exit(exit_code_of(error)) from None
     except KeyboardInterrupt:
-        raise typer.Exit(Exit.INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
         _forget_stdout()
-        raise typer.Exit(Exit.DONE) from None
+        raise typer.Exit(ExitCode.DONE) from None
 
 
 def _forget_stdout() -> None:

@@ -1,7 +1,7 @@
 """What the author of a query is told when the grammar does not fit.
 
 In: lark's exception, which knows the token and the terminals that would have been accepted. Out: a
-`Complaint` in plain words, with a guess at what was meant.
+`QueryProblem` in plain words, with a guess at what was meant.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from ceql.errors import Span, did_you_mean
-from ceql.syntax.limits import Complaint
+from ceql.syntax.limits import QueryProblem
 
 _SIGNS = {
     "LPAR": "'('",
@@ -70,7 +70,7 @@ _OPERATORS = {
 }
 
 
-def complaint(error: UnexpectedInput, text: str) -> Complaint:
+def problem_of(error: UnexpectedInput, text: str) -> QueryProblem:
     """The exception of the parser in the words of the query's author."""
     if isinstance(error, UnexpectedToken):
         return _unexpected(error.token, set(error.accepts or error.expected), text)
@@ -79,20 +79,20 @@ def complaint(error: UnexpectedInput, text: str) -> Complaint:
     found = text[place]
     suggestion = _OPERATORS.get(found, "A name with other characters in it is written in backticks: `order id`.")
     shown = f"'{found}'" if found.isprintable() else f"the character U+{ord(found):04X}"
-    return Complaint(f"Found {shown}, which has no meaning here", Span(place, place + 1), suggestion)
+    return QueryProblem(f"Found {shown}, which has no meaning here", Span(place, place + 1), suggestion)
 
 
-def _unexpected(token: Token, accepted: set[str], text: str) -> Complaint:
+def _unexpected(token: Token, accepted: set[str], text: str) -> QueryProblem:
     expected = _listing(_described(accepted))
     if token.type == "$END":
         end = len(text.rstrip())
         if end == 0:
-            return Complaint("The query is empty", Span(0, 0), "It begins with SELECT.")
+            return QueryProblem("The query is empty", Span(0, 0), "It begins with SELECT.")
         suggestion = "A query does not end with ';'." if text.rstrip().endswith(";") else None
-        return Complaint(f"The query ends too early: expected {expected}", Span(end, end + 1), suggestion)
+        return QueryProblem(f"The query ends too early: expected {expected}", Span(end, end + 1), suggestion)
     place = Span(token.start_pos or 0, token.end_pos or 0)
     suggestion = _hint(token, accepted) or _spelling(token, accepted) or _spelling_before(token, text)
-    return Complaint(f"Found '{token}', expected {expected}", place, suggestion)
+    return QueryProblem(f"Found '{token}', expected {expected}", place, suggestion)
 
 
 def _described(accepted: set[str]) -> list[str]:

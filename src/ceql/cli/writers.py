@@ -1,5 +1,6 @@
-"""Where matches go: JSON lines, CSV, Parquet, Arrow. A sink takes batches as they are found, and is closed in any case,
-so that what was written before an interruption is a whole file. The table for people is in `table`.
+"""Writers of matches: JSON lines, CSV, Parquet, Arrow. (`table` has the one for people.)
+
+A writer takes batches as they are found and is always closed, so that an interrupted command leaves a whole file.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from ceql.cli.exits import UsageError
-from ceql.cli.values import to_json, to_python, to_rows
+from ceql.cli.exit_codes import UsageError
+from ceql.cli.formatting import to_json, to_python, to_rows
 from ceql.errors import DataError
 from ceql.results.matches import Matches
 
@@ -36,7 +37,7 @@ SUFFIXES = {
 }  # fmt: skip
 
 
-class Sink(Protocol):
+class Writer(Protocol):
     """Takes matches: a batch, and the rows of its events where these are wanted; then `flush`, in the end `close`."""
 
     def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None: ...
@@ -60,7 +61,7 @@ def choose_format(format: Format | None, out: Path | None) -> Format:
     return format
 
 
-class JsonSink:
+class JsonWriter:
     """One match per line: positions, or with rows the events themselves under each variable."""
 
     def __init__(self, file: IO[str], projections: Projections):
@@ -95,7 +96,7 @@ def match_dicts(batch: pa.RecordBatch, rows: pa.Table | None, projections: Proje
     return found
 
 
-class TableSink:
+class ColumnWriter:
     """CSV, Parquet or Arrow: the result's columns, or with rows those of `Matches.events`."""
 
     def __init__(self, format: Format, out: Path | None):

@@ -1,6 +1,6 @@
 """The text of a rule to its head and body.
 
-In: text such as `Q(x, y) <- T(x), S(x, y)`. Out: a `Rule` of atoms, or a `Complaint`. Rules do not nest, so they are
+In: text such as `Q(x, y) <- T(x), S(x, y)`. Out: a `Rule` of atoms, or a `QueryProblem`. Rules do not nest, so they are
 read by hand and nothing recurses; a second grammar was rejected because its errors could not speak of atoms,
 relations and arguments. Names, constants and comments are written as in queries, but only TRUE, FALSE and NULL are
 reserved, and only among arguments.
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ceql.errors import Span
 from ceql.syntax import tree
 from ceql.syntax.build import negative
-from ceql.syntax.limits import Complaint, check_text, read_number
+from ceql.syntax.limits import QueryProblem, check_text, read_number
 
 
 class Variable(NamedTuple):
@@ -97,7 +97,7 @@ class _Reader:
 
     def rule(self) -> Rule:
         if self._token.kind == "end":
-            raise Complaint("The rule is empty", Span(0, 0), _EXAMPLE)
+            raise QueryProblem("The rule is empty", Span(0, 0), _EXAMPLE)
         head = self._atom("a head such as Q(x, y)")
         if not self._take("arrow"):
             raise self._unexpected("'<-'", _EXAMPLE)
@@ -143,7 +143,7 @@ class _Reader:
             if word in _CONSTANTS:
                 return tree.Literal(_CONSTANTS[word], span=token.span)
             if word == "NULL":
-                raise Complaint("NULL equals nothing, so no event fits it", token.span, "Write _ for any value.")
+                raise QueryProblem("NULL equals nothing, so no event fits it", token.span, "Write _ for any value.")
             return Variable(None if token.text == "_" else _name(token), token.span)
         if token.kind == "string":
             quote = token.text[0]
@@ -151,13 +151,13 @@ class _Reader:
         value = tree.Literal(read_number(token.text.removeprefix("-"), token.span), span=token.span)
         return negative(value, token.span) if token.text.startswith("-") else value
 
-    def _unexpected(self, expected: str, hint: str | None = None) -> Complaint:
+    def _unexpected(self, expected: str, hint: str | None = None) -> QueryProblem:
         token = self._token
         if token.kind == "end":
-            return Complaint(f"The rule ends too early: expected {expected}", token.span, hint)
+            return QueryProblem(f"The rule ends too early: expected {expected}", token.span, hint)
         plain = len(token.text) > 1 or token.text.isprintable()
         found = f"'{token.text}'" if plain else f"the character U+{ord(token.text):04X}"
-        return Complaint(f"Found {found}, expected {expected}", token.span, hint)
+        return QueryProblem(f"Found {found}, expected {expected}", token.span, hint)
 
 
 def _name(token: _Token) -> str:
@@ -165,5 +165,5 @@ def _name(token: _Token) -> str:
         return token.text
     name = token.text[1:-1].replace("``", "`")
     if not name:
-        raise Complaint("A name cannot be empty", token.span)
+        raise QueryProblem("A name cannot be empty", token.span)
     return name

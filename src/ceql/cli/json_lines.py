@@ -17,13 +17,13 @@ from pyarrow import json as arrow_json
 
 from ceql.cli.times import TextTimes
 from ceql.errors import DataError
-from ceql.io.inputs import OnceSource, Source
+from ceql.io.sources import OnceSource, Source
 
 _READ = 1 << 18
 _BLOCK = 1 << 22
 
 
-class Block(Source):
+class LineBlock(Source):
     """The events of some lines; attributes that are not among them are NULL."""
 
     open_schema = True
@@ -50,7 +50,7 @@ class JsonLines:
         self._line = 0
         self.skipped = 0
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[LineBlock]:
         rest = b""
         while arrived := self._read():
             whole, newline, rest = (rest + arrived).rpartition(b"\n")
@@ -74,7 +74,7 @@ class JsonLines:
             parts.append(arrived)
         return b"".join(parts)
 
-    def _parse(self, lines: list[bytes]) -> Iterator[Block]:
+    def _parse(self, lines: list[bytes]) -> Iterator[LineBlock]:
         first = self._line + 1
         self._line += len(lines)
         numbered = [(first + k, line) for k, line in enumerate(lines) if line.strip()]
@@ -84,7 +84,7 @@ class JsonLines:
             self._columns = _text_time(numbered[0][1], self._times.name)
         table, problem = _table([line for _, line in numbered], self._columns)
         if table is not None:
-            yield Block(self._times.convert(table))
+            yield LineBlock(self._times.convert(table))
             return
         good: list[tuple[int, bytes]] = []
         complaint: str | None = None
@@ -101,7 +101,7 @@ class JsonLines:
             table, problem = _table([line for _, line in good], self._columns)
             if table is None:
                 raise DataError(_with_number(problem, [number for number, _ in good]))
-            yield Block(self._times.convert(table))
+            yield LineBlock(self._times.convert(table))
         if complaint is not None:
             raise DataError(complaint)
 
