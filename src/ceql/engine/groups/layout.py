@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ceql.engine.common.reached import Reached
 from ceql.jit import Array
 
 # Registers: int64 scalars that outlive a call.
@@ -87,6 +88,7 @@ class Fresh(NamedTuple):
     state: Array  # int32
     node: Array  # int64
     roots: Array  # int64: those in final states
+    reached: Reached  # FOLLOW: all that was made so far; else empty
 
 
 class Output(NamedTuple):
@@ -120,7 +122,7 @@ class Settings(NamedTuple):
     window: int
     width: int  # of a W_COUNTED window
     exact: bool  # starts must be checked one by one (W_ENVELOPE)
-    mode: int  # ENUMERATE, COUNT or HAND_OVER
+    mode: int  # ENUMERATE, COUNT, HAND_OVER or FOLLOW
     limit: int  # matches per position, 0 for all
     latest: int  # one match is enough: 0 no, 1 of the latest starts, 2 of the only latest start
     consume: int  # 0 none, 1 partition, 2 any

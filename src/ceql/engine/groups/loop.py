@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.reached import note
 from ceql.engine.groups.count import tally
 from ceql.engine.groups.enumerate import push_roots, sort_by_start, unfold
 from ceql.engine.groups.graph import FACTOR, MAX, NO_START, OTHERS, WAY, listed, most_unlike, new_node, union
@@ -55,7 +56,7 @@ from ceql.engine.groups.layout import (
     Steps,
 )
 from ceql.engine.groups.table import locate, occupy
-from ceql.engine.states.layout import COUNT, ENUMERATE, W_COUNTED, W_ENVELOPE
+from ceql.engine.states.layout import COUNT, ENUMERATE, FOLLOW, W_COUNTED, W_ENVELOPE
 from ceql.engine.states.loop import NO_KEY
 from ceql.jit import Array, inlined, kernel
 
@@ -311,7 +312,10 @@ def _step(
         fresh.state[made] = target
         fresh.node[made] = n
         made += 1
-        if steps.final[target]:
+        if settings.mode == FOLLOW:
+            if most >= bound:
+                note(fresh.reached, e, target, position, time)
+        elif steps.final[target]:
             fresh.roots[roots] = n
             roots += 1
     regs[ROOTS] = roots

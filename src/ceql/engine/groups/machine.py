@@ -9,6 +9,7 @@ import numpy as np
 
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.complaints import out_of_memory, went_back
+from ceql.engine.common.reached import nothing_reached
 from ceql.engine.groups import layout as j
 from ceql.engine.groups.collect import sweep
 from ceql.engine.groups.count import gather_live, later_starts
@@ -16,7 +17,7 @@ from ceql.engine.groups.enumerate import unfold
 from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, VALUE, WAY, A, B
 from ceql.engine.groups.loop import LAST, advance, room_for
 from ceql.engine.groups.table import fill
-from ceql.engine.states.layout import COUNT
+from ceql.engine.states.layout import COUNT, FOLLOW
 from ceql.engine.states.loop import NO_KEY
 from ceql.jit import Array
 
@@ -75,6 +76,9 @@ class JoinMachine:
         self.way: Array = np.zeros(WAY, np.int64)
         self._nothing: Array = np.zeros(0, np.float64)
         self._swept_at = (-1, -1)
+        self.reached = (
+            nothing_reached(len(steps.target), len(steps.final)) if settings.mode == FOLLOW else nothing_reached(0, 0)
+        )
         self.entries: Array = np.zeros((0, j.KEY), np.int64)
         self.slots: Array = np.zeros(0, np.int64)
         self.use(steps)
@@ -89,7 +93,7 @@ class JoinMachine:
         self.widths = widths
         fired = int(np.diff(steps.by_symbol).max(initial=0))
         self.fresh = j.Fresh(
-            np.zeros(fired + 1, np.int32), np.zeros(fired + 1, np.int64), np.zeros(fired + 1, np.int64)
+            np.zeros(fired + 1, np.int32), np.zeros(fired + 1, np.int64), np.zeros(fired + 1, np.int64), self.reached
         )
         if not len(self.entries):
             self.entries = np.zeros((64, j.KEY + int(widths.max(initial=0))), np.int64)

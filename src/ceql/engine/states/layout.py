@@ -36,8 +36,8 @@ FRESH, OUTPUT, AFTER = range(3)
 # Windows, by what the loop has to do for them.
 W_GIVEN, W_COUNTED, W_ENVELOPE = range(3)
 
-# What happens at a position that has matches.
-ENUMERATE, COUNT, HAND_OVER = range(3)
+# What happens at a position that has matches; to FOLLOW is to make none, and to report how far runs get.
+ENUMERATE, COUNT, HAND_OVER, FOLLOW = range(4)
 
 # Table entries.
 MISSING, NO_OP, DEAD = -1, -2, -3
