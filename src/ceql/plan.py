@@ -1,12 +1,19 @@
-"""A query, compiled as far as it can be before any event is seen."""
+"""From the text of a query to its plan: all that can be compiled before any event is seen.
+
+In: text. Out: a `UnaryPlan`, whose conditions are about one event each and which the loop over states runs
+(core-vldb2022), or a `CorrelatedPlan`, which compares events and which the loop over groups runs (chain-cea-icdt2020,
+pcea-hcq-2024). `PASSES` lists the way from one to the other, and is the place to begin reading.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
-from ceql.analysis.classify import Correlation, correlations
+from ceql.analysis.classify import compares_events
 from ceql.analysis.normal import Atom, Normal, normalize
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.shape import Shape
@@ -29,13 +36,18 @@ RIVALRY: dict[t.Strategy, Compare] = {
 }
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What compiling a query's text gives. The automaton is built when it is first needed."""
+@dataclass(frozen=True, eq=False)
+class _BasePlan:
+    """What both kinds of plan have."""
 
     query: t.Query
     source: str
-    correlations: tuple[Correlation, ...]
+    whole: Shape | None
+    """The formula with all its claims on several events; None where it has none."""
+    shown_keys: tuple[t.Part, ...]
+    """The PARTITION BY clause, unless it names variables."""
+    split_by: tuple[t.Part, ...]
+    """What the stream is split by though no clause says so: every match has it in common."""
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -56,22 +68,9 @@ class Plan:
         items = () if self.query.distinct else self.query.items or ()
         return {i.name: i.attributes for i in items if i.attributes}
 
-    @cached_property
-    def normal(self) -> Normal:
-        """The formula in LP-normal form."""
-        if self.shape is not None:
-            return to_normal(self.shape)
-        return normalize(self.query.formula, self.source)
-
-    @cached_property
-    def cea(self) -> CEA:
-        """The automaton, after projection and STRICT."""
-        cea = compile_formula(self.normal, self.selected)
-        return strict(cea) if self.query.strategy is t.Strategy.STRICT else cea
-
     @property
     def rivalry(self) -> Compare | None:
-        """How runs compare under NEXT, LAST and MAX."""
+        """How matches compare under NEXT, LAST and MAX."""
         return RIVALRY.get(self.query.strategy) if self.query.strategy is not None else None
 
     @property
@@ -84,95 +83,196 @@ class Plan:
         """Tells queries of different meaning apart, whatever their spelling."""
         return hashlib.sha256(print_query(self.query).encode()).hexdigest()
 
-    @cached_property
-    def whole_shape(self) -> Shape | None:
-        """The formula of a query that compares events with each other, and all that it asks of several events."""
-        return Shape(self.formula, self.source) if self.correlations else None
-
-    @cached_property
-    def _split(self) -> tuple[tuple[t.Part, ...], Shape | None]:
-        return split_off(self.whole_shape, self.query) if self.whole_shape is not None else ((), None)
-
-    @property
-    def shape(self) -> Shape | None:
-        """The same, with what substreams leave to ask."""
-        return self._split[1]
-
-    @cached_property
-    def split_by(self) -> tuple[t.Part, ...]:
-        """What the stream is split by though no clause says so: every match has it in common."""
-        return self._split[0]
-
-    @cached_property
-    def is_correlated(self) -> bool:
-        """Whether the second loop runs the query, which looks up runs by what events have in common.
-
-        Where substreams settle all claims either loop could. The second is faster on many substreams, the first can
-        tell equal matches apart and follows rivals as they come.
-        """
-        if self.shape is None:
-            return False
-        if self.split_by == () or not is_simple(self.shape):
-            return True
-        auto = self._correlated
-        unsure = auto.is_ambiguous(frozenset(self.selected), self.query.distinct)
-        return auto.is_chain and not unsure and self.rivalry is None
-
-    @property
-    def correlated(self) -> Correlated:
-        """The automaton of a correlated query."""
-        assert self.is_correlated
-        return self._correlated
-
-    @cached_property
-    def _correlated(self) -> Correlated:
-        assert self.shape is not None
-        strict = self.query.strategy is t.Strategy.STRICT
-        selected, distinct = frozenset(self.selected), self.query.distinct
-        auto = correlate(self.shape, selected if strict else None)
-        if auto.is_ambiguous(selected, distinct):
-            return determinise(auto, selected, distinct) or auto
-        return auto
-
-    @cached_property
-    def formula(self) -> t.Formula:
-        """The formula, with a PARTITION BY clause that names variables as the operator that it stands for."""
-        query = self.query
-        by_variable = query.partition and not self.shown_keys
-        return query.formula if not by_variable else t.PartitionBy(query.formula, query.partition, span=query.span)
-
-    @property
-    def shown_keys(self) -> tuple[t.Part, ...]:
-        """The PARTITION BY clause, unless it names variables."""
-        kinds = types(self.query.formula)
-        named = any(
-            ref.name is not None and ref.name not in kinds for part in self.query.partition for ref in part.refs
-        )
-        return () if named else self.query.partition
-
     @property
     def partition(self) -> tuple[t.Part, ...]:
         """What substreams are made by; the keys of the clause come first."""
         return self.shown_keys + self.split_by
 
+
+@dataclass(frozen=True, eq=False)
+class UnaryPlan(_BasePlan):
+    """A query whose automaton looks at one event at a time."""
+
+    normal: Normal
+    """The formula in LP-normal form."""
+    cea: CEA
+    """The automaton, after projection and STRICT."""
+
     @property
     def guards(self) -> tuple[Atom, ...]:
         """What is asked of single events."""
-        return self.correlated.guards if self.is_correlated else self.cea.guards
+        return self.cea.guards
 
     @property
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing."""
-        if not self.is_correlated:
-            return self.cea.skips_safely()
+        return self.cea.skips_safely()
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelatedPlan(_BasePlan):
+    """A query whose automaton looks up runs by what their events have in common."""
+
+    shape: Shape
+    """The formula, with the claims that substreams leave."""
+    automaton: Correlated
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events."""
+        return self.automaton.guards
+
+    @property
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing."""
         strict = self.query.strategy is t.Strategy.STRICT and bool(self.partition)
-        return not self.correlated.is_tight and not strict
+        return not self.automaton.is_tight and not strict
+
+
+Plan = UnaryPlan | CorrelatedPlan
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """What the passes know so far of a plan."""
+
+    query: t.Query
+    source: str
+    dropped: frozenset[int] = frozenset()
+    """The numbers of claims that are not asked."""
+    prefers_unary: bool = False
+    """Whether a query without claims is unary in any case."""
+    shown_keys: tuple[t.Part, ...] = ()
+    split_by: tuple[t.Part, ...] = ()
+    whole: Shape | None = None
+    shape: Shape | None = None
+
+
+def to_tree(text: str) -> Draft:
+    """Parse.
+
+    >>> print(print_query(to_tree("select * where A;B").query))
+    SELECT *
+    WHERE A ; B
+    """
+    return Draft(parse(text), text)
+
+
+def check_names(draft: Draft) -> Draft:
+    """Refuse names that nothing binds.
+
+    >>> check_names(to_tree("SELECT x WHERE A"))
+    Traceback (most recent call last):
+    ceql.errors.QueryError: nothing in WHERE binds 'x' (line 1, column 8)
+    ...
+    """
+    check(draft.query, draft.source)
+    return draft
+
+
+def read_clause(draft: Draft) -> Draft:
+    """Tell a PARTITION BY clause that makes substreams from one that stands for the operator on the whole formula.
+
+    >>> read_clause(to_tree("SELECT * WHERE A ; B PARTITION BY k")).shown_keys
+    (Part(refs=(PartRef(attribute='k', name=None),)),)
+    >>> read_clause(to_tree("SELECT * WHERE A AS x ; B AS y PARTITION BY [x.k, y.k]")).shown_keys
+    ()
+    """
+    kinds = types(draft.query.formula)
+    names = {ref.name for part in draft.query.partition for ref in part.refs if ref.name is not None}
+    return draft if names - kinds else replace(draft, shown_keys=draft.query.partition)
+
+
+def find_claims(draft: Draft) -> Draft:
+    """Bring a formula that compares events with each other to its shape: operators over leaves, and claims.
+
+    >>> [claim.text for claim in find_claims(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v")).shape.claims]
+    ['x.v < y.v']
+    >>> find_claims(to_tree("SELECT * WHERE A AS x ; B FILTER x.v < 3")).shape is None
+    True
+    """
+    query = draft.query
+    if not compares_events(query, draft.source):
+        return draft
+    by_variable = query.partition and not draft.shown_keys
+    formula = t.PartitionBy(query.formula, query.partition, span=query.span) if by_variable else query.formula
+    shape = Shape(formula, draft.source).without(draft.dropped)
+    return replace(draft, whole=shape, shape=shape)
+
+
+def split_stream(draft: Draft) -> Draft:
+    """Make substreams of what every match has in common, where that changes nothing else.
+
+    >>> draft = split_stream(find_claims(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k")))
+    >>> draft.split_by, draft.shape.claims
+    ((Part(refs=(PartRef(attribute='k', name=None),)),), [])
+    """
+    if draft.shape is None:
+        return draft
+    split_by, shape = split_off(draft.shape, draft.query)
+    return replace(draft, split_by=split_by, shape=shape)
+
+
+def choose_loop(draft: Draft) -> Plan:
+    """Compile the automaton of the loop that is to run the query.
+
+    Where substreams settle all claims either loop could. The loop over groups is faster on many substreams; the loop
+    over states can tell equal matches apart and follows rivals as they come.
+
+    >>> type(make_plan("SELECT * WHERE A ; B")).__name__
+    'UnaryPlan'
+    >>> type(make_plan("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k")).__name__
+    'CorrelatedPlan'
+    >>> type(make_plan("SELECT NEXT * WHERE A AS x ; B AS y FILTER x.k = y.k")).__name__
+    'UnaryPlan'
+    """
+    shape, query = draft.shape, draft.query
+    if shape is None:
+        return _unary(draft, normalize(query.formula, draft.source))
+    simple = is_simple(shape)
+    if simple and draft.prefers_unary:
+        return _unary(draft, to_normal(shape))
+    selected = frozenset(variables(query))
+    automaton = correlate(shape, selected if query.strategy is t.Strategy.STRICT else None)
+    unsure = automaton.is_ambiguous(selected, query.distinct)
+    if unsure:
+        automaton = determinise(automaton, selected, query.distinct) or automaton
+        unsure = not automaton.is_deterministic
+    if simple and draft.split_by and (unsure or not automaton.is_chain or query.strategy in RIVALRY):
+        return _unary(draft, to_normal(shape))
+    return CorrelatedPlan(query, draft.source, draft.whole, draft.shown_keys, draft.split_by, shape, automaton)
+
+
+def _unary(draft: Draft, normal: Normal) -> UnaryPlan:
+    cea = compile_formula(normal, variables(draft.query))
+    if draft.query.strategy is t.Strategy.STRICT:
+        cea = strict(cea)
+    return UnaryPlan(draft.query, draft.source, draft.whole, draft.shown_keys, draft.split_by, normal, cea)
+
+
+PASSES: tuple[Callable[[Any], Any], ...] = (
+    to_tree,
+    check_names,
+    read_clause,
+    find_claims,
+    split_stream,
+    choose_loop,
+)
 
 
 def make_plan(text: str) -> Plan:
-    """Parse, check names and classify; `QueryError` says what is wrong and where."""
-    query = parse(text)
-    check(query, text)
-    plan = Plan(query, text, tuple(correlations(query, text)))
-    _ = plan.whole_shape  # says where a PARTITION BY does not cover its formula
+    """The plan of a query; `QueryError` says what is wrong and where."""
+    return _pass(text, PASSES)
+
+
+def plan_query(query: t.Query, source: str, dropped: frozenset[int] = frozenset(), prefers_unary: bool = False) -> Plan:
+    """The plan of a query that is parsed and checked, without some of its claims."""
+    return _pass(Draft(query, source, dropped, prefers_unary), PASSES[2:])
+
+
+def _pass(given: str | Draft, passes: tuple[Callable[[Any], Any], ...]) -> Plan:
+    known: Any = given
+    for rewrite in passes:
+        known = rewrite(known)
+    plan: Plan = known
     return plan

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
+from ceql.plan import CorrelatedPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 
 CHAIN = "SELECT * WHERE (A+ ; B PARTITION BY k)"
@@ -21,8 +22,8 @@ def same_key(letters: str) -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def second_loop() -> None:
-    assert ceql.compile(CHAIN).plan.is_correlated
-    assert ceql.compile(SIDES).plan.is_correlated
+    assert isinstance(ceql.compile(CHAIN).plan, CorrelatedPlan)
+    assert isinstance(ceql.compile(SIDES).plan, CorrelatedPlan)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ceql.explain.automaton import dot_text, mermaid_text
 from ceql.explain.claims import How, judged
 from ceql.explain.guarantee import Class, guarantee, losses, query_class
 from ceql.explain.text import WIDTH
+from ceql.plan import CorrelatedPlan
 
 
 def compilable() -> list[corpus.Case]:
@@ -55,7 +56,7 @@ def test_every_query_of_the_corpus_is_explained(case: corpus.Case) -> None:
     for j in ways:
         assert f"line {j.line}, column {j.column}: " in found["Conditions across events"]
         assert j.why
-    assert bool(checked) == (query.plan.is_correlated and bool(query.plan.correlated.checks))
+    assert bool(checked) == (isinstance(query.plan, CorrelatedPlan) and bool(query.plan.automaton.checks))
     assert ("not bounded" in found["Class and guarantee"]) >= bool(checked)
 
 
@@ -304,7 +305,8 @@ def test_prev() -> None:
 
 def test_an_automaton_that_was_made_deterministic() -> None:
     query = ceql.compile("SELECT A WHERE (A FILTER A.k = x.k)+ AS x ; A+ ; A")
-    assert query.plan.correlated.is_deterministic
+    assert isinstance(query.plan, CorrelatedPlan)
+    assert query.plan.automaton.is_deterministic
     assert "one for each match: the automaton was made deterministic" in query.explain()
     asked = {(arrow.event, arrow.compares) for arrow in query.automaton().arrows()}
     assert ("A & k not NULL", "k != x.k or NULL") in asked

@@ -11,7 +11,8 @@ way from the operand to the root. A node inside an iteration has an *instance* f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import product
@@ -126,6 +127,12 @@ class Shape:
         for number, node in enumerate(self.nodes):
             for item in node.items:
                 self.nodes[item].parent = number
+
+    def without(self, dropped: Collection[int]) -> Shape:
+        """The shape without the claims of these numbers."""
+        rest = copy(self)
+        rest.claims = [claim for number, claim in enumerate(self.claims) if number not in dropped]
+        return rest
 
     # --- looking at it ---
 

@@ -46,7 +46,7 @@ from ceql.io.sort_keys import decode, encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.sources import Source, open_streams
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.bind import Events
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.options import Options
@@ -76,7 +76,7 @@ class Inquiry:
         self.nameless = options.untyped([s.schema for s in sources])
         self.versions = ladder(plan, Where(self.schema, self.streams, options, self.open_schema, self.nameless))
         self.trials = None
-        if plan.shape is not None:
+        if plan.whole is not None:
             where = Where(self.schema, self.streams, options, self.open_schema, self.nameless)
             self.trials = Trials(plan, where) if claims(plan) else None
         recognitions = [version.counter.recognition for version in self.versions]
@@ -231,8 +231,8 @@ class Inquiry:
         if windowless.runs is not None:
             if windowless.runs.seen < self.events:
                 yield f"how far it got was looked at in the first {windowless.runs.seen:,} events only"
-            if self.plan.is_correlated and self.plan.correlated.checks:
-                late = listed(f"'{claim_text(claim)}'" for claim in self.plan.correlated.checks)
+            if isinstance(self.plan, CorrelatedPlan) and self.plan.automaton.checks:
+                late = listed(f"'{claim_text(claim)}'" for claim in self.plan.automaton.checks)
                 yield f"how far it got takes no account of {late}, checked on complete candidates"
 
     def _attribute(self, name: str) -> AttributeFinding:

@@ -10,16 +10,12 @@ matches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.classify import correlations
-from ceql.analysis.shape import Shape
-from ceql.analysis.substreams import is_simple
 from ceql.diagnose.findings import Rung
 from ceql.diagnose.furthest import EVERY, NONE, OWN, Simulation
 from ceql.diagnose.runs import RunSimulation
@@ -28,7 +24,7 @@ from ceql.engine.states import layout as x
 from ceql.engine.states.graph import NODES
 from ceql.errors import CeqlError
 from ceql.io.sorted_runs import EventBatch
-from ceql.plan import Plan
+from ceql.plan import CorrelatedPlan, Plan, UnaryPlan, plan_query
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.options import Options
 from ceql.recognition.recognition import Recognition
@@ -43,34 +39,6 @@ _FIRST_SLICE, _MOST_SLICE = 64, 1 << 16
 _WORK = 1 << 28  # nodes of the arena times events that may be counted before looking at the total again
 _MEMORY = 1 << 29  # of a correlated version, which may need far more than the query
 _CONSUME = {t.Consume.NONE: NONE, t.Consume.PARTITION: OWN, t.Consume.ANY: EVERY}
-
-
-@dataclass(frozen=True)
-class Lacking(Plan):
-    """A query that does not ask all that its formula claims of several events."""
-
-    dropped: frozenset[int] = frozenset()
-
-    @cached_property
-    def whole_shape(self) -> Shape | None:
-        """The formula, without the claims whose numbers are in `dropped`."""
-        if not self.correlations:
-            return None
-        shape = Shape(self.formula, self.source)
-        shape.claims = [claim for k, claim in enumerate(shape.claims) if k not in self.dropped]
-        return shape
-
-    @cached_property
-    def is_correlated(self) -> bool:
-        """As ever; but where no claim is left, the first loop counts without candidates."""
-        if self.shape is None or (not self.shape.claims and is_simple(self.shape)):
-            return False
-        return super().is_correlated
-
-
-def lacking(query: t.Query, source: str, dropped: frozenset[int] = frozenset()) -> Plan:
-    """The plan of a query, without some claims."""
-    return Lacking(query, source, tuple(correlations(query, source)), dropped)
 
 
 def versions(plan: Plan) -> list[tuple[str, Plan]]:
@@ -97,11 +65,11 @@ def versions(plan: Plan) -> list[tuple[str, Plan]]:
         found.append((f"LIMIT {query.limit}", partial := replace(partial, limit=query.limit)))
     if query.consume is not t.Consume.NONE:
         found.append((f"CONSUME BY {query.consume.value}", replace(partial, consume=query.consume)))
-    plans = [(name, lacking(version, plan.source)) for name, version in found]
+    plans = [(name, plan_query(version, plan.source, prefers_unary=True)) for name, version in found]
     bare = plans[0][1]
-    if bare.shape is not None:
-        free = lacking(bare.query, plan.source, frozenset(range(len(Shape(bare.formula, plan.source).claims))))
-        plans.insert(0, (ALONE, free))
+    if bare.whole is not None:
+        every = frozenset(range(len(bare.whole.claims)))
+        plans.insert(0, (ALONE, plan_query(bare.query, plan.source, every, prefers_unary=True)))
     return plans
 
 
@@ -117,18 +85,18 @@ class Version:
         self.query = plan.query
         self.window: BoundWindow = bind_window(plan, where.schema, where.time, where.options, where.open_schema)
         strict = plan.query.strategy is t.Strategy.STRICT
-        claims = None if plan.shape is None else [(claim.node, claim.text) for claim in plan.shape.claims]
-        self.decides = (plan.is_correlated, plan.partition, claims, plan.query.window, strict, plan.query.consume)
+        claims = [(claim.node, claim.text) for claim in plan.shape.claims] if isinstance(plan, CorrelatedPlan) else None
+        self.decides = (plan.partition, claims, plan.query.window, strict, plan.query.consume)
         self.own = below is None or below.decides != self.decides
         self.runs: RunSimulation | None = None
         self.simulation: Simulation | None = None
         width = self.window.width if self.window.kind == x.W_COUNTED else -1
         if below is not None and not self.own:
             self.simulation, self.runs = below.simulation, below.runs
-        elif not plan.is_correlated:
+        elif isinstance(plan, UnaryPlan):
             self.simulation = Simulation(plan.cea, width, _CONSUME[plan.query.consume])
         elif self.is_unchosen:
-            self.runs = RunSimulation(plan.correlated, width)
+            self.runs = RunSimulation(plan.automaton, width)
         self.counter = counter(plan, where)
 
     @property
@@ -163,7 +131,7 @@ class Where:
 
 def counter(plan: Plan, where: Where) -> Counter:
     """What counts the matches of a plan."""
-    return CorrelatedCounter(plan, where) if plan.is_correlated else Counter(plan, where)
+    return CorrelatedCounter(plan, where) if isinstance(plan, CorrelatedPlan) else Counter(plan, where)
 
 
 class Counter:
@@ -217,10 +185,10 @@ class CorrelatedCounter(Counter):
 
     recognition: CorrelatedRecognition
 
-    def __init__(self, plan: Plan, where: Where) -> None:
+    def __init__(self, plan: CorrelatedPlan, where: Where) -> None:
         options = replace(where.options, memory=min(where.options.memory, _MEMORY))
 
-        def bounded(plan: Plan, mode: int) -> CorrelatedRecognition:
+        def bounded(plan: CorrelatedPlan, mode: int) -> CorrelatedRecognition:
             made = CorrelatedRecognition(
                 plan, where.schema, where.streams, options, where.open_schema, mode, where.untyped
             )

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ceql.diagnose.findings import ClaimFinding, Claims, Tally
-from ceql.diagnose.ladder import Where, counter, lacking
+from ceql.diagnose.ladder import Where, counter
 from ceql.engine.states import layout as x
 from ceql.errors import CeqlError
 from ceql.explain.claims import claim_text, claims, judged
 from ceql.io.sorted_runs import EventBatch
-from ceql.plan import Plan
+from ceql.plan import Plan, UnaryPlan, plan_query
 from ceql.recognition.recognition import Recognition
 from ceql.syntax import tree as t
 
@@ -31,7 +31,7 @@ class Trial:
         self._ends: Recognition | None = None
         self._positions = 0
         self._exact = True
-        self._plain = not plan.is_correlated
+        self._plain = isinstance(plan, UnaryPlan)
         if self._plain:
             first = replace(plan, query=replace(plan.query, limit=1))
             self._ends = Recognition(
@@ -68,7 +68,7 @@ class Trials:
 
         def trial(dropped: frozenset[int]) -> Trial:
             if dropped not in self._trials:
-                self._trials[dropped] = Trial(lacking(query, plan.source, dropped), where)
+                self._trials[dropped] = Trial(plan_query(query, plan.source, dropped, prefers_unary=True), where)
             return self._trials[dropped]
 
         self._none, self._all = trial(every), trial(frozenset())

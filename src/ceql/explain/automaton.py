@@ -18,7 +18,7 @@ from ceql.engine.groups.layout import NULLS_DIFFER
 from ceql.explain.claims import leaf_name
 from ceql.explain.formula import print_asked, print_label, print_mask
 from ceql.explain.text import table
-from ceql.plan import Plan
+from ceql.plan import CorrelatedPlan, Plan
 from ceql.results.views import clean
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_expression, print_name
@@ -79,7 +79,7 @@ class AutomatonView:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._distinct = plan.query.distinct
-        self.automaton: CEA | Correlated = plan.correlated if plan.is_correlated else plan.cea
+        self.automaton: CEA | Correlated = plan.automaton if isinstance(plan, CorrelatedPlan) else plan.cea
         if isinstance(self.automaton, Correlated):
             self.states, self._final = self.automaton.states, frozenset(self.automaton.final)
         else:

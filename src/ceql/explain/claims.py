@@ -18,7 +18,7 @@ from ceql.analysis.substreams import part_of, relative_to_substreams, to_normal
 from ceql.automata.correlated import Correlated
 from ceql.errors import QueryError
 from ceql.explain.formula import print_normal
-from ceql.plan import Plan
+from ceql.plan import CorrelatedPlan, Plan
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition, print_name
 
@@ -48,14 +48,14 @@ class Judged(NamedTuple):
 
 def judged(plan: Plan) -> list[Judged]:
     """Every claim of the query, in the order of the text; copies that a disjunction made count once, by the worst."""
-    if plan.shape is None:
+    if plan.whole is None:
         return []
     found: dict[object, Judged] = {}
     for claim in claims(plan):
-        how, why = _Judge(plan).judge(claim)
+        how, why = _judge(plan, plan.whole, claim)
         text = claim_text(claim)
         place = QueryError("", plan.source, claim.span)
-        where = None if claim.node == plan.shape.root else print_normal(to_normal(plan.shape, claim.node))
+        where = None if claim.node == plan.whole.root else print_normal(to_normal(plan.whole, claim.node))
         one = Judged(claim, text, place.line or 1, place.column or 1, how, why, where)
         known = found.get((text, claim.span))
         if known is None or list(How).index(known.how) < list(How).index(how):
@@ -65,7 +65,7 @@ def judged(plan: Plan) -> list[Judged]:
 
 def claims(plan: Plan) -> list[Claim]:
     """All claims of the formula, those that became substreams too."""
-    return Shape(plan.formula, plan.source).claims
+    return [] if plan.whole is None else plan.whole.claims
 
 
 def claim_text(claim: Claim) -> str:
@@ -92,39 +92,39 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def _judge(plan: Plan, whole: Shape, claim: Claim) -> tuple[How, str]:
+    if isinstance(plan, CorrelatedPlan) and any(c is claim for c in plan.shape.claims):
+        return _Judge(plan).judge(claim)
+    return How.SUBSTREAMS, _split(whole, claim)
+
+
+def _split(whole: Shape, claim: Claim) -> str:
+    for equality in equalities(whole):
+        if any(c is claim for c in equality.claims):
+            part = part_of(whole, equality)
+            if part is not None:
+                return (
+                    f"every event of a match has the same {print_part(part)}, so the stream is split by it; as "
+                    "nothing here is relative to the substream (contiguity, STRICT, n EVENTS, CONSUME BY "
+                    "PARTITION), the matches are the same"
+                )
+    return "the stream is split by it"
+
+
 class _Judge:
-    def __init__(self, plan: Plan) -> None:
-        assert plan.shape is not None
+    def __init__(self, plan: CorrelatedPlan) -> None:
         self.plan = plan
         self.shape = plan.shape
-        self.left = {_same(claim): claim for claim in plan.shape.claims} if plan.is_correlated else {}
 
     def judge(self, claim: Claim) -> tuple[How, str]:
-        own = self.left.get(_same(claim))
-        if own is None:
-            return How.SUBSTREAMS, self._split(claim)
-        auto = self.plan.correlated
-        known = next((e for e in equalities(self.shape) if any(c is own for c in e.claims)), None)
-        checked = any(c is own for c in auto.checks)
-        if not checked:
-            return How.LOOKED_UP, self._looked_up(own, known)
+        auto = self.plan.automaton
+        known = next((e for e in equalities(self.shape) if any(c is claim for c in e.claims)), None)
+        if all(c is not claim for c in auto.checks):
+            return How.LOOKED_UP, self._looked_up(claim, known)
         if known is None:
-            looked_up = any(c is own for c in auto.looked_up)
-            return How.NARROWED if looked_up else How.CHECKED, _no_equality(auto, own)
-        return self._unsettled(auto, own, known)
-
-    def _split(self, claim: Claim) -> str:
-        fresh = Shape(self.plan.formula, self.plan.source)
-        for equality in equalities(fresh):
-            if any(_same(c) == _same(claim) for c in equality.claims):
-                part = part_of(fresh, equality)
-                if part is not None:
-                    return (
-                        f"every event of a match has the same {print_part(part)}, so the stream is split by it; as "
-                        "nothing here is relative to the substream (contiguity, STRICT, n EVENTS, CONSUME BY "
-                        "PARTITION), the matches are the same"
-                    )
-        return "the stream is split by it"
+            looked_up = any(c is claim for c in auto.looked_up)
+            return How.NARROWED if looked_up else How.CHECKED, _no_equality(auto, claim)
+        return self._unsettled(auto, claim, known)
 
     def _looked_up(self, claim: Claim, known: Equality | None) -> str:
         if known is None:
@@ -158,11 +158,6 @@ class _Judge:
             why = f"'{text}' is looked up only between neighbours{together}: {stands} between {whose}"
             return how, f"{why}, so it is checked on each candidate"
         return how, f"{whose} never follow each other: {stands} between them, where no step can look the value up"
-
-
-def _same(claim: Claim) -> tuple[int, str, object]:
-    """What two shapes of one formula have in common of a claim."""
-    return claim.node, claim_text(claim), claim.span
 
 
 def print_part(part: t.Part) -> str:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ceql.explain.claims import How, judged, listed
-from ceql.plan import Plan
+from ceql.plan import Plan, UnaryPlan
 from ceql.syntax import tree as t
 
 _CHOOSING = (t.Strategy.NEXT, t.Strategy.LAST, t.Strategy.MAX)
@@ -47,19 +47,19 @@ class Loss(NamedTuple):
 
 def query_class(plan: Plan) -> Class:
     """The class of the query as it is run."""
-    if not plan.is_correlated:
+    if isinstance(plan, UnaryPlan):
         return Class.UNARY if plan.rivalry is None else Class.RIVALS
-    if plan.correlated.checks:
+    if plan.automaton.checks:
         return Class.CANDIDATES
-    return Class.CHAIN if plan.correlated.is_chain else Class.PCEA
+    return Class.CHAIN if plan.automaton.is_chain else Class.PCEA
 
 
 def guarantee(plan: Plan) -> Guarantee:
     """The bounds of this very query."""
     kind = query_class(plan)
-    if not plan.is_correlated:
+    if isinstance(plan, UnaryPlan):
         return kind.value
-    update = "O(log w)" if not plan.correlated.is_chain or plan.query.window is not None else "O(1)"
+    update = "O(log w)" if not plan.automaton.is_chain or plan.query.window is not None else "O(1)"
     if update == "O(log w)":
         update += ", w the events of the window" if plan.query.window is not None else ", w the events so far"
     if kind is Class.CANDIDATES:
@@ -70,9 +70,9 @@ def guarantee(plan: Plan) -> Guarantee:
 
 def losses(plan: Plan) -> list[Loss]:
     """Why the runs of a position are gathered before any match is given out, the gravest reason first."""
-    if not plan.is_correlated:
+    if isinstance(plan, UnaryPlan):
         return []
-    auto, query = plan.correlated, plan.query
+    auto, query = plan.automaton, plan.query
     selected = frozenset(plan.selected)
     found: list[Loss] = []
     if auto.checks:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ceql.analysis.conditions import leaves
 from ceql.analysis.equalities import Equality
+from ceql.analysis.shape import Claim
 from ceql.analysis.substreams import to_normal
 from ceql.automata.correlated import Correlated
 from ceql.automata.parallel import QTree
@@ -19,7 +20,7 @@ from ceql.explain.claims import judged, leaf_name, listed, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
 from ceql.explain.guarantee import guarantee, losses
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
-from ceql.plan import Plan
+from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.bind import Events, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.values import ValueNumbers
@@ -50,7 +51,7 @@ def explain(
         section("Query", [line for text in print_query(plan.query).split("\n") for line in wrapped(text, "", "    ")]),
         section("Class and guarantee", _guarantee(plan)),
     ]
-    if plan.shape is not None:
+    if plan.whole is not None:
         sections.append(section("Conditions across events", _across(plan)))
     sections += [
         section("Formula in LP-normal form (every condition at the event it is about)", _normal(plan)),
@@ -59,11 +60,11 @@ def explain(
     ]
     view = AutomatonView(plan)
     sections.append(section(f"Automaton ({number(view.states, 'state')})", view.lines(MOST_ROWS)))
-    if plan.is_correlated:
-        if plan.correlated.indexes:
-            sections.append(section("Indexes, where runs wait", pairs(index_rows(plan.correlated)[:MOST_ROWS])))
-        if plan.correlated.auto.trees:
-            sections.append(section("Sides of ALL that run in parallel", _trees(plan.correlated)))
+    if isinstance(plan, CorrelatedPlan):
+        if plan.automaton.indexes:
+            sections.append(section("Indexes, where runs wait", pairs(index_rows(plan.automaton)[:MOST_ROWS])))
+        if plan.automaton.auto.trees:
+            sections.append(section("Sides of ALL that run in parallel", _trees(plan.automaton)))
     sections.append(section("Reading", pairs(_reading(plan))))
     if schema is not None:
         options = Options(type, time, time_unit)
@@ -73,7 +74,7 @@ def explain(
 
 def _guarantee(plan: Plan) -> list[str]:
     kind = guarantee(plan)
-    if plan.is_correlated:
+    if isinstance(plan, CorrelatedPlan):
         engine = "the second compiled loop: runs wait in indexes by the values compared (pcea-hcq-2024, Algorithm 1)"
     elif plan.rivalry is None:
         engine = "the compiled loop over symbols, and its arena (core-vldb2022, Algorithm 1)"
@@ -87,8 +88,8 @@ def _guarantee(plan: Plan) -> list[str]:
         ("enumeration", kind.enumeration),
         ("engine", engine),
     ]
-    if plan.is_correlated:
-        if plan.correlated.is_deterministic:
+    if isinstance(plan, CorrelatedPlan):
+        if plan.automaton.is_deterministic:
             rows.append(("runs", "one for each match: the automaton was made deterministic"))
         rows += [("why", loss.why) for loss in losses(plan)]
     return pairs(rows)
@@ -136,11 +137,12 @@ def _value(auto: Correlated, equality: Equality) -> str:
 
 def _normal(plan: Plan) -> list[str]:
     lines: list[str] = []
-    for k, text in enumerate(alternatives(plan.normal)):
+    shown = alternatives(to_normal(plan.shape) if isinstance(plan, CorrelatedPlan) else plan.normal)
+    for k, text in enumerate(shown):
         lines += wrapped(text, "   " if k == 0 else "OR ", "     ")
     if not lines:
         return ["never: no event can satisfy what the formula asks for"]
-    return lines if len(alternatives(plan.normal)) > 1 else wrapped(alternatives(plan.normal)[0], "", "  ")
+    return lines if len(shown) > 1 else wrapped(shown[0], "", "  ")
 
 
 def _clauses(plan: Plan) -> list[tuple[str, str]]:
@@ -194,8 +196,8 @@ def _strategy(plan: Plan) -> str:
     strategy = plan.query.strategy
     if strategy is None:
         return f"{_STRATEGIES[t.Strategy.ALL]} (the default)"
-    if plan.is_correlated and strategy is t.Strategy.STRICT:
-        tight = plan.correlated.is_chain and plan.correlated.is_tight
+    if isinstance(plan, CorrelatedPlan) and strategy is t.Strategy.STRICT:
+        tight = plan.automaton.is_chain and plan.automaton.is_tight
         how = (
             "inside the automaton, each of whose steps reads the very next event"
             if tight
@@ -204,7 +206,7 @@ def _strategy(plan: Plan) -> str:
         return f"STRICT: {how}"
     if strategy not in _COMPARED:
         return _STRATEGIES[strategy]
-    if plan.is_correlated:
+    if isinstance(plan, CorrelatedPlan):
         return f"{strategy.value}: chosen among all candidates that end at a position"
     if plan.query.window is None:
         return f"{strategy.value}: inside the automaton, whose runs carry where their rivals stand"
@@ -233,11 +235,12 @@ def _reading(plan: Plan) -> list[tuple[str, str]]:
 def columns_read(plan: Plan) -> list[str]:
     """The attributes that guards, comparisons, PARTITION BY and the window read, in order of appearance."""
     read: list[t.Condition | t.Expression] = [p for guard in plan.guards for p in guard.predicates]
-    if plan.is_correlated:
-        read += plan.correlated.terms
+    checks: list[Claim] = []
+    if isinstance(plan, CorrelatedPlan):
+        read += plan.automaton.terms
+        checks = plan.automaton.checks
     names = [leaf.name for node in read for leaf in leaves(node) if isinstance(leaf, t.Attribute)]
-    if plan.is_correlated:
-        names += [name for claim in plan.correlated.checks for name in sorted(attributes(claim))]
+    names += [name for claim in checks for name in sorted(attributes(claim))]
     names += [ref.attribute for part in plan.partition for ref in part.refs]
     if isinstance(plan.query.window, t.AttributeWindow):
         names.append(plan.query.window.attribute)
@@ -257,8 +260,8 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
                 rows.append(["(stream)", "", _kind(column), str(column.classes)])
             case MaskColumn():
                 rows.append(["(expression)", "", _kind(column), str(column.classes)])
-    if plan.is_correlated:
-        auto = plan.correlated
+    if isinstance(plan, CorrelatedPlan):
+        auto = plan.automaton
         values = ValueNumbers(auto.terms, auto.compares, schema, False, plan.source)
         Checks(auto, schema, False, plan.source)  # says which column does not fit
         rows += [

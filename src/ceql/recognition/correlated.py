@@ -18,7 +18,7 @@ from ceql.engine.states import layout as x
 from ceql.errors import DataError
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks
 from ceql.recognition.choosing import Chooser, Labels
@@ -34,7 +34,9 @@ _THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than w
 
 def recognise(plan: Plan, *args: Any, **options: Any) -> Recognition:
     """What runs a query: the loop for queries on single events, or the one for those that compare events."""
-    return (CorrelatedRecognition if plan.is_correlated else Recognition)(plan, *args, **options)
+    if isinstance(plan, CorrelatedPlan):
+        return CorrelatedRecognition(plan, *args, **options)
+    return Recognition(plan, *args, **options)
 
 
 class CorrelatedRecognition(Recognition):
@@ -42,8 +44,8 @@ class CorrelatedRecognition(Recognition):
 
     machine: JoinMachine  # type: ignore[assignment]
 
-    def __init__(self, plan: Plan, schema: pa.Schema, *args: Any, **options: Any) -> None:
-        self.auto: Correlated = plan.correlated
+    def __init__(self, plan: CorrelatedPlan, schema: pa.Schema, *args: Any, **options: Any) -> None:
+        self.auto: Correlated = plan.automaton
         self.values: ValueNumbers | None = None
         super().__init__(plan, schema, *args, **options)
         auto, query = self.auto, plan.query

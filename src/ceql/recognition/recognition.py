@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ceql.analysis.conditions import leaves
 from ceql.automata.cache import TableCache
+from ceql.automata.cea import CEA
 from ceql.automata.subsets import Determinization, Plain, Rivalled, state_from_json, state_to_json
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.states import layout as x
@@ -29,7 +30,7 @@ from ceql.io.schemas import is_text
 from ceql.io.sort_keys import bounds, encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plan import Plan, UnaryPlan
 from ceql.predicates.bind import Events, value_type
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.columns import Layout, to_batch
@@ -135,10 +136,15 @@ class Recognition:
             machine.room_for_partitions(1)
         return machine
 
+    @property
+    def _cea(self) -> CEA:
+        assert isinstance(self.plan, UnaryPlan)
+        return self.plan.cea
+
     @cached_property
     def label_masks(self) -> Array:
         """Which variables each label binds."""
-        labels = Plain(self.plan.cea, self.plan.query.distinct).names.labels
+        labels = Plain(self._cea, self.plan.query.distinct).names.labels
         masks: Array = np.zeros((max(1, len(labels)), len(self.plan.columns)), np.bool_)
         for k, label in enumerate(labels):
             masks[k] = [variable in label for variable in self.plan.columns]
@@ -147,15 +153,15 @@ class Recognition:
     @cached_property
     def pattern(self) -> Array | None:
         """The labels of every match, where all have the same."""
-        labels = self.plan.cea.pattern()
+        labels = self._cea.pattern()
         if not labels:
             return None
-        number = Plain(self.plan.cea, self.plan.query.distinct).names.number
+        number = Plain(self._cea, self.plan.query.distinct).names.number
         return np.array([number(label) for label in labels], np.int32)
 
     def _make_machine(self) -> Machine:
         plan, options = self.plan, self.options
-        cea, distinct = plan.cea, plan.query.distinct
+        cea, distinct = self._cea, plan.query.distinct
         limit = plan.limit
         settings = x.Settings(
             window=self.window.kind,

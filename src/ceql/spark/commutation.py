@@ -11,11 +11,13 @@ with each other, other than by their substreams, symbols do not say all, and non
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ceql.analysis.normal import Atom
-from ceql.analysis.substreams import is_simple
+from ceql.analysis.substreams import is_simple, to_normal
 from ceql.automata.cea import CEA, NO_LABEL, Label, Transition
-from ceql.plan import Plan
+from ceql.automata.compile import compile_formula
+from ceql.plan import Plan, UnaryPlan
 from ceql.syntax import tree as t
 
 # what reading two events can do: to the first, to the second, and where it ends (a state, or at which event it matched)
@@ -76,14 +78,31 @@ class Commutation:
         return [step for step in row if step.guard & ~bits == 0]
 
 
+@lru_cache(maxsize=16)
+def commutation(plan: Plan) -> Commutation | None:
+    """Which symbols commute under a query; None where none can."""
+    cea = _automaton(plan)
+    return Commutation(cea, plan.guards) if cea is not None and may_commute(plan) else None
+
+
 def may_commute(plan: Plan) -> bool:
     """Whether ties can be harmless at all under this query."""
     query = plan.query
     return (
-        (not plan.is_correlated or (is_simple(plan.correlated.shape) and set(plan.cea.guards) <= set(plan.guards)))
-        and plan.skips_safely
-        and query.strategy in (None, t.Strategy.ALL)
+        query.strategy in (None, t.Strategy.ALL)
         and query.limit is None
         and query.consume is t.Consume.NONE
         and (query.window is None or isinstance(query.window, t.TimeWindow))
+        and plan.skips_safely
+        and _automaton(plan) is not None
     )
+
+
+def _automaton(plan: Plan) -> CEA | None:
+    """The automaton over single events that says all about a query, if there is one."""
+    if isinstance(plan, UnaryPlan):
+        return plan.cea
+    if not is_simple(plan.shape):
+        return None
+    cea = compile_formula(to_normal(plan.shape), plan.selected)
+    return cea if set(cea.guards) <= set(plan.guards) else None

@@ -21,6 +21,7 @@ from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.results.bindings import bindings, project
 from ceql.results.matches import pieces
+from ceql.spark.commutation import commutation
 from ceql.spark.shipment import MAIN, TIME, Shipment, ShippedSymbols
 from ceql.spark.ties import Ties
 
@@ -38,7 +39,7 @@ class Shard:
         self.recognition = joins.recognise(
             shipment.plan, schema, (None,), options, computed=lambda table: ShippedSymbols(shipment, table)
         )
-        self._ties = Ties(shipment.plan.commutation, self.recognition.table, shipment.ordered_by)
+        self._ties = Ties(commutation(shipment.plan), self.recognition.table, shipment.ordered_by)
         self.recognition.inspect = self._inspect
         self._columns = [shipment.place[name] for name in shipment.shown]
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)

@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.jit import Array
+from ceql.plan import Plan
 from ceql.predicates import kernels
 from ceql.predicates.bind import Events
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_from_text
-from ceql.spark.shipped_plan import ShippedPlan, shipped_plan
+from ceql.spark.shipped_plan import shipped_plan
 
 TIME, ORDER, MAIN, CHUNK, STREAM = "time", "order", "main", "chunk", "stream"
 BITS = 63
@@ -77,11 +78,11 @@ class Shipment:
     """What the user gave as order_by, for messages."""
 
     @cached_property
-    def plan(self) -> ShippedPlan:
+    def plan(self) -> Plan:
         """The plan over the shipped columns."""
         return self._plan_by(self.key_columns)
 
-    def _plan_by(self, keys: tuple[str, ...]) -> ShippedPlan:
+    def _plan_by(self, keys: tuple[str, ...]) -> Plan:
         return shipped_plan(self.query, keys, tuple((name, self.place[name]) for name in self.compared))
 
     @property

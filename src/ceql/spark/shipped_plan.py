@@ -7,73 +7,48 @@ have the names of shipped columns. Guards keep the user's names: most of them ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 from typing import cast
 
 from ceql.analysis.conditions import leaves
 from ceql.analysis.shape import Claim, Either, Same, Test, replaced
-from ceql.automata.cea import CEA
 from ceql.automata.correlated import Correlated
-from ceql.plan import Plan, make_plan
+from ceql.plan import CorrelatedPlan, Plan, make_plan
 from ceql.recognition.checks import attributes
-from ceql.spark.commutation import Commutation, may_commute
 from ceql.syntax import tree as t
 
 WINDOW = "window"
 
 
-@dataclass(frozen=True)
-class ShippedPlan(Plan):
-    """A plan over shipped columns. Keys that the result shows come first."""
-
-    original: Plan
-    keys: tuple[str, ...]
-    names: tuple[tuple[str, str], ...]
-    """The attributes that are compared between events, each with its shipped column."""
-
-    @property
-    def shown_keys(self) -> tuple[t.Part, ...]:
-        return tuple(map(_part, self.keys[: len(self.original.shown_keys)]))
-
-    @cached_property
-    def split_by(self) -> tuple[t.Part, ...]:
-        return tuple(map(_part, self.keys[len(self.original.shown_keys) :]))
-
-    @cached_property
-    def is_correlated(self) -> bool:
-        return self.original.is_correlated
-
-    @cached_property
-    def cea(self) -> CEA:
-        return self.original.cea
-
-    @cached_property
-    def correlated(self) -> Correlated:
-        return _renamed(self.original.correlated, dict(self.names))
-
-    @cached_property
-    def commutation(self) -> Commutation | None:
-        """Which symbols commute; None where none can."""
-        return Commutation(self.cea, self.guards) if may_commute(self) else None
-
-
 @lru_cache(maxsize=16)
-def shipped_plan(text: str, keys: tuple[str, ...], names: tuple[tuple[str, str], ...]) -> ShippedPlan:
-    """The plan of a query, kept for the tasks that a worker runs one after another, automaton included."""
+def shipped_plan(text: str, keys: tuple[str, ...], names: tuple[tuple[str, str], ...]) -> Plan:
+    """The plan of a query over shipped columns, kept for the tasks that a worker runs one after another.
+
+    `keys` are the columns of keys, those that the result shows first. `names` are the attributes that are compared
+    between events, each with its shipped column.
+    """
     plan = make_plan(text)
     window = plan.query.window
     if isinstance(window, t.AttributeWindow):
         window = replace(window, attribute=WINDOW)
-    query = replace(plan.query, window=window, streams=())
-    return ShippedPlan(query, plan.source, plan.correlations, plan, keys, names)
+    parts, shown = tuple(map(_part, keys)), len(plan.shown_keys)
+    plan = replace(
+        plan,
+        query=replace(plan.query, window=window, streams=()),
+        shown_keys=parts[:shown],
+        split_by=parts[shown:],
+    )
+    if isinstance(plan, CorrelatedPlan):
+        return replace(plan, automaton=_renamed(plan.automaton, dict(names)))
+    return plan
 
 
 def compared_attributes(plan: Plan) -> tuple[str, ...]:
     """The attributes that the second loop compares between events, in indexes or on candidates."""
-    if not plan.is_correlated:
+    if not isinstance(plan, CorrelatedPlan):
         return ()
-    auto = plan.correlated
+    auto = plan.automaton
     looked_up = {leaf.name for term in auto.terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
     return tuple(sorted(looked_up.union(*(attributes(claim) for claim in auto.checks))))
 

@@ -19,10 +19,10 @@ from ceql.errors import DataError
 from ceql.io.schemas import take_rows
 from ceql.io.sort_keys import encode
 from ceql.jit import Array
+from ceql.plan import Plan
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.shard import FEED_ROWS, Shard
 from ceql.spark.shipment import TIME, Shipment
-from ceql.spark.shipped_plan import ShippedPlan
 
 _PARTITION = "partition"
 _Rows = tuple[int, pa.RecordBatch]
@@ -34,7 +34,7 @@ class TableShipment(Shipment):
     """What a task needs to know; the last key of its plan is the number of the partition."""
 
     @cached_property
-    def plan(self) -> ShippedPlan:
+    def plan(self) -> Plan:
         """The plan over the shipped columns."""
         return self._plan_by((*self.key_columns, _PARTITION))
 
