@@ -1,28 +1,44 @@
-"""Small numbers for keys: a hash table over a whole batch of keys at a time.
+"""Numbering: equal keys get the same small number, a whole batch of keys at a time.
 
-A key is a row of pairs (word, at), one pair for each part. Where `at` is negative, the word is the value and `at` says
-of which kind; else the value is `word >> 2` bytes, which stand at `at` of an array of bytes, and the word's last two
-bits say of which kind. Equal values have equal pairs (`io.values`), so that keys are compared as words and bytes.
+A key has one value for each of its parts, and each value is a pair (word, at). A negative `at` names the kind of the
+value, which is the word itself. Otherwise the value is `word >> 2` bytes that start at `at` in an array of bytes, and
+the last two bits of the word name its kind. Equal values have equal pairs (`io.values` makes them), so keys compare as
+words and bytes.
 
-The table is open addressing with linear probing over slots of 64 bits: half of the hash, and the number. Slots move
-without a look at the keys. Nothing is deleted from them in place: `release` makes them anew, since it is called for
-many keys at a time, by those who have just looked through all substreams. Kernels allocate nothing; one that is out of
-room returns, and goes on from the same row with larger arrays.
+The table uses open addressing with linear probing. A slot has 64 bits, half of the hash and the number, so slots move
+without looking at keys. `release` builds new slots instead of deleting from them, since its callers release many keys
+at a time. Kernels allocate nothing: one that runs out of room returns and continues at the same row with larger arrays.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ceql.io.numbering_kernels import COUNT, END, FREE, FREED, PADDING, Table, gather, move_slots, number_rows
 from ceql.jit import Array
 
-_LEAST = 1024  # slots: so few keys that they hardly ever meet
+_LEAST = 1024  # slots
 _BLOCK = 128  # rows that are looked up at a time
 
 
+class Values(NamedTuple):
+    """A column of values as pairs."""
+
+    word: Array
+    at: Array
+    data: Array
+    ok: Array  # False for NULL and NaN, whose pairs mean nothing
+
+    def take(self, rows: Array) -> Values:
+        """These rows of the column."""
+        return Values(self.word[rows], self.at[rows], self.data, self.ok[rows])
+
+
 class Numbering:
-    """Numbers for keys of so many parts. Released numbers are given again, the least first."""
+    """Gives numbers to keys of `parts` parts. Released numbers are given again, the least first."""
 
     def __init__(self, parts: int) -> None:
         self.table = Table(
@@ -35,7 +51,7 @@ class Numbering:
         self._block = np.zeros((_BLOCK, 2), np.int64)
 
     def __len__(self) -> int:
-        """How many numbers were given so far; all are below."""
+        """One more than the greatest number given so far."""
         return int(self.table.registers[COUNT])
 
     @property
@@ -50,18 +66,26 @@ class Numbering:
         used[self.table.free[: self.table.registers[FREED]]] = False
         return np.flatnonzero(used)
 
-    def numbers(self, rows: Array, data: Array, wanted: Array) -> tuple[Array, Array]:
-        """The number of each row's key, -1 where not `wanted`; and the numbers that were given again for it."""
-        numbers = np.where(wanted, np.int32(0), np.int32(-1))
-        before, given_up = int(self.table.registers[FREED]), self.table.free
+    def numbers(self, parts: Sequence[Values]) -> tuple[Array, Array]:
+        """The number of each row's key, -1 where a part is not `ok`; and the released numbers that were given again."""
+        rows, data, ok = _side_by_side(parts)
+        numbers = np.where(ok, np.int32(0), np.int32(-1))
+        before, released = int(self.table.registers[FREED]), self.table.free
         row = 0
         with np.errstate(over="ignore"):  # where Numba is switched off
             while (row := number_rows(rows, data, numbers, self._block, row, self.table)) < len(numbers):
                 self._grow(rows[row])
-        return numbers, given_up[self.table.registers[FREED] : before][::-1].copy()
+        return numbers, released[self.table.registers[FREED] : before][::-1].copy()
+
+    def values(self, numbers: Array) -> list[Values]:
+        """The keys with these numbers, part by part."""
+        keys = self.table.keys[numbers]
+        ok = np.ones(len(keys), np.bool_)
+        pairs = ((keys[:, k].copy(), keys[:, k + 1].copy()) for k in range(0, keys.shape[1], 2))
+        return [Values(word, at, self.table.data, ok) for word, at in pairs]
 
     def _grow(self, row: Array) -> None:
-        """Make room for this key at least."""
+        """Make room for at least this key."""
         table = self.table
         count, freed, end = table.registers.tolist()
         slots, keys, data = table.slots, table.keys, table.data
@@ -76,7 +100,7 @@ class Numbering:
         self.table = table._replace(slots=slots, keys=keys, data=data)
 
     def release(self, numbers: Array) -> None:
-        """Forget the keys of these numbers; those that have none are passed over."""
+        """Forget the keys of these numbers. A number without a key is ignored."""
         table = self.table
         numbers = numbers[numbers < min(len(self), len(table.keys))]
         numbers = np.unique(numbers[table.keys[numbers, 1] != FREE])
@@ -102,22 +126,37 @@ class Numbering:
         self.table = self.table._replace(free=np.sort(numbers.astype(np.int32), kind="stable")[::-1].copy())
         self.table.registers[FREED] = len(numbers)
 
-    def restore(self, numbers: Array, rows: Array, data: Array, count: int) -> None:
-        """Give these keys these numbers, in a table that is empty still, as one that gave `count` numbers before."""
+    @classmethod
+    def restored(cls, numbers: Array, parts: Sequence[Values], count: int) -> Numbering:
+        """A numbering in which these keys have these numbers, as if it had given `count` numbers before."""
+        self = cls(len(parts))
         self.table = self.table._replace(free=numbers[::-1].astype(np.int32))
         self.table.registers[[COUNT, FREED]] = len(numbers)
-        self.numbers(rows, data, np.ones(len(rows), np.bool_))
+        self.numbers(parts)
         self.table.registers[COUNT] = count
         self._set_free(np.setdiff1d(np.arange(count), numbers))
+        return self
+
+
+def _side_by_side(columns: Sequence[Values]) -> tuple[Array, Array, Array]:
+    """A row of pairs for each row of the columns, the bytes that they point to, and whether all its values are `ok`."""
+    rows = np.empty((len(columns[0].word), 2 * len(columns)), np.int64)
+    ok, base = columns[0].ok, 0
+    for k, values in enumerate(columns):
+        rows[:, 2 * k] = values.word
+        rows[:, 2 * k + 1] = np.where(values.at >= 0, values.at + base, values.at) if base else values.at
+        ok = ok & values.ok if k else ok
+        base += len(values.data)
+    return rows, columns[0].data if len(columns) == 1 else np.concatenate([c.data for c in columns]), ok
 
 
 def byte_size(rows: Array) -> int:
-    """How many bytes these keys have beside their words."""
+    """How many bytes these keys have besides their words."""
     return int(np.where(rows[..., 1::2] >= 0, rows[..., 0::2] >> 2, 0).sum())
 
 
 def packed(words: Array, at: Array, data: Array) -> tuple[Array, Array]:
-    """The bytes of these pairs, one after the other, padded, and where each begins; last, where all end."""
+    """The bytes of these pairs one after the other, padded; and where each begins, followed by where the last ends."""
     starts = np.zeros(len(words) + 1, np.int64)
     np.cumsum(np.where(at >= 0, words >> 2, 0), out=starts[1:])
     to = np.empty(starts[-1] + PADDING, np.uint8)

@@ -1,9 +1,8 @@
-"""The PARTITION BY clause: which substream a row belongs to, as a small number.
+"""The PARTITION BY clause: the substream of each row, as a small number.
 
-Keys compare by value (the integer 1 and the float 1.0 are one key). A row with a NULL or NaN part belongs to no
-substream, and so does one whose type a type-qualified part does not list. Each part of the key becomes a column of
-words and bytes (`io.values`), and whole batches are looked up in a hash table (`io.numbering`).
-Numbers of substreams that hold nothing any more are used again.
+Keys compare by value: the integer 1 and the float 1.0 are the same key. A row belongs to no substream if a part of its
+key is NULL or NaN, or if a part with types does not list the row's type. `io.values` turns each part into words and
+bytes, and `io.numbering` numbers whole batches of keys. The number of an empty substream is used again.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import SchemaError, no_column
-from ceql.io.numbering import Numbering
-from ceql.io.schemas import kind_of
-from ceql.io.values import Values, from_state, side_by_side, to_array, to_state, to_values
+from ceql.io.numbering import Numbering, Values
+from ceql.io.schemas import codes_of, column_of, kind_of, value_type
+from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, to_array, to_state, to_values
 from ceql.jit import Array
 from ceql.syntax import tree as t
 
@@ -46,19 +45,17 @@ class PartitionKeys:
             columns.append(type_column)
         self.columns = list(dict.fromkeys(columns))
         self._by_stream = (type_column is None or bool(untyped)) and any(r.name for part in parts for r in part.refs)
-        self._table = Numbering(len(parts))
-        self.reused: list[int] = []  # numbers handed out again since the caller last looked
+        self._numbering = Numbering(len(parts))
+        self.reused: list[int] = []  # numbers used again; the caller empties the list
 
     def _part_type(self, part: t.Part, schema: pa.Schema, open_schema: bool) -> pa.DataType:
-        """The type in which the part's key is shown; all its references must be of one kind."""
+        """The type in which the part is shown. Its references must be of one kind."""
         first: pa.DataType | None = None
         for ref in part.refs:
             index = schema.get_field_index(ref.attribute)
             if index < 0 and not open_schema:
                 raise no_column(ref.attribute, schema.names, self.source, ref.span)
-            kind = schema.field(index).type if index >= 0 else pa.null()
-            if pa.types.is_dictionary(kind):
-                kind = kind.value_type
+            kind = value_type(schema.field(index).type) if index >= 0 else pa.null()
             if pa.types.is_nested(kind):
                 raise SchemaError(f"column '{ref.attribute}' ({kind}) cannot be a key", self.source, ref.span)
             if first is None or pa.types.is_null(first):
@@ -76,71 +73,56 @@ class PartitionKeys:
         return first
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._numbering)
 
     @property
     def known(self) -> int:
         """How many substreams have a number now."""
-        return self._table.known
+        return self._numbering.known
 
     def numbers(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
         """The substream of every row, -1 for none."""
         if len(self.columns) == 1 and not self._by_stream:
             column = _column(batch, self.columns[0])
-            if pa.types.is_dictionary(column.type) and 2 * len(column.dictionary) <= len(column):
-                return self._numbers_by_code(column, stream_names)
+            if has_short_dictionary(column):
+                return numbers_by_code(
+                    column,
+                    lambda values: self._numbers_by_row(pa.record_batch([values], names=self.columns), 0, stream_names),
+                )
         return self._numbers_by_row(batch, streams, stream_names)
 
     def _numbers_by_row(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
         rows = _Rows(self, batch, streams, stream_names)
         parts = [rows.part(part, shown) for part, shown in zip(self.parts, self.types, strict=True)]
-        numbers, reused = self._table.numbers(*side_by_side(parts))
+        numbers, reused = self._numbering.numbers(parts)
         self.reused += reused.tolist()
         return numbers
 
-    def _numbers_by_code(self, column: pa.Array, stream_names: Sequence[str | None]) -> Array:
-        """The same for one dictionary-encoded column: its values are looked up, those that the batch has."""
-        codes: Array = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        here = np.zeros(len(column.dictionary) + 1, np.bool_)
-        here[codes] = True
-        used = np.flatnonzero(here[:-1])
-        lookup: Array = np.full(len(here), -1, np.int32)
-        values = pa.record_batch([column.dictionary.take(pa.array(used))], names=self.columns)
-        lookup[used] = self._numbers_by_row(values, 0, stream_names)
-        return lookup[codes]
-
     def release(self, numbers: Sequence[int] | Array) -> None:
-        """Forget the keys of substreams that hold nothing."""
-        self._table.release(np.asarray(numbers, np.int64))
+        """Forget the keys of these substreams, which are empty."""
+        self._numbering.release(np.asarray(numbers, np.int64))
 
     def key_columns(self, numbers: Sequence[int] | Array) -> pa.RecordBatch:
         """The keys of these substreams, a column for each part."""
-        keys = self._keys(np.asarray(numbers, np.int64))
+        keys = self._numbering.values(np.asarray(numbers, np.int64))
         columns = [to_array(part, type) for part, type in zip(keys, self.types, strict=True)]
         return pa.RecordBatch.from_arrays(columns, names=[f"{k}" for k in range(len(columns))])
-
-    def _keys(self, numbers: Array) -> list[Values]:
-        keys, data = self._table.table.keys[numbers], self._table.table.data
-        ok = np.ones(len(keys), np.bool_)
-        return [Values(keys[:, k].copy(), keys[:, k + 1].copy(), data, ok) for k in range(0, keys.shape[1], 2)]
 
     @property
     def used(self) -> Array:
         """The numbers of the known substreams, ascending."""
-        return self._table.used
+        return self._numbering.used
 
     def state(self) -> pa.RecordBatch:
-        """The known substreams, numbered anew in the order of `used`; for each part, what `to_state` makes of it."""
+        """The keys of the known substreams, which are numbered anew in the order of `used`."""
         used = self.used
-        return state_batch(np.arange(len(used)), self._keys(used))
+        return state_batch(np.arange(len(used)), self._numbering.values(used))
 
     def restore(self, state: pa.RecordBatch, count: int) -> None:
         """Continue from a `state` with room for `count` substreams."""
         numbers, *columns = state.columns
         parts = [from_state(columns[k : k + 3]) for k in range(0, len(columns), 3)]
-        rows, data, _ = side_by_side(parts)
-        self._table = Numbering(len(self.parts))
-        self._table.restore(numbers.to_numpy(), rows, data, count)
+        self._numbering = Numbering.restored(numbers.to_numpy(), parts, count)
 
 
 def state_batch(numbers: Array, parts: Sequence[Values]) -> pa.RecordBatch:
@@ -152,7 +134,7 @@ def state_batch(numbers: Array, parts: Sequence[Values]) -> pa.RecordBatch:
 
 
 class _Rows:
-    """One batch, and what each row's type makes of the parts of a key."""
+    """One batch, from which the parts of each row's key are read by the row's type."""
 
     def __init__(
         self, keys: PartitionKeys, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]
@@ -160,17 +142,17 @@ class _Rows:
         self.keys = keys
         self.batch = batch
         self.streams = streams
-        # the name of a stream is the type of its events where they have no other
+        # events without a type column have the name of their stream as their type
         self.stream_types = [
             name if keys.type_column is None or k in keys.untyped else None for k, name in enumerate(stream_names)
         ]
 
     def part(self, part: t.Part, shown: pa.DataType) -> Values:
-        """The values of one part: of a row's attributes that the part lists, which must be equal."""
+        """The values of one part. If it lists several attributes of a row, these must be equal."""
         refs = [(ref, to_values(_column(self.batch, ref.attribute), shown)) for ref in part.refs]
         if len(refs) == 1 and refs[0][0].name is None:
             return refs[0][1]
-        _, data, _ = side_by_side([values for _, values in refs])
+        data = np.concatenate([values.data for _, values in refs])
         word, at = np.zeros((2, self.batch.num_rows), np.int64)
         ok = found = np.zeros(self.batch.num_rows, np.bool_)
         base = 0
@@ -202,9 +184,8 @@ class _Rows:
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    index = batch.schema.get_field_index(name)
-    column = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
-    # what is done with decimals is slow, and they are seldom all different
+    column = column_of(batch, name)
+    # decimals are slow to convert and seldom all different
     return column.dictionary_encode() if pa.types.is_decimal(column.type) else column
 
 
@@ -213,16 +194,15 @@ def _is_text(column: pa.Array, text: str) -> Array:
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.bool_)
     if pa.types.is_dictionary(column.type):
-        codes: Array = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return np.append(_is_text(column.dictionary, text), False)[codes]
+        return np.append(_is_text(column.dictionary, text), False)[codes_of(column)]
     equal = pc.equal(column.cast(pa.large_string()), pa.scalar(text, pa.large_string()))
     return np.asarray(equal.fill_null(False).to_numpy(zero_copy_only=False))
 
 
 def _equal(a: Values, b: Values) -> Array:
-    """Which rows have equal values in both; says nothing of NULLs."""
-    table = Numbering(1)
-    (of_a, _), (of_b, _) = (table.numbers(*side_by_side([values])) for values in (a, b))
+    """Which rows have equal values in both columns; unspecified for NULLs."""
+    numbering = Numbering(1)
+    (of_a, _), (of_b, _) = (numbering.numbers([values]) for values in (a, b))
     return np.equal(of_a, of_b)
 
 

@@ -1,7 +1,7 @@
-"""What two schemas have in common: one type for two, one batch shape for many, rows picked from any column.
+"""Column types and schemas: which types compare, one type for two, one schema for many batches; taking rows.
 
-In come batches whose columns differ from batch to batch (dicts, files read in blocks, merged streams); out go
-batches of one schema. A value is never changed: a cast that would lose something is an error that names the column.
+In: batches whose columns differ from batch to batch (dicts, files read in blocks, merged streams). Out: batches of one
+schema. No value ever changes: a cast that would lose something is an error that names the column.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError, SchemaError
+from ceql.jit import Array
 
 
 def check_names(schema: pa.Schema, of: str = "the input") -> pa.Schema:
-    """`schema` itself, once no two of its columns have the same name."""
+    """Returns `schema`, or raises an error if two of its columns have the same name."""
     twice = [name for name, n in Counter(schema.names).items() if n > 1]
     if twice:
         raise SchemaError(f"{of} has more than one column named '{twice[0]}'; rename all but one")
@@ -43,23 +44,26 @@ def unify_types(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 
 def wide_codes(type: pa.DataType) -> pa.DataType:
-    """A dictionary type with codes of 32 bits at least: dictionaries that are merged may outgrow 8 or 16."""
+    """A dictionary type with codes of at least 32 bits, since merged dictionaries may outgrow 8 or 16."""
     if pa.types.is_dictionary(type) and type.index_type.bit_width < 32:
         return pa.dictionary(pa.int32(), type.value_type, type.ordered)
     return type
 
 
+def value_type(type: pa.DataType) -> pa.DataType:
+    """The type of the values: that of its dictionary for a dictionary-encoded column."""
+    return type.value_type if pa.types.is_dictionary(type) else type
+
+
 def is_text(type: pa.DataType) -> bool:
     """Whether values of this type are text, however they are laid out."""
-    if pa.types.is_dictionary(type):
-        type = type.value_type
+    type = value_type(type)
     return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
 
 
 def kind_of(type: pa.DataType) -> str:
-    """What values of a type can be compared with: a word for messages, the same for all types that compare."""
-    if pa.types.is_dictionary(type):
-        type = type.value_type
+    """A word for what values of this type are. Two types can be compared if they have the same word."""
+    type = value_type(type)
     if pa.types.is_null(type):
         return "null"
     if pa.types.is_boolean(type):
@@ -87,10 +91,10 @@ def unify_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
 def conform(batch: pa.RecordBatch, schema: pa.Schema, open_schema: bool = False) -> pa.RecordBatch:
     """`batch` with the columns of `schema`, in its order.
 
-    A missing column is filled with NULLs. A column of another type is cast where that loses nothing, else it is
-    a DataError. A column of type `null` in `schema` takes the batch's type. A new column is left out.
-    With `open_schema` a new column is added at the end and a type may widen (int64, then double), so that
-    the result's schema is the one to conform the next batch to.
+    A missing column is filled with NULLs. A column of another type is cast; if that would lose something, it is a
+    DataError. A column of type `null` in `schema` takes the batch's type. A new column is left out.
+    With `open_schema`, a new column is added at the end and a type may widen (int64, then double); conform the next
+    batch to the schema of the result.
     """
     if batch.schema.equals(schema):
         return batch
@@ -113,10 +117,22 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, open_schema: bool = False)
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
+def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """The column of this name; NULLs where the batch has none."""
+    index = batch.schema.get_field_index(name)
+    return batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
+
+
+def codes_of(column: pa.DictionaryArray) -> Array:
+    """The codes of a dictionary-encoded column as int64, -1 for NULL."""
+    codes: Array = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes
+
+
 def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
     """The rows of `batch` at the indices `rows` (a NULL index gives a row of NULLs); the schema stays.
 
-    Arrow has no `take` for views and run-end encoded columns, so these make a detour.
+    Arrow has no `take` for views and run-end encoded columns, so these are converted and back.
     """
     if not batch.num_columns:
         return _without_columns(len(rows))
@@ -166,10 +182,10 @@ def _cast(column: pa.Array, name: str, type: pa.DataType, widen: bool) -> pa.Arr
 
 
 def changed(name: str, before: pa.DataType, after: pa.DataType) -> str:
-    """What is said of a column whose type changed to one that does not fit."""
+    """The message about a column whose type changed to one that does not fit."""
     return f"column '{name}' was {before} and is now {after}, and its values do not fit; give it one type"
 
 
 def _without_columns(rows: int) -> pa.RecordBatch:
-    """A batch of no columns that still has a number of rows."""
+    """A batch of `rows` rows and no columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

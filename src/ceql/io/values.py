@@ -1,71 +1,39 @@
-"""Columns as the pairs of `io.numbering`, such that equal values have equal pairs, and back.
+"""Columns to the pairs of `io.numbering` and back. Equal values have equal pairs.
 
-Numbers are one kind, however they are stored: a whole number in 64 bits is that; else what a double holds
-exactly is a double; else it is a decimal without trailing zeros. Times are ticks of the type that the part is shown in.
-Where that type is not known yet, times are the text that shows them.
+All numbers are of one kind, however they are stored. A whole number of up to 64 bits is a word; any other number is a
+double if a double holds it exactly, else a decimal without trailing zeros. Times are ticks of the type in which the key
+is shown; while that type is unknown, they are the text that shows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import isinf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ceql.io.numbering import packed
+from ceql.io.numbering import Values, packed
 from ceql.io.numbering_kernels import PADDING
-from ceql.io.schemas import is_text
+from ceql.io.schemas import codes_of, is_text
 from ceql.io.sort_keys import decimal_words, decode, encode
 from ceql.jit import Array
 
 Value = bool | int | float | Decimal | bytes | str
 
-INT, UINT, FLOAT, BOOL, DECIMAL = -1, -2, -3, -4, -8  # values that are one word; a decimal of scale s is DECIMAL - s
-TEXT, BINARY, LONG, TIME = 0, 1, 2, 3  # values that are bytes; a long number as text
+INT, UINT, FLOAT, BOOL, DECIMAL = -1, -2, -3, -4, -8  # kinds that are a word; a decimal of scale s is DECIMAL - s
+TEXT, BINARY, LONG, TIME = 0, 1, 2, 3  # kinds that are bytes; LONG is a number of many digits as text
 _FIVES = 5 ** np.arange(28)
-
-
-class Values(NamedTuple):
-    """A column of values: see `io.numbering` for `word` and `at`."""
-
-    word: Array
-    at: Array
-    data: Array
-    ok: Array  # False for NULL and NaN, whose pairs say nothing
-
-    def take(self, rows: Array) -> Values:
-        """These rows of the column."""
-        return Values(self.word[rows], self.at[rows], self.data, self.ok[rows])
-
-    @property
-    def texts(self) -> pa.Array:
-        """The bytes of each value, none where it is a word."""
-        data, offsets = packed(self.word, self.at, self.data)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        return pa.Array.from_buffers(pa.large_binary(), len(self.word), buffers)
-
-
-def side_by_side(columns: Sequence[Values]) -> tuple[Array, Array, Array]:
-    """One row of pairs for each row, the bytes that they point to, and whether all their values are there."""
-    rows = np.empty((len(columns[0].word), 2 * len(columns)), np.int64)
-    ok, base = columns[0].ok, 0
-    for k, values in enumerate(columns):
-        rows[:, 2 * k] = values.word
-        rows[:, 2 * k + 1] = np.where(values.at >= 0, values.at + base, values.at) if base else values.at
-        ok = ok & values.ok if k else ok
-        base += len(values.data)
-    return rows, columns[0].data if len(columns) == 1 else np.concatenate([c.data for c in columns]), ok
 
 
 # --- columns to pairs ---
 
 
 def to_values(column: pa.Array, shown: pa.DataType) -> Values:
-    """The values of a column whose part is shown as `shown` (null where that is not known)."""
+    """The values of a column; `shown` is the type in which they are shown (null while it is unknown)."""
     if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
         column = column.dictionary_decode()
     if pa.types.is_dictionary(column.type):
@@ -102,7 +70,7 @@ def _plain(column: pa.Array, shown: pa.DataType) -> Values:
 
 
 def _time_texts(column: pa.Array) -> pa.Array:
-    """Times as text, equal times as equal text whatever their unit."""
+    """Times as text. Equal times have equal text, whatever their unit."""
     type = column.type
     if pa.types.is_timestamp(type):
         column = column.cast(pa.timestamp("us", type.tz))
@@ -130,7 +98,7 @@ def _bytes(column: pa.Array, kind: int) -> Values:
     _, offsets, data = column.buffers()
     bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     begin, end = int(bounds[0]), int(bounds[-1])
-    # a copy, as memory that Arrow lends is read-only, which would be another signature of the kernel
+    # copied, since Arrow lends read-only memory, for which Numba would compile the kernel again
     used = np.zeros(end - begin + PADDING, np.uint8)
     if end > begin:
         used[: end - begin] = np.frombuffer(data, np.uint8)[begin:end]
@@ -155,7 +123,7 @@ def _floats(column: pa.Array) -> Values:
 
 
 def _decimals(column: pa.Array) -> Values:
-    """Decimals of up to 64 bits, all at once."""
+    """Vectorised for decimals of up to 64 bits."""
     try:
         word, high = decimal_words(column)
     except pa.ArrowInvalid:  # decimal256 that does not fit in decimal128
@@ -178,7 +146,7 @@ def _decimals(column: pa.Array) -> Values:
 
 
 def from_python(values: Iterable[Value | None]) -> Values:
-    """Values one by one: numbers that are too long for words, and what old snapshots hold."""
+    """Values converted one by one: numbers too long for words, and the keys of old snapshots."""
     pairs = [_pair(value) for value in values]
     at = np.array([kind for _, kind, _ in pairs], np.int64)
     texts = [text for _, _, text in pairs]
@@ -218,11 +186,30 @@ def _bits(value: float) -> int:
     return int(np.float64(value).view(np.int64))
 
 
+# --- dictionary-encoded columns ---
+
+
+def has_short_dictionary(column: pa.Array) -> bool:
+    """Whether `numbers_by_code` pays: the dictionary has at most half as many values as the column has rows."""
+    return pa.types.is_dictionary(column.type) and 2 * len(column.dictionary) <= len(column)
+
+
+def numbers_by_code(column: pa.DictionaryArray, numbers: Callable[[pa.Array], Array]) -> Array:
+    """The `numbers` of a column, which is asked once for each value that occurs; -1 for NULL."""
+    codes = codes_of(column)
+    occurs = np.zeros(len(column.dictionary) + 1, np.bool_)
+    occurs[codes] = True
+    used = np.flatnonzero(occurs[:-1])
+    by_code: Array = np.full(len(occurs), -1, np.int32)
+    by_code[used] = numbers(column.dictionary.take(pa.array(used)))
+    return by_code[codes]
+
+
 # --- pairs to columns ---
 
 
 def to_array(values: Values, type: pa.DataType) -> pa.Array:
-    """The values as a column of `type`; as text where that is null."""
+    """The values as a column of `type`; as text if that is the null type."""
     if pa.types.is_null(type):
         return pa.array([str(v) for v in to_python(values)], pa.large_string())
     if pa.types.is_temporal(type):
@@ -230,7 +217,7 @@ def to_array(values: Values, type: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(type):
         return pa.array(values.word != 0)
     if (values.at >= 0).all() and not pa.types.is_decimal(type):
-        return values.texts.cast(pa.large_string() if is_text(type) else pa.large_binary()).cast(type)
+        return _texts(values).cast(pa.large_string() if is_text(type) else pa.large_binary()).cast(type)
     if pa.types.is_integer(type) and (values.at == INT).all():
         return pa.array(values.word).cast(type)
     if type == pa.uint64() and (values.at == np.where(values.word < 0, UINT, INT)).all():
@@ -247,7 +234,7 @@ def to_array(values: Values, type: pa.DataType) -> pa.Array:
 
 
 def _unscaled(values: Values, scale: int) -> Array | None:
-    """The values times 10 ** scale, where all are whole numbers that a double holds exactly."""
+    """The values times 10 ** scale; None unless all of these are whole numbers that a double holds exactly."""
     if not ((values.at == INT) | (values.at == FLOAT) | (values.at < DECIMAL)).all() or scale > 22:
         return None
     own = np.where(values.at < DECIMAL, DECIMAL - values.at, 0)
@@ -256,29 +243,36 @@ def _unscaled(values: Values, scale: int) -> Array | None:
     return times.astype(np.int64) if exact.all() else None
 
 
+def _texts(values: Values) -> pa.Array:
+    """The bytes of each value; none where the value is a word."""
+    data, offsets = packed(values.word, values.at, values.data)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(values.word), buffers)
+
+
 def to_python(values: Values) -> list[Any]:
-    """The values one by one."""
-    texts = values.texts.to_pylist()
+    """The values as Python objects."""
+    texts = _texts(values).to_pylist()
     return [_value(*pair) for pair in zip(values.word.tolist(), values.at.tolist(), texts, strict=True)]
 
 
 def _value(word: int, at: int, text: bytes) -> Value:
     if at >= 0:
         match word & 3:
-            case 1:
+            case 1:  # BINARY
                 return text
-            case 2:
+            case 2:  # LONG
                 return Decimal(text.decode())
             case _:
                 return text.decode()
     match at:
-        case -1:
+        case -1:  # INT
             return word
-        case -2:
+        case -2:  # UINT
             return word + (1 << 64)
-        case -3:
+        case -3:  # FLOAT
             return float(np.int64(word).view(np.float64))
-        case -4:
+        case -4:  # BOOL
             return bool(word)
         case _:
             return Decimal(f"{word}e-{DECIMAL - at}")
@@ -288,8 +282,8 @@ def _value(word: int, at: int, text: bytes) -> Value:
 
 
 def to_state(values: Values) -> list[pa.Array]:
-    """Three columns from which `from_state` makes the values."""
-    return [pa.array(values.word), pa.array(np.minimum(values.at, 0)), values.texts]
+    """The values as three columns, which `from_state` reads."""
+    return [pa.array(values.word), pa.array(np.minimum(values.at, 0)), _texts(values)]
 
 
 def from_state(columns: Sequence[pa.Array]) -> Values:

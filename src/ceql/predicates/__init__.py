@@ -1,1 +1,1 @@
-"""Columns to symbols: which guards an event satisfies, as one small integer."""
+"""Columns to symbols and numbered values: which guards an event satisfies, as one small integer."""

@@ -1,8 +1,8 @@
-"""Guards against a schema: which column slots are needed, and each guard as logic over their tests.
+"""Binds guards to a schema: finds the column slots they need, and turns each guard into logic over tests of slots.
 
-In: the guards of an automaton and the schema of the events. Out: `BoundGuards`. An attribute that the schema does not
-have, or a literal of another kind than its column, is a `SchemaError` with its place. For inputs whose
-schema is open (dicts), an attribute that has not been seen is NULL.
+In: the guards of an automaton and the schema of the events. Out: `BoundGuards`. An attribute that the schema lacks, or
+a literal of another kind than its column, is a `SchemaError` with its place. If the schema is open (dicts), an
+attribute that no event has shown yet is NULL.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import pyarrow.compute as pc
 
 from ceql.analysis.normal import Atom
 from ceql.errors import QueryError, SchemaError, no_column
-from ceql.io.schemas import is_text
+from ceql.io.schemas import is_text, value_type
 from ceql.predicates.columns import (
     Column,
     MaskColumn,
     NullColumn,
     NumberColumn,
     StreamColumn,
-    TextColumn,
     TextTestColumn,
 )
 from ceql.predicates.logic import AllOf, AnyOf, ColumnTest, Constant, Logic, Not
 from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.patterns import compile_pattern
 from ceql.predicates.ranges import Mismatch, Ranges, ranges, show
+from ceql.predicates.text_column import TextColumn
 from ceql.syntax import tree as t
 
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -53,21 +53,17 @@ class Events:
     type: str | None
     streams: tuple[str | None, ...]
     untyped: frozenset[int] = frozenset()
-    """The streams without the type column, where others have it: their events are of the type of the stream's name."""
+    """The streams that lack the type column, though others have it. The type of their events is the stream's name."""
 
 
 def bind(guards: Sequence[Atom], events: Events, source: str) -> BoundGuards:
-    """Bind `guards`, raising `SchemaError` where they do not fit."""
+    """Bind `guards`; raises `SchemaError` if one does not fit."""
     return _Binder(events, source).bind(guards)
 
 
 def bind_predicate(node: t.Predicate, events: Events, source: str) -> BoundGuards:
     """Bind one predicate, whatever the event's type."""
     return _Binder(events, source).bind_one(node)
-
-
-def value_type(type: pa.DataType) -> pa.DataType:
-    return type.value_type if pa.types.is_dictionary(type) else type
 
 
 class _Binder:
@@ -77,7 +73,7 @@ class _Binder:
         self.masks = MaskCompiler(lambda node: value_type(self.attribute(node)), source)
         self.numbers: dict[str, list[Ranges]] = {}
         self.texts: dict[str, list[tuple[frozenset[str], bool]]] = {}
-        self.slots: dict[object, int] = {}  # a key of each slot, in order
+        self.slots: dict[object, int] = {}  # by what each slot holds, in order
         self.fixed: dict[int, Column] = {}
 
     def bind(self, guards: Sequence[Atom]) -> BoundGuards:
@@ -157,23 +153,25 @@ class _Binder:
                 return Not(self.predicate(cast(t.Predicate, item)))
             case t.Comparison():
                 return self.comparison(node)
-            case t.Between(operand, low, high, negated):
-                inside = AllOf(
-                    (
-                        self.comparison(t.Comparison(">=", operand, low, span=node.span)),
-                        self.comparison(t.Comparison("<=", operand, high, span=node.span)),
-                    )
-                )
-                return Not(inside) if negated else inside
-            case t.In(_, _, negated):
-                inside_set = self.membership(node)
-                return Not(inside_set) if negated else inside_set
-            case t.Like(_, _, _, negated):
-                found = self.like(node)
-                return Not(found) if negated else found
-            case t.IsNull(operand, negated):
-                empty = self.is_null(node, operand)
-                return Not(empty) if negated else empty
+            case t.Between() | t.In() | t.Like() | t.IsNull():
+                positive = self.without_not(node)
+                return Not(positive) if node.negated else positive
+
+    def without_not(self, node: t.Between | t.In | t.Like | t.IsNull) -> Logic:
+        match node:
+            case t.Between(_, low, high):
+                return self.between(node, low, high)
+            case t.In():
+                return self.membership(node)
+            case t.Like():
+                return self.like(node)
+            case t.IsNull(operand):
+                return self.is_null(node, operand)
+
+    def between(self, node: t.Between | t.In, low: t.Expression | None, high: t.Expression | None) -> Logic:
+        ends = ((">=", low), ("<=", high))
+        compared = (t.Comparison(op, node.operand, end, span=node.span) for op, end in ends if end is not None)
+        return AllOf(tuple(self.comparison(comparison) for comparison in compared))
 
     def comparison(self, node: t.Comparison) -> Logic:
         match node.left, node.right:
@@ -230,12 +228,7 @@ class _Binder:
                 case t.Literal():
                     parts.append(self.comparison(t.Comparison("=", node.operand, item, span=node.span)))
                 case t.Interval(low, high):
-                    ends: list[Logic] = []
-                    if low is not None:
-                        ends.append(self.comparison(t.Comparison(">=", node.operand, low, span=node.span)))
-                    if high is not None:
-                        ends.append(self.comparison(t.Comparison("<=", node.operand, high, span=node.span)))
-                    parts.append(AllOf(tuple(ends)))
+                    parts.append(self.between(node, low, high))
         if texts:
             parts.append(self.text_test(cast(t.Attribute, node.operand).name, frozenset(texts), False))
         return AnyOf(tuple(parts))
@@ -265,7 +258,7 @@ class _Binder:
     # --- attributes ---
 
     def attribute(self, node: t.Attribute) -> pa.DataType:
-        """The column's type; the null type for one that an open schema has not shown yet."""
+        """The column's type; the null type if the schema is open and no event has shown the column yet."""
         schema = self.events.schema
         index = schema.get_field_index(node.name)
         if index >= 0:

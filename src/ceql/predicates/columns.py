@@ -1,8 +1,8 @@
-"""Columns and the classes that the query's tests cut their values into.
+"""Column slots: the tests of a query on one column cut its values into classes.
 
-Each column slot adds one digit to a row's code (`kernels.py`), and knows for each class what each of its tests
-says: True, False, or None for unknown. Class 0 is NULL. A dictionary-encoded column is classified by its
-dictionary, whatever the slot.
+Each slot adds one digit, the class of the value, to a row's code (`kernels.py`). It knows what each of its tests says
+of each class: True, False, or None for unknown. Class 0 is NULL. A dictionary-encoded column is classified by its
+dictionary. `text_column` has the slot for text.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ceql.io.schemas import codes_of
 from ceql.io.sort_keys import decimal_words, encode
 from ceql.jit import Array
 from ceql.predicates import kernels
@@ -55,8 +56,8 @@ class AttributeColumn(Column):
         if pa.types.is_dictionary(values.type):
             table = np.zeros(len(values.dictionary), np.int32)
             self._add(table, values.dictionary)
-            indices = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-            kernels.add_table(codes, np.require(indices, requirements="W"), table, self.classes)
+            indices = np.require(codes_of(values), requirements="W")
+            kernels.add_table(codes, indices, table, self.classes)
         else:
             self._add(codes, values)
 
@@ -65,7 +66,7 @@ class AttributeColumn(Column):
 
 
 class NumberColumn(AttributeColumn):
-    """Numbers, booleans, dates and times: classes are the ranges between cuts; NaN is the last class."""
+    """Numbers, booleans, dates and times. The classes are the ranges between cuts; NaN is the last class."""
 
     def __init__(self, attribute: str, type: pa.DataType, tests: list[Ranges]) -> None:
         super().__init__(attribute)
@@ -90,7 +91,7 @@ class NumberColumn(AttributeColumn):
     def _add(self, codes: Array, values: pa.Array) -> None:
         bitmap, shift = validity(values)
         numbers = self._numbers(values)
-        if numbers is None:  # decimals of more than 64 bits: compared by Arrow, cut by cut
+        if numbers is None:  # decimals of more than 64 bits, which Arrow compares with cut after cut
             numbers = np.zeros(len(values), np.int64)
             for end in self.ends:
                 if abs(end) >= 10**76:  # beyond every decimal
@@ -128,103 +129,15 @@ _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 def _unscaled(values: pa.Array) -> pa.Array:
-    """A decimal column as whole numbers of its least digit."""
+    """A decimal column as whole numbers, without the point."""
     type = values.type
     buffers = values.buffers()
     wide = pa.decimal256(type.precision, 0) if type.bit_width > 128 else pa.decimal128(type.precision, 0)
     return pa.Array.from_buffers(wide, len(values), buffers, offset=values.offset)
 
 
-class TextColumn(AttributeColumn):
-    """Text compared for equality with literals: one class for each, and one for every other text."""
-
-    def __init__(self, attribute: str, tests: list[frozenset[str]], negated: list[bool]) -> None:
-        super().__init__(attribute)
-        self.tests = tests
-        self.negated = negated
-        self.literals = sorted(frozenset().union(*tests))
-        self.classes = 2 + len(self.literals)
-        encoded = [literal.encode() for literal in self.literals]
-        self._offsets: Array = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
-        self._data: Array = np.frombuffer(b"".join(encoded) or b"\0", np.uint8)
-        self._has_long = any(len(e) > 8 for e in encoded)
-        self._chain: Array = np.zeros(len(encoded) + 1, np.uint64)
-        first: dict[tuple[int, int], int] = {}  # numbered from 1; 0 is the end of a chain
-        for k in range(len(encoded), 0, -1):
-            head = encoded[k - 1][:8]
-            like = (int.from_bytes(head, "little") << (64 - 8 * len(head)) & (2**64 - 1), len(encoded[k - 1]))
-            self._chain[k] = first.get(like, 0)
-            first[like] = k
-        self._table, self._seed, self._shift = _perfect_hash(first)
-
-    def truth(self, test: int, klass: int) -> Truth:
-        if klass == 0:
-            return None
-        inside = klass >= 2 and self.literals[klass - 2] in self.tests[test]
-        return inside != self.negated[test]
-
-    def _add(self, codes: Array, values: pa.Array) -> None:
-        if pa.types.is_null(values.type):
-            codes *= self.classes
-            return
-        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
-            values = values.cast(pa.large_string())
-        _, offsets_buffer, data_buffer = values.buffers()
-        width = np.int32 if pa.types.is_string(values.type) else np.int64
-        offsets = np.frombuffer(offsets_buffer, width)[values.offset : values.offset + len(values) + 1]
-        data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else NO_BITMAP
-        words = _as_words(data)
-        # the loop reads two words from each start on: the last texts are read from a padded copy
-        safe = int(np.searchsorted(offsets[:-1], 8 * (len(words) - 1))) if len(words) else 0
-        if safe:
-            self._classify(codes[:safe], offsets[: safe + 1], data, words)
-        if safe < len(codes):
-            last = data[offsets[safe] : offsets[-1]].tobytes()
-            padded = np.frombuffer(last + bytes(24 - len(last) % 8), np.uint8)
-            moved = offsets[safe:] - offsets[safe]
-            moved.flags.writeable = False
-            self._classify(codes[safe:], moved, padded, padded.view(np.uint64))
-        bitmap, shift = validity(values)
-        if len(bitmap):
-            kernels.clear_nulls(codes, bitmap, shift, self.classes)
-
-    def _classify(self, codes: Array, offsets: Array, data: Array, words: Array) -> None:
-        kernels.add_text(
-            codes, offsets, data, words, self._table, self._seed, self._shift, self._has_long,
-            self._offsets, self._data, self._chain, self.classes,
-        )  # fmt: skip
-
-
-def _perfect_hash(literals: dict[tuple[int, int], int]) -> tuple[Array, np.uint64, np.uint64]:
-    """A table of (first word, length, number), with the multiplier and shift under which no two share a slot."""
-    bits = max(3, (4 * len(literals)).bit_length())
-    random = np.random.default_rng(0)
-    while True:
-        shift = np.uint64(64 - bits)
-        for _ in range(64):
-            seed = np.uint64(int(random.integers(1 << 62)) * 2 + 1)
-            with np.errstate(over="ignore"):
-                places = [int(kernels.text_slot(np.uint64(w), np.uint64(n), seed, shift)) for w, n in literals]
-            if len(set(places)) == len(places):
-                table: Array = np.zeros((1 << bits, 3), np.uint64)
-                for place, ((word, length), number) in zip(places, literals.items(), strict=True):
-                    table[place] = (word, length, number)
-                return table, seed, shift
-        bits += 1
-
-
-def _as_words(data: Array) -> Array:
-    """The bytes as aligned 64-bit words, as far as they go."""
-    whole = data[: len(data) // 8 * 8]
-    if len(whole) == 0:
-        return np.frombuffer(b"", np.uint64)
-    if whole.ctypes.data % 8:
-        whole = np.frombuffer(whole.tobytes(), np.uint8)
-    return whole.view(np.uint64)
-
-
 class MaskColumn(Column):
-    """Any other test: a vectorised mask of `node`. Classes: unknown, false, true."""
+    """Any other test, as a vectorised mask of `node`. Classes: unknown, false, true."""
 
     classes = 3
 
@@ -240,7 +153,7 @@ class MaskColumn(Column):
 
 
 class TextTestColumn(AttributeColumn):
-    """LIKE, RLIKE or an order comparison on text, whatever NOT stands in `node`. Classes: unknown, false, true."""
+    """LIKE, RLIKE or an order comparison on text, without the NOT of `node`. Classes: unknown, false, true."""
 
     classes = 3
 
@@ -285,7 +198,7 @@ class NullColumn(AttributeColumn):
 
 
 class StreamColumn(Column):
-    """Which stream an event comes from. Test k: it is stream k. Class 1 + stream."""
+    """The stream of an event. Test k asks for stream k, which has class 1 + k."""
 
     def __init__(self, streams: int) -> None:
         self.classes = 1 + streams
@@ -299,17 +212,17 @@ class StreamColumn(Column):
 
 
 def validity(values: pa.Array) -> tuple[Array, int]:
-    """The validity bitmap and its bit offset; an empty bitmap when nothing is NULL."""
+    """The validity bitmap and its bit offset; an empty bitmap if nothing is NULL."""
     if values.null_count == 0:
         return NO_BITMAP, 0
     buffer = values.buffers()[0]
-    if buffer is None:  # a null-typed column: nothing is valid
+    if buffer is None:  # a column of the null type
         return np.frombuffer(bytes(len(values) // 8 + 1), np.uint8), 0
     return np.frombuffer(buffer, np.uint8), values.offset
 
 
 def raw(values: pa.Array, dtype: Any) -> Array:
-    """The values' own memory as numpy, whatever stands at NULLs."""
+    """The memory of the values as numpy; unspecified at NULLs."""
     buffer = values.buffers()[1]
     if buffer is None:
         return np.zeros(len(values), dtype)

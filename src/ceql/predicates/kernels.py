@@ -1,7 +1,7 @@
-"""Column classes, added to the rows' codes in place: `codes[i] = codes[i] * classes + class of row i`.
+"""Adds a column's classes to the codes of the rows, in place: `codes[i] = codes[i] * classes + class of row i`.
 
 Class 0 is NULL. Text is classified straight from Arrow's offsets and bytes: its length and first eight bytes
-pick a slot of a small hash table of the query's literals, which is compared to the end only where they agree.
+pick a slot of a small hash table of the query's literals, and only if these agree, the rest is compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def is_valid(bitmap: Array, i: int) -> bool:
 
 @kernel
 def clear_nulls(codes: Array, bitmap: Array, shift: int, classes: int) -> None:
-    """Make the last digit of every NULL row 0. Apart from the loops that classify, which it would slow down."""
+    """Make the last digit of every NULL row 0. The kernels that classify would be slower if they did this too."""
     for i in range(len(codes)):
         if not is_valid(bitmap, i + shift):
             codes[i] -= codes[i] % classes
@@ -28,8 +28,8 @@ def clear_nulls(codes: Array, bitmap: Array, shift: int, classes: int) -> None:
 def add_cuts(codes: Array, values: Array, cuts: Array, count: int, classes: int) -> None:
     """Class 1 + number of cuts at or below the value; for floats, NaN is the last class.
 
-    `cuts` is padded at its end to a power of two less one; `count` of them are real. A few are compared one after the
-    other, many by a search without branches: which way a value goes is nothing that a processor could guess.
+    `cuts` is padded to a power of two less one; `count` of them are real. Up to seven cuts are compared one after the
+    other. More are searched without branches, since a processor cannot guess which way a value goes.
     """
     if len(cuts) <= 7:
         for i in range(len(codes)):
@@ -57,7 +57,7 @@ def add_cuts(codes: Array, values: Array, cuts: Array, count: int, classes: int)
 
 @kernel
 def add_table(codes: Array, indices: Array, table: Array, classes: int) -> None:
-    """Class by table, for small integers (dictionary indices, stream numbers); -1 is NULL."""
+    """The class that a table has for a small integer, such as a dictionary code; -1 is NULL."""
     for i in range(len(codes)):
         k = indices[i]
         codes[i] = codes[i] * classes + (table[k] if k >= 0 else 0)
@@ -91,11 +91,11 @@ def add_text(
     chain: Array,
     classes: int,
 ) -> None:
-    """Class 1 + k for the k-th literal (from 1), 1 for any other text. Two words past each text's start are read.
+    """Class 1 + k for the k-th literal (from 1), 1 for any other text. Reads two words from the start of each text.
 
     `table` is a perfect hash table of (first eight bytes, length, k), so one probe decides, without a branch for texts
-    of up to eight bytes. The first bytes are shifted to the top of the word, which clears what is past the text's
-    end. Longer literals that agree in both are linked by `chain`, which ends with 0.
+    of up to eight bytes. The first bytes are shifted to the top of the word, which clears the bytes past the end of the
+    text. Longer literals that agree in both are linked by `chain`, which ends with 0.
     """
     one, eight = np.uint64(1), np.uint64(8)
     start = np.uint64(offsets[0])
@@ -104,7 +104,7 @@ def add_text(
         length = stop - start
         at = start >> np.uint64(3)
         skew = (start & np.uint64(7)) << np.uint64(3)
-        # a shift by 64 is undefined: where it may be one, it is done in two
+        # two shifts, since a shift by 64 is undefined
         word = (words[at] >> skew) | ((words[at + one] << one) << (np.uint64(63) - skew))
         past = (eight - min(length, eight)) << np.uint64(2)
         word = (word << past) << past
@@ -122,7 +122,7 @@ def add_text(
 
 @kernel
 def to_symbols(codes: Array, table: Array, symbols: Array) -> int:
-    """Translate codes; the number of rows whose code the table does not know (symbol -1)."""
+    """Translate codes. Returns the number of rows whose code the table does not know (symbol -1)."""
     missing = 0
     for i in range(len(codes)):
         s = table[codes[i]]
@@ -133,7 +133,7 @@ def to_symbols(codes: Array, table: Array, symbols: Array) -> int:
 
 @kernel
 def to_relevant(codes: Array, table: Array, symbols: Array, rows: Array) -> tuple[int, int]:
-    """The symbols that are not 0 and their rows; how many there are, and how many rows have an unknown code."""
+    """Write the symbols other than 0, and their rows. Returns how many there are, and how many codes are unknown."""
     top = 0
     missing = 0
     for i in range(len(codes)):

@@ -43,7 +43,7 @@ class Not:
 Logic = ColumnTest | Constant | AllOf | AnyOf | Not
 Truth = bool | None
 Truths = npt.NDArray[np.int8]
-"""Many truth values at once: 0 false, 1 unknown, 2 true."""
+"""An array of truth values: 0 false, 1 unknown, 2 true."""
 
 FALSE, UNKNOWN, TRUE = 0, 1, 2
 

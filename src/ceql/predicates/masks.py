@@ -1,8 +1,8 @@
 """Predicates over several attributes or with arithmetic, as vectorised masks by Arrow's compute functions.
 
-`compile_mask` checks the types against the schema once and gives a function from a batch to a boolean array
-with NULLs. Integers stay integers (overflow is an error, never a wrap), `/` gives floats, division by zero
-gives NULL, `%` has the sign of the dividend, and a comparison with NaN is unknown.
+`MaskCompiler` checks the types once and gives functions from a batch to a boolean array, in which NULL is unknown.
+Integers stay integers and overflow is an error; `/` gives floats, division by zero gives NULL, `%` has the sign of the
+dividend, and a comparison with NaN is unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError, QueryError, SchemaError
-from ceql.io.schemas import is_text, kind_of
+from ceql.io.schemas import is_text, kind_of, value_type
 from ceql.predicates.ranges import Mismatch, show, to_domain
 from ceql.syntax import tree as t
 
@@ -68,7 +68,7 @@ class MaskCompiler:
         return lambda batch: _spread(pc.is_null(operand(batch)), batch.num_rows)
 
     def _typed(self, node: t.Expression, other: t.Expression | None) -> tuple[pa.DataType, Evaluate]:
-        """A side of a comparison; a text literal against a time is read as a time."""
+        """A side of a comparison. A text literal that is compared with a time is read as a time."""
         if isinstance(node, t.Literal) and isinstance(node.value, str) and isinstance(other, t.Attribute):
             type = self.lookup(other)
             if pa.types.is_temporal(type):
@@ -107,7 +107,7 @@ class MaskCompiler:
         return scalar.type, lambda batch: scalar
 
     def _attribute(self, name: str, type: pa.DataType) -> tuple[pa.DataType, Evaluate]:
-        target = type.value_type if pa.types.is_dictionary(type) else type
+        target = value_type(type)
         if pa.types.is_integer(target):
             target = pa.int64()
         elif pa.types.is_floating(target) or pa.types.is_decimal(target):
@@ -165,7 +165,7 @@ def _calculate(op: str, a: Any, b: Any, whole: bool) -> Any:
     if op == "/":
         return pc.divide(a, safe)
     if whole:
-        # min / -1 would overflow, and its remainder is 0 like that of every number
+        # the least integer / -1 would overflow; the remainder of any number by -1 is 0
         quotient = pc.divide(a, pc.if_else(pc.equal(safe, pa.scalar(-1, b.type)), pa.scalar(1, b.type), safe))
         remainder = pc.subtract(a, pc.multiply(quotient, safe))
         return pc.if_else(pc.equal(safe, pa.scalar(-1, b.type)), pc.multiply(a, pa.scalar(0, a.type)), remainder)
@@ -173,7 +173,7 @@ def _calculate(op: str, a: Any, b: Any, whole: bool) -> Any:
 
 
 def _float_remainder(a: Any, b: Any) -> Any:
-    """Arrow has no remainder of floats; numpy's fmod has the dividend's sign, as wanted."""
+    """The remainder with the dividend's sign, by numpy: Arrow has none of floats."""
     rows = max(len(v) if isinstance(v, pa.Array) else 1 for v in (a, b))
     x, y = _spread(a, rows), _spread(b, rows)
     null = pc.or_(x.is_null(), y.is_null())

@@ -1,7 +1,7 @@
 """LIKE and RLIKE on the linear-time regular expressions of RE2, through Arrow.
 
-RE2 never backtracks, so that no pattern can make the engine run away; what it lacks for that (look-around,
-back-references) is an error when the query is bound.
+RE2 never backtracks, so no pattern can make the engine run away. Patterns that RE2 does not know (look-around,
+back-references) are refused when the query is bound.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Comparisons with a literal as ranges of a column's ordered domain.
 
-A numeric, boolean or temporal column is read as int64 (or float64 for floats). A test on it is a set of half-open
-ranges [low, high) of that domain; the ends of all ranges of all tests cut the domain into classes.
-Everything is exact: 2^53 + 1 is not 2^53, 1.5 lies between the integers 1 and 2, and a decimal
-literal is compared with a decimal column digit by digit. Only against floats is a literal rounded first,
-since that is what makes `price = 1.1` true of the float 1.1.
+A numeric, boolean or temporal column is read as int64, a column of floats as float64. A test on it is a set of
+half-open ranges [low, high) of that domain; the ends of all ranges of all tests cut the domain into classes.
+Comparisons are exact: 2^53 + 1 is not 2^53, 1.5 lies between the integers 1 and 2, and a decimal literal is compared
+with a decimal column digit by digit. Only for a column of floats the literal is rounded first, so that `price = 1.1` is
+true of the float 1.1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
-End = int | float | None  # None: no bound
+End = int | float | None  # None: the range has no end on this side
 Ranges = list[tuple[End, End]]
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
@@ -39,7 +39,7 @@ def ranges(op: str, literal: object, type: pa.DataType) -> Ranges:
         exact = to_domain(literal, type)
         at_least, above = math.ceil(exact), math.floor(exact) + 1
         if not pa.types.is_decimal(type):
-            at_least, above = _whole(at_least), _whole(above)
+            at_least, above = _clamped(at_least), _clamped(above)
     match op:
         case "<":
             return [(None, at_least)]
@@ -62,7 +62,7 @@ def contains(parts: Ranges, value: int | float) -> bool:
 
 
 def cuts(tests: list[Ranges], type: pa.DataType) -> list[int | float]:
-    """The values at which some test changes, ascending, as far as the domain reaches."""
+    """The values of the domain at which the result of a test changes, ascending."""
     ends = {end for parts in tests for part in parts for end in part if end is not None}
     if not pa.types.is_floating(type) and not pa.types.is_decimal(type):
         ends = {end for end in ends if LEAST < end <= GREATEST}
@@ -70,7 +70,7 @@ def cuts(tests: list[Ranges], type: pa.DataType) -> list[int | float]:
 
 
 def to_domain(literal: object, type: pa.DataType) -> Fraction:
-    """A literal in the int64 domain that `io.sort_keys.encode` gives columns of this type."""
+    """A literal in the int64 domain into which `io.sort_keys.encode` maps columns of this type."""
     if pa.types.is_boolean(type):
         if not isinstance(literal, bool):
             raise Mismatch(f"holds TRUE and FALSE and cannot be compared with {show(literal)}")
@@ -94,7 +94,7 @@ def show(literal: object) -> str:
     return f"the text '{literal}'" if isinstance(literal, str) else f"the number {literal}"
 
 
-def _whole(number: int) -> int:
+def _clamped(number: int) -> int:
     return min(max(number, LEAST), GREATEST + 1)
 
 

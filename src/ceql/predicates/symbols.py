@@ -1,9 +1,9 @@
-"""Symbols: each event as the set of guards that it satisfies, numbered.
+"""Symbols: each event as the number of the set of guards that it satisfies.
 
-Codes (one digit for each column's class) are cheap to compute and many; symbols (sets of guards) are what the
-automaton sees, and few. A code is translated the first time it occurs, by evaluating the guards on its classes;
-from then on it is a table look-up. Symbol numbers outlive the binding: when the schema of an open input grows, the
-guards are bound again and the numbers stay.
+An event's code has one digit for each column slot: the class of its value. Codes are cheap to compute, and there may be
+many; the symbols that the automaton reads are few. The guards are evaluated on a code the first time it occurs; from
+then on, its symbol is looked up in a table. When the schema of an open input grows, the guards are bound again and the
+symbols keep their numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DENSE = 1 << 20  # codes below this are looked up in an array
 
 
 class SymbolTable:
-    """The symbols met so far; symbol 0 is the empty set."""
+    """The symbols that have occurred. Symbol 0 is the empty set."""
 
     def __init__(self) -> None:
         self.restore([0])
@@ -51,19 +51,19 @@ class Symbolizer:
     def __init__(self, guards: Sequence[Atom], events: Events, source: str, table: SymbolTable) -> None:
         self.bound: BoundGuards = bind(guards, events, source)
         self.table = table
-        self.stages = _stages([c.classes for c in self.bound.columns])
-        size = int(np.prod([c.classes for c in self.bound.columns])) if len(self.stages) <= 1 else 0
+        self._section_columns = _sections([c.classes for c in self.bound.columns])
+        size = int(np.prod([c.classes for c in self.bound.columns])) if len(self._section_columns) <= 1 else 0
         self._dense: Array | None = None
         self._symbols: Array = np.zeros(0, np.int32)
-        self._ids: list[dict[int, int]] = [{} for _ in self.stages]
-        self._parts: list[list[int]] = [[] for _ in self.stages]
-        if len(self.stages) <= 1 and size <= DENSE:
+        self._ids: list[dict[int, int]] = [{} for _ in self._section_columns]
+        self._parts: list[list[int]] = [[] for _ in self._section_columns]
+        if len(self._section_columns) <= 1 and size <= DENSE:
             self._dense = np.full(size, -1, np.int32)
 
     def symbols(self, batch: pa.RecordBatch, streams: int | Array) -> Array:
         """The symbol of every row, as int32."""
         if self._dense is None:
-            return self._many_columns(batch, streams)
+            return self._by_sections(batch, streams)
         codes = self._codes(range(len(self.bound.columns)), batch, streams)
         result: Array = np.empty(batch.num_rows, np.int32)
         while kernels.to_symbols(codes, self._dense, result):
@@ -73,7 +73,7 @@ class Symbolizer:
     def relevant(self, batch: pa.RecordBatch, streams: int | Array) -> tuple[Array, Array]:
         """The rows whose symbol is not 0, and their symbols."""
         if self._dense is None:
-            symbols = self._many_columns(batch, streams)
+            symbols = self._by_sections(batch, streams)
             rows = np.flatnonzero(symbols)
             return rows, symbols[rows]
         codes = self._codes(range(len(self.bound.columns)), batch, streams)
@@ -85,7 +85,7 @@ class Symbolizer:
             self._learn(codes[rows[:count][symbols[:count] < 0]])
 
     def _learn(self, codes: Array) -> None:
-        """Translate codes that the table does not know: some of them, since most repeat."""
+        """Translate some of the codes that the table does not know; most of them repeat."""
         assert self._dense is not None
         missing = np.unique(codes[:4096])
         self._dense[missing] = self._translate(self._digits(missing, range(len(self.bound.columns))))
@@ -96,31 +96,31 @@ class Symbolizer:
             self.bound.columns[index].add(codes, batch, streams)
         return codes
 
-    def _many_columns(self, batch: pa.RecordBatch, streams: int | Array) -> Array:
-        """Codes that do not fit one table: stage by stage, each distinct prefix numbered as it is met."""
+    def _by_sections(self, batch: pa.RecordBatch, streams: int | Array) -> Array:
+        """The symbols of codes that do not fit one table: section by section, each distinct prefix gets a number."""
         prefix: Array = np.zeros(batch.num_rows, np.int64)
-        for stage, columns in enumerate(self.stages):
+        for section, columns in enumerate(self._section_columns):
             codes = self._codes(columns, batch, streams) | prefix << 32
             distinct, inverse = np.unique(codes, return_inverse=True)
-            known = self._ids[stage]
+            known = self._ids[section]
             numbers = [known.setdefault(code, len(known)) for code in distinct.tolist()]
-            self._parts[stage].extend(list(known)[len(self._parts[stage]) :])
+            self._parts[section].extend(list(known)[len(self._parts[section]) :])
             prefix = np.array(numbers, np.int64)[inverse]
         if len(self._symbols) < len(self._ids[-1]):
             fresh = np.arange(len(self._symbols), len(self._ids[-1]))
-            self._symbols = np.concatenate([self._symbols, self._translate(self._staged_digits(fresh))])
+            self._symbols = np.concatenate([self._symbols, self._translate(self._section_digits(fresh))])
         return self._symbols[prefix]
 
-    def _staged_digits(self, numbers: Array) -> list[Array]:
+    def _section_digits(self, numbers: Array) -> list[Array]:
         digits: list[Array] = []
-        for stage in range(len(self.stages) - 1, -1, -1):
-            combined = np.array(self._parts[stage], np.int64)[numbers]
-            digits = self._digits(combined & 0xFFFFFFFF, self.stages[stage]) + digits
+        for section in range(len(self._section_columns) - 1, -1, -1):
+            combined = np.array(self._parts[section], np.int64)[numbers]
+            digits = self._digits(combined & 0xFFFFFFFF, self._section_columns[section]) + digits
             numbers = combined >> 32
         return digits
 
     def _digits(self, codes: Array, columns: Sequence[int]) -> list[Array]:
-        """The classes that codes are made of, an array for each column."""
+        """The digits of the codes, an array for each column."""
         digits = []
         for index in reversed(columns):
             codes, digit = np.divmod(codes, self.bound.columns[index].classes)
@@ -146,14 +146,14 @@ class Symbolizer:
         return np.array(numbers, np.int32)[inverse.reshape(-1)]
 
 
-def _stages(classes: list[int], most: int = 1 << 31) -> list[list[int]]:
-    """Columns in groups whose codes fit 31 bits."""
-    stages: list[list[int]] = [[]]
+def _sections(classes: list[int], most: int = 1 << 31) -> list[list[int]]:
+    """Splits the columns into sections whose codes fit 31 bits."""
+    sections: list[list[int]] = [[]]
     size = 1
     for index, count in enumerate(classes):
         if size * count > most:
-            stages.append([])
+            sections.append([])
             size = 1
-        stages[-1].append(index)
+        sections[-1].append(index)
         size *= count
-    return stages
+    return sections

@@ -1,6 +1,7 @@
-"""The values that correlated queries compare, as small numbers: equal values have equal numbers, NULL and NaN have -1.
+"""The values by which equalities between events are looked up, as small numbers.
 
-All terms of a query share one table of values. Numbers whose values nothing waits under are given again.
+Equal values have equal numbers; NULL and NaN have -1. All terms of a query share one numbering. The number of a value
+that no partial match waits for is used again.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import pyarrow as pa
 from ceql.analysis.conditions import leaves
 from ceql.errors import SchemaError, no_column
 from ceql.io.numbering import Numbering
-from ceql.io.schemas import kind_of
-from ceql.io.values import Values, from_state, side_by_side, to_state, to_values
+from ceql.io.schemas import column_of, kind_of, value_type
+from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, to_state, to_values
 from ceql.jit import Array
 from ceql.predicates.masks import MaskCompiler
 from ceql.syntax import tree as t
 
 
 class ValueNumbers:
-    """Numbers the values of `terms`, expressions over one event; `compares` are pairs of terms that meet."""
+    """Numbers the values of `terms`, expressions over one event. `compares` are the pairs of terms compared."""
 
     def __init__(
         self,
@@ -35,12 +36,12 @@ class ValueNumbers:
         self.compares = compares
         self.open_schema = open_schema
         self.source = source
-        self._table = Numbering(1)
+        self._numbering = Numbering(1)
         self.bind(schema)
         self._shown = self._common_types()
 
     def bind(self, schema: pa.Schema) -> None:
-        """Look at columns of this schema from now on."""
+        """Read columns of this schema from now on."""
         self.schema = schema
         compiler = MaskCompiler(self._type, self.source)
         self._read = [None if isinstance(term, t.Attribute) else compiler.expression(term)[1] for term in self.terms]
@@ -67,16 +68,15 @@ class ValueNumbers:
             if self.open_schema:
                 return pa.null()
             raise no_column(node.name, self.schema.names, self.source, node.span)
-        type = self.schema.field(index).type
-        type = type.value_type if pa.types.is_dictionary(type) else type
+        type = value_type(self.schema.field(index).type)
         if pa.types.is_nested(type):
             raise SchemaError(f"column '{node.name}' ({type}) cannot be compared", self.source, node.span)
         return type
 
     def _common_types(self) -> list[pa.DataType]:
-        """The type in which each term's values are numbered: times that meet must have the same unit."""
+        """The type in which each term's values are numbered. Times that are compared get the same unit."""
         shown = list(self.types)
-        for _ in self.terms:  # at most so many terms are compared with each other, directly or not
+        for _ in self.terms:  # as often as a type may have to travel from term to term
             for one, other in self.compares:
                 a, b = shown[one], shown[other]
                 if a == b or not (pa.types.is_null(a) or pa.types.is_null(b) or pa.types.is_temporal(a)):
@@ -117,44 +117,34 @@ class ValueNumbers:
             values = read(batch)
             return pa.repeat(values, batch.num_rows) if isinstance(values, pa.Scalar) else values
         assert isinstance(term, t.Attribute)
-        index = batch.schema.get_field_index(term.name)
-        return batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
+        return column_of(batch, term.name)
 
     def _numbers(self, column: pa.Array, shown: pa.DataType) -> Array:
-        if pa.types.is_decimal(column.type):  # what is done with decimals is slow, and they are seldom all different
+        if pa.types.is_decimal(column.type):  # slow to convert and seldom all different
             column = column.dictionary_encode()
-        if pa.types.is_dictionary(column.type) and 2 * len(column.dictionary) <= len(column):
-            codes: Array = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-            here = np.zeros(len(column.dictionary) + 1, np.bool_)
-            here[codes] = True
-            used = np.flatnonzero(here[:-1])
-            lookup: Array = np.full(len(here), -1, np.int32)
-            lookup[used] = self._plain(column.dictionary.take(pa.array(used)), shown)
-            return lookup[codes]
-        return self._plain(column, shown)
 
-    def _plain(self, column: pa.Array, shown: pa.DataType) -> Array:
-        numbers, _ = self._table.numbers(*side_by_side([to_values(column, shown)]))
-        return numbers
+        def numbers(values: pa.Array) -> Array:
+            return self._numbering.numbers([to_values(values, shown)])[0]
+
+        return numbers_by_code(column, numbers) if has_short_dictionary(column) else numbers(column)
 
     @property
     def known(self) -> int:
         """How many values have a number now."""
-        return self._table.known
+        return self._numbering.known
 
     def release(self, used: Array) -> None:
         """Forget the values whose numbers are not in `used`."""
-        given_up = np.zeros(len(self._table), np.bool_)
-        given_up[self._table.used] = True
-        given_up[used] = False
-        self._table.release(np.flatnonzero(given_up))
+        unused = np.zeros(len(self._numbering), np.bool_)
+        unused[self._numbering.used] = True
+        unused[used] = False
+        self._numbering.release(np.flatnonzero(unused))
 
     # --- state ---
 
     def state(self, used: Array) -> pa.RecordBatch:
         """The values with these numbers."""
-        keys, data = self._table.table.keys[used], self._table.table.data
-        values = Values(keys[:, 0].copy(), keys[:, 1].copy(), data, np.ones(len(keys), np.bool_))
+        (values,) = self._numbering.values(used)
         names = ("word", "kind", "bytes")
         columns = {"number": pa.array(used, pa.int64())} | dict(zip(names, to_state(values), strict=True))
         return pa.record_batch(columns)
@@ -162,7 +152,5 @@ class ValueNumbers:
     def restore(self, state: pa.RecordBatch) -> None:
         """Continue from a `state`."""
         numbers, *columns = state.columns
-        rows, data, _ = side_by_side([from_state(columns)])
         given = numbers.to_numpy()
-        self._table = Numbering(1)
-        self._table.restore(given, rows, data, int(given.max()) + 1 if len(given) else 0)
+        self._numbering = Numbering.restored(given, [from_state(columns)], int(given.max()) + 1 if len(given) else 0)

@@ -31,7 +31,7 @@ from ceql.io.sort_keys import bounds, encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
 from ceql.plan import Plan, UnaryPlan
-from ceql.predicates.bind import Events, value_type
+from ceql.predicates.bind import Events
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.columns import Layout, to_batch
 from ceql.recognition.options import Options
@@ -403,6 +403,6 @@ def _type_column(plan: Plan, schema: pa.Schema, streams: Sequence[str | None], o
             )
         return None
     kind = schema.field(name).type
-    if not is_text(value_type(kind)) and not pa.types.is_null(kind):
+    if not is_text(kind) and not pa.types.is_null(kind):
         raise SchemaError(f"the type column '{name}' must be text, not {kind}")
     return name

@@ -22,8 +22,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from ceql.io.schemas import is_text, kind_of
-from ceql.predicates.bind import value_type
+from ceql.io.schemas import is_text, kind_of, value_type
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_expression
 

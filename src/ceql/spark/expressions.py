@@ -28,18 +28,19 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from ceql.analysis.conditions import leaves
-from ceql.predicates.bind import BoundGuards, value_type
+from ceql.io.schemas import value_type
+from ceql.predicates.bind import BoundGuards
 from ceql.predicates.columns import (
     AttributeColumn,
     MaskColumn,
     NullColumn,
     NumberColumn,
     StreamColumn,
-    TextColumn,
     TextTestColumn,
 )
 from ceql.predicates.logic import AllOf, AnyOf, ColumnTest, Constant, Logic, Not
 from ceql.predicates.ranges import Ranges
+from ceql.predicates.text_column import TextColumn
 from ceql.spark.calculations import NEGATED, Calculator, compare
 from ceql.spark.patterns import java_like, java_regex
 from ceql.syntax import tree as t
