@@ -80,8 +80,9 @@ soak: $(DEV)  ## memory over a hundred million events
 kill: $(DEV)  ## kill a streaming query on Spark twenty times, and its workers: each match comes out once
 	CEQL_KILLS=20 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_kill.py
 
-fuzz: $(DEV)  ## a hundred thousand random cases against the oracle, about an hour
-	NUMBA_CACHE_DIR=$(CACHE) $(PY) tests/fuzz.py
+fuzz: SECONDS = 600
+fuzz: $(DEV)  ## search for SECONDS=600 for random cases that differ from the oracle, with a new seed each time
+	NUMBA_CACHE_DIR=$(CACHE) PYTHONPATH=tests/helpers:tests/spark $(PY) tests/fuzz.py --seconds $(SECONDS) --processes $(JOBS) $(FUZZ)
 
 clean:  ## remove all that was made here
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,95 +1,228 @@
-"""Many random cases against the oracle: `make fuzz`, or `python tests/fuzz.py [cases] [processes] [seed]`.
+"""A search for cases on which the engine and the oracle differ: `make fuzz SECONDS=600 FUZZ="--kind rules --seed 5"`.
 
-The suite runs a few hundred; this runs as many as wanted, in several processes, and prints the cases that differ. Each
-random query runs over a random stream on every execution path, then over shuffles of that stream as a whole and
-counted: four cases for each query. With `--correlated`, the queries compare events with each other.
+Random queries run over random streams on every execution path, until the time is up. Each process takes one kind
+of case and one seed at a time. A case that fails is shrunk and printed as an entry for `tests/corpus`; the exit code
+is then 1.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import multiprocessing
 import os
+import secrets
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
-from typing import NamedTuple
+import traceback
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import count
+from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parent / "helpers"))
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from hypothesis.errors import HypothesisException, StopTest
 
-CHUNK = 2_000  # cases
-SHUFFLES = 3
-WAYS = ("plain", "tiny", "plain", "streams", "plain")
+import ceql
+import checks
+import generators
+import hand_made
+import oracle
+import rule_oracle
+from ceql.plan import CorrelatedPlan
+from ceql.syntax.parser import parse
+from ceql.syntax.printer import print_query
+
+CHUNK = 400  # cases of one seed
+SHUFFLES = 3  # of each case's stream: what is dear is to compile a query
 
 
-class Job(NamedTuple):
-    seed: int
+def check_shuffles(case: generators.Generated, data: st.DataObject) -> None:
+    """The case on every path, then its query over shuffles of its stream, as a whole and counted."""
+    checks.check_case(case, data)
+    times = [event["time"] for event in case.events]
+    draw = data.draw(st.randoms(use_true_random=False), label="shuffles")
+    for _ in range(SHUFFLES):
+        events = [{**event, "time": at} for event, at in zip(draw.sample(case.events, len(times)), times, strict=True)]
+        note(case._replace(events=events))
+        checks.check_whole(case._replace(events=events))
+
+
+def check_tiny(case: generators.Generated, data: st.DataObject) -> None:
+    with checks.suppress_falling_attributes(True, case):
+        check_shuffles(case, data)
+
+
+def check_rule(case: rule_oracle.RuleCase, data: st.DataObject) -> None:
+    note(case)
+    checks.check_rule(case, data)
+
+
+def check_bucket(case: generators.Generated, data: st.DataObject) -> None:
+    hand_made.check(case, data.draw(st.randoms(use_true_random=False), label="shipping"))
+
+
+class Kind(NamedTuple):
+    """What is drawn, what must hold, and what is to be done in the process before."""
+
+    cases: st.SearchStrategy[Any]
+    check: Callable[[Any, st.DataObject], None] = check_shuffles
+    prepare: Callable[[], None] = lambda: None
+
+
+UNARY, CORRELATED = generators.uncorrelated_cases, generators.correlated_cases
+KINDS = {
+    "unary": Kind(UNARY()),
+    "correlated": Kind(CORRELATED()),
+    "rules": Kind(rule_oracle.rule_cases(), check_rule),
+    "streams": Kind(UNARY(named=True) | CORRELATED(named=True)),
+    "unary-tiny": Kind(UNARY(), check_tiny, checks.use_tiny_buffers),
+    "correlated-tiny": Kind(CORRELATED(), check_tiny, checks.use_tiny_buffers),
+    "correlated-unsplit": Kind(CORRELATED(), prepare=checks.use_no_substreams),
+    "buckets": Kind(UNARY() | CORRELATED(), check_bucket),
+}
+
+
+class TimeIsUp(KeyboardInterrupt):
+    """An interrupt, since Hypothesis lets one pass at once."""
+
+
+class Found(NamedTuple):
     cases: int
-    way: str
-    correlated: bool
+    report: str | None
 
 
-def run_chunk(job: Job) -> str | None:
-    """Run the cases of one seed; what went wrong, if anything did."""
-    import traceback
+latest: Any = None  # the case that is being checked
 
-    from hypothesis import HealthCheck, Phase, given, seed, settings
-    from hypothesis import strategies as st
 
-    import generators
-    from checks import check_case, check_tiny_case, check_whole, suppress_falling_attributes, use_tiny_buffers
+def note(case: Any) -> None:
+    global latest
+    latest = case
 
-    number, cases, way, correlated = job
-    generate = generators.correlated_cases if correlated else generators.uncorrelated_cases
-    check = check_case
-    if way == "tiny":
-        use_tiny_buffers()
-        check = check_tiny_case
+
+def search(kind: str, number: int, until: float) -> Found:
+    """Check the cases of one seed, or as many of them as there is time for."""
+    done, failed = 0, False
+    cases, check, prepare = KINDS[kind]
+    prepare()
 
     @seed(number)
     @settings(
-        max_examples=cases // (1 + SHUFFLES),
+        max_examples=CHUNK,
         deadline=None,
         database=None,
         phases=[Phase.generate, Phase.shrink],
+        report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    @given(generate(named=way == "streams"), st.data())
-    def body(case: generators.Generated, data: st.DataObject) -> None:
-        check(case, data)
-        random = data.draw(st.randoms(use_true_random=False))
-        for _ in range(SHUFFLES):
-            times = [event["time"] for event in case.events]
-            shuffled = random.sample(case.events, len(case.events))
-            events = [{**event, "time": time} for event, time in zip(shuffled, times, strict=True)]
-            with suppress_falling_attributes(way == "tiny", case):
-                check_whole(case._replace(events=events))
+    @given(cases, st.data())
+    def body(case: Any, data: st.DataObject) -> None:
+        nonlocal done, failed
+        if time.time() > until and not failed:  # a failed one is shrunk whatever the time
+            raise TimeIsUp
+        done += 1
+        note(case)
+        try:
+            check(case, data)
+        except (HypothesisException, StopTest):  # a draw that leads nowhere
+            raise
+        except BaseException:
+            failed = True
+            raise
 
     try:
         body()
-    except BaseException:
-        return f"seed {number}, {way}:\n{traceback.format_exc()}"
-    return None
+    except TimeIsUp:
+        return Found(done, None)
+    except Exception:  # the last one checked is the smallest
+        again = f'make fuzz FUZZ="--kind {kind} --seed {number}"'
+        return Found(done, f"{traceback.format_exc()}\n{as_toml(latest)}\n# again: {again}\n")
+    return Found(done, None)
+
+
+def as_toml(case: generators.Generated | rule_oracle.RuleCase) -> str:
+    """The case as an entry of the corpus, with the matches that the oracle has.
+
+    >>> case = generators.Generated(
+    ...     ceql.compile("SELECT * WHERE A AS x ; B FILTER x[s = 'it']").plan.query,
+    ...     [{"type": "A", "time": 0, "s": "it", "v": None}, {"type": "B", "time": 1, "f": float("nan")}],
+    ... )
+    >>> print(as_toml(case))
+    [[case]]
+    title = "..."
+    query = "SELECT * WHERE A AS x ; B FILTER x[s = 'it']"
+    events = [
+      { type = "A", time = 0, s = "it" },
+      { type = "B", time = 1, f = nan },
+    ]
+    matches = [
+      { start = 0, end = 1, events = [0, 1], A = [0], B = [1], x = [0] },
+    ]
+    """
+    lines = []
+    if isinstance(case, rule_oracle.RuleCase):
+        lines.append(f"# the rule {case.text}, attributes={case.attributes}, within={case.within!r}")
+        case = generators.Generated(case.compile().plan.query, case.events)
+    query, text = case.query, print_query(case.query)
+    short = " ".join(text.split())
+    lines += ["[[case]]", 'title = "..."', f"query = {value(short if parse(short) == query else text)}", "events = ["]
+    lines += [f"  {table(event)}," for event in case.events]
+    lines.append("]")
+    if isinstance(ceql.compile(text).plan, CorrelatedPlan):
+        lines.append("correlated = true")
+    matches = oracle.matches(query, case.events)
+    if oracle.at_most(query) is not None:
+        return "\n".join([*lines, f"count = {len(matches)}"])
+    shown = [{"start": m.start, "end": m.end, "events": m.events, **dict(sorted(m.bindings))} for m in matches]
+    return "\n".join([*lines, "matches = [", *(f"  {table(match)}," for match in shown), "]"])
+
+
+def table(row: dict[str, Any]) -> str:
+    return f"{{ {', '.join(f'{name} = {value(v)}' for name, v in row.items() if v is not None)} }}"
+
+
+def value(v: Any) -> str:
+    match v:
+        case str():
+            return json.dumps(v, ensure_ascii=False)
+        case tuple():
+            return f"[{', '.join(map(value, v))}]"
+        case bool():
+            return str(v).lower()
+        case _:
+            return repr(v)  # also nan and inf
 
 
 def main() -> int:
-    numbers = [int(word) for word in sys.argv[1:] if word != "--correlated"]
-    correlated = "--correlated" in sys.argv
-    cases = numbers[0] if len(numbers) > 0 else 100_000
-    processes = numbers[1] if len(numbers) > 1 else os.cpu_count() or 1
-    first = numbers[2] if len(numbers) > 2 else int(time.time())
-    jobs = [Job(first + k, CHUNK, WAYS[k % len(WAYS)], correlated) for k in range(-(-cases // CHUNK))]
-    begun, done, wrong = time.time(), 0, 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--kind", choices=KINDS, action="append", help="one of the kinds of cases; all of them in turn")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32), help="a new one each time")
+    given = parser.parse_args()
+    kinds = given.kind or list(KINDS)
+    print(f"{given.seconds:.0f} s from seed {given.seed}, {', '.join(kinds)}", flush=True)
+    begun = time.time()
+    until = begun + given.seconds
+    numbers = count(given.seed)
+    cases = wrong = 0
+    running: set[Future[Found]] = set()
     spawn = multiprocessing.get_context("spawn")
-    # an executor, unlike a pool, says so when a process dies
-    with ProcessPoolExecutor(processes, mp_context=spawn, max_tasks_per_child=1) as pool:
-        for job in as_completed([pool.submit(run_chunk, job) for job in jobs]):
-            problem = job.result()
-            done += CHUNK
-            if problem is not None:
-                wrong += 1
-                print(problem, flush=True)
-            print(f"{done:,} cases, {wrong} chunks with a difference, {time.time() - begun:.0f} s", flush=True)
+    # a process for each seed: some kinds change how the package works
+    with ProcessPoolExecutor(given.processes, mp_context=spawn, max_tasks_per_child=1) as pool:
+        while running or time.time() < until:
+            while len(running) < given.processes and time.time() < until:
+                number = next(numbers)
+                running.add(pool.submit(search, kinds[(number - given.seed) % len(kinds)], number, until))
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for job in ended:
+                found = job.result()
+                cases += found.cases
+                if found.report is not None:
+                    wrong += 1
+                    print(found.report, flush=True)
+            print(f"{time.time() - begun:.0f} s, {cases:,} cases, {wrong} seeds with a difference", flush=True)
     return 1 if wrong else 0
 
 

@@ -39,7 +39,7 @@ def test_case(case: corpus.Case) -> None:
 def test_generated_cases_are_valid(cases: generators.Cases, named: bool) -> None:
     """What is generated can be written down, and the oracle has an answer that it admits itself."""
 
-    @settings(deadline=None, max_examples=100)
+    @settings(max_examples=100)
     @given(cases(named))
     def run(case: generators.Generated) -> None:
         assert parse(print_query(case.query)) == case.query

@@ -1,4 +1,4 @@
-"""The order of the folders of `src/ceql`: a file imports from its own folder and from those before it, and from no others.
+"""The order of the folders of `src/ceql`: a file imports from its own folder and those before it, from no others.
 
 All imports count, also those inside functions and those for the type checker alone.
 """

@@ -49,7 +49,7 @@ def test_the_corpus(case: corpus.Case) -> None:
     agrees_with_the_engine(ceql.compile(case.query), case.events, case.keywords)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(generators.uncorrelated_cases())
 def test_random_cases(case: generators.Generated) -> None:
     query = ceql.compile(print_query(case.query))
@@ -61,7 +61,7 @@ def test_random_cases(case: generators.Generated) -> None:
         assert rung == Rung(clause, len({m.end for m in matches}), len(matches))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(generators.correlated_cases())
 def test_random_correlated_cases(case: generators.Generated) -> None:
     query = ceql.compile(print_query(case.query))

@@ -17,10 +17,10 @@ import oracle
 import paths
 from ceql.engine.groups.machine import JoinMachine
 from ceql.engine.states.machine import Machine
-from rule_oracle import RuleCase, by_atom, rule_cases
+from rule_oracle import RuleCase, rule_cases
 
 CASES = corpus.load()
-EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -55,8 +55,8 @@ def test_random_correlated_cases(case: generators.Generated, data: st.DataObject
 
 @pytest.fixture
 def unsplit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave it to the second loop to find what events have in common: no substreams but those of the clause."""
-    monkeypatch.setattr(ceql.plan, "split_off", lambda shape, query: ((), shape))
+    monkeypatch.setattr(ceql.plan, "split_off", ceql.plan.split_off)  # restored afterwards
+    checks.use_no_substreams()
 
 
 @settings(EXAMPLES, max_examples=100)
@@ -78,9 +78,7 @@ def test_corpus_without_substreams(unsplit: None, case: corpus.Case) -> None:
 @settings(EXAMPLES, max_examples=150)
 @given(rule_cases(), st.data())
 def test_random_rules(case: RuleCase, data: st.DataObject) -> None:
-    query = case.compile()
-    assert sorted(by_atom(query, paths.run_whole(query, case.events, **checks.OPTIONS))) == sorted(case.expected())
-    checks.check_case(generators.Generated(query.plan.query, case.events), data)
+    checks.check_rule(case, data)
 
 
 @settings(EXAMPLES, max_examples=60)

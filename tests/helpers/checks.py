@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from hypothesis import strategies as st
 
 import ceql
+import ceql.plan
 import generators
 import oracle
 import paths
+import rule_oracle
 from ceql.engine.groups.machine import JoinMachine
 from ceql.engine.states.machine import Machine
 from ceql.syntax import tree
@@ -25,9 +27,7 @@ OPTIONS = {"time_unit": "ms"}
 
 def check_whole(case: generators.Generated) -> tuple[ceql.Query, generators.Generated, list[oracle.Match]]:
     """Run and count in one go; the query, the case with its events in merged order, and the matches."""
-    streams = case.query.streams
-    if len(streams) > 1:  # merged order: time, then the order of FROM
-        case = case._replace(events=sorted(case.events, key=lambda e: (e["time"], streams.index(e[paths.BOOKKEEPING]))))
+    case = paths.in_merged_order(case)
     query = ceql.compile(print_query(case.query))
     whole = paths.run_whole(query, case.events, **OPTIONS)
     oracle.check(case.query, case.events, whole)
@@ -43,6 +43,18 @@ def check_case(case: generators.Generated, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(case.events)), max_size=4), label="cuts"))
     restored = data.draw(st.sets(st.integers(0, 5)), label="restored after")
     assert paths.run_in_pieces(query, case.events, cuts, restored.__contains__, **OPTIONS) == whole
+
+
+def check_rule(case: rule_oracle.RuleCase, data: st.DataObject) -> None:
+    query = case.compile()
+    whole = paths.run_whole(query, case.events, **OPTIONS)
+    assert sorted(rule_oracle.by_atom(query, whole)) == sorted(case.expected())
+    check_case(generators.Generated(query.plan.query, case.events), data)
+
+
+def use_no_substreams() -> None:
+    """Leave it to the loop over groups to find what events have in common: no substreams but those of the clause."""
+    setattr(ceql.plan, "split_off", lambda shape, query: ((), shape))  # noqa: B010
 
 
 def use_tiny_buffers() -> None:

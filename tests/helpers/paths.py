@@ -26,6 +26,14 @@ def table(events: Events) -> pa.Table:
     return pa.Table.from_pylist([{n: e.get(n) for n in names} for e in events])
 
 
+def in_merged_order(case: generators.Generated) -> generators.Generated:
+    """The case with its events as the streams merge: by time, then in the order of FROM."""
+    streams = case.query.streams
+    if len(streams) < 2:
+        return case
+    return case._replace(events=sorted(case.events, key=lambda e: (e["time"], streams.index(e[BOOKKEEPING]))))
+
+
 def inputs(query: ceql.Query, events: Events) -> Any:
     """One table, or one for each stream that the query's FROM lists."""
     streams = query.plan.query.streams

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ceql.errors import DataError, ResourceError, SchemaError
@@ -408,7 +408,6 @@ TIMES = {
 
 @pytest.mark.parametrize("n_streams", [1, 2, 3])
 @pytest.mark.parametrize("type", TIMES, ids=str)
-@settings(deadline=None)
 @given(data=st.data())
 def test_the_sequencer_is_its_model_in_any_batching(type, n_streams, data):
     arrivals = data.draw(st.lists(st.tuples(st.integers(0, n_streams - 1), TIMES[type]), max_size=30))
@@ -434,7 +433,6 @@ def test_the_sequencer_is_its_model_in_any_batching(type, n_streams, data):
     assert sequencer.buffered_rows == 0
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.integers(0, 10))
 def test_one_stream_releases_all_that_is_safe(times, lateness):
     sequencer = Sequencer([None], "t", lateness)
@@ -577,7 +575,6 @@ def test_a_full_buffer_is_an_error_that_leaves_the_state_valid():
         sequencer.push(batch_of([(10, 5)]), 0)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 30), max_size=20).map(sorted), min_size=1, max_size=3), st.integers(1, 7))
 def test_merging_sources_keeps_buffers_small(streams, batch_rows):
     tables = {f"S{i}": pa.table({"t": pa.array(times, pa.int64())}) for i, times in enumerate(streams)}

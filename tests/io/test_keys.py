@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ceql.errors import DataError
@@ -35,7 +35,6 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize(("type", "values"), COLUMNS, ids=lambda x: str(x) if isinstance(x, pa.DataType) else "")
-@settings(deadline=None)
 @given(data=st.data())
 def test_keys_are_ordered_like_the_values_and_give_them_back(type, values, data):
     column = pa.array(data.draw(st.lists(values, max_size=8)), type)
@@ -55,7 +54,6 @@ def test_keys_are_ordered_like_the_values_and_give_them_back(type, values, data)
             assert (a == b) == (found[i] == found[j])
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=6), st.integers(0, 3))
 def test_sliced_columns_with_nulls_keep_the_keys_of_the_others(values, start):
     for type in (pa.int64(), pa.float64(), pa.decimal128(9, 2), pa.timestamp("s"), pa.date32(), pa.uint64()):
@@ -67,7 +65,6 @@ def test_sliced_columns_with_nulls_keep_the_keys_of_the_others(values, start):
                 assert keys.decode(np.array([key]), type).to_pylist() == [value]
 
 
-@settings(deadline=None)
 @given(st.lists(INT64, min_size=1), st.fractions(0, 2**64))
 def test_integer_bounds_are_the_least_key_within_the_width(values, width):
     found = keys.bounds(np.array(values, np.int64), pa.int64(), width)
@@ -76,7 +73,6 @@ def test_integer_bounds_are_the_least_key_within_the_width(values, width):
         assert bound == -(2**63) or value - (bound - 1) > width
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1e15, 1e15), min_size=1), st.floats(0, 1e12))
 def test_float_bounds_are_exact(values, width):
     column = pa.array(values, pa.float64())

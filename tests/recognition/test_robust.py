@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from decimal import Decimal
 from typing import Any
 
@@ -268,9 +267,7 @@ class TestText:
         assert one("a RLIKE '^a.*b$'", pa.array(["ab\n", "ab"])) == [1]
 
     def test_a_regular_expression_cannot_run_away(self) -> None:
-        begun = time.monotonic()
-        assert one("a RLIKE '(a+)+$'", pa.array(["a" * 5000 + "!"])) == []
-        assert time.monotonic() - begun < 5
+        assert one("a RLIKE '(a+)+$'", pa.array(["a" * 5000 + "!"])) == []  # with backtracking, it would not end
         with pytest.raises(ceql.QueryError, match="linear time"):
             one(r"a RLIKE '(a)\1'", pa.array(["aa"]))
 
@@ -354,16 +351,15 @@ def test_an_interrupt_ends_a_long_run() -> None:
         "import pyarrow as pa, ceql\n"
         "t = pa.table({'type': ['A'] * 2000 + ['B']})\n"
         "m = ceql.match('SELECT * WHERE A+ ; B', t)\n"
-        "print('running', flush=True)\n"
         "try:\n"
-        "    for b in m.to_batches(): pass\n"
+        "    for k, _ in enumerate(m.to_batches()):\n"
+        "        if k == 0: print('running', flush=True)\n"
         "except KeyboardInterrupt:\n"
         "    print('stopped', flush=True)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=os.environ)
     assert process.stdout is not None
     assert process.stdout.readline() == "running\n"
-    time.sleep(1)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert output == "stopped\n"

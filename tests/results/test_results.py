@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ceql
@@ -48,7 +48,6 @@ def chunks(draw):
     return matches, masks
 
 
-@settings(deadline=None)
 @given(chunks())
 def test_a_batch_has_each_event_in_the_lists_of_its_variables(case):
     matches, masks = case

@@ -18,6 +18,8 @@ from zlib import crc32
 import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
+import generators
+import paths
 import ways
 from ceql.io.schemas import unify_schemas
 from ceql.recognition.correlated import recognise
@@ -39,6 +41,7 @@ from ceql.spark.shipment import (
 from ceql.spark.shipped_plan import WINDOW, compared_attributes
 from ceql.spark.streaming import BUCKET, DATA, SEAL, Turn, pack, unpacker
 from ceql.syntax import tree as t
+from ceql.syntax.printer import print_query
 
 FAR = ways.EPOCH + 10**9  # a watermark that has passed everything
 LATE = "late"
@@ -300,3 +303,21 @@ def finish(operator: Operator) -> None:
     """The watermark moves past everything: what waits is released, and then what it left behind is let go."""
     for clock in (FAR, 2 * FAR):
         operator.micro_batch([], clock)
+
+
+def needs_ids(example: ways.Example) -> bool:
+    """Whether events of the result show only some attributes, the position not among them."""
+    return bool(example.query.plan.projections)
+
+
+def check(case: generators.Generated, draw: random.Random) -> None:
+    """A generated case gives the matches that the engine gives, shipped and run in a way that is drawn."""
+    case = paths.in_merged_order(case)
+    example = ways.Example.of(print_query(case.query), case.events)
+    ids = needs_ids(example) or draw.random() < 0.5
+    shipped = ship(example, draw.randint(1, 3), exact=draw.choice([0, 0.5, 1]), seed=draw.randint(0, 99), ids=ids)
+    operator = run(shipped, draw, most=draw.choice([1, 3, 10]))
+    assert operator.found == expected(example)
+    assert operator.late == []
+    if isinstance(case.query.window, t.TimeWindow):
+        assert not operator.states, "the window has left everything"

@@ -41,14 +41,7 @@ def test_corpus(spark: SparkSession, group: int) -> None:
         assert got == example.expected(), f"{case}, {number} partitions"
 
 
-def in_merged_order(case: generators.Generated) -> generators.Generated:
-    streams = case.query.streams
-    if len(streams) < 2:
-        return case
-    return case._replace(events=sorted(case.events, key=lambda e: (e["time"], streams.index(e[paths.BOOKKEEPING]))))
-
-
-@settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         generators.uncorrelated_cases()
@@ -61,7 +54,7 @@ def in_merged_order(case: generators.Generated) -> generators.Generated:
     st.lists(st.sampled_from([1, 2, 7, None]), min_size=20, max_size=20),
 )
 def test_random_cases(spark: SparkSession, cases: list[generators.Generated], partitions: list[int | None]) -> None:
-    cases = [in_merged_order(case) for case in cases]
+    cases = [paths.in_merged_order(case) for case in cases]
     examples = [ways.Example.of(print_query(case.query), case.events) for case in cases]
     with ways.interpreted(spark):
         found = ways.run_batch(spark, examples, partitions)

@@ -17,14 +17,11 @@ from hypothesis import strategies as st
 import corpus
 import generators
 import hand_made
-import paths
 import ways
 from ceql import DataError
 from ceql.recognition import snapshot
 from ceql.spark.bucket import Bucket
 from ceql.spark.shipment import TIME
-from ceql.syntax import tree
-from ceql.syntax.printer import print_query
 
 SKIPPED = {  # keys made by hand are floats; test_streaming has these
     "keys compare by value: no rounding of large whole numbers",
@@ -33,16 +30,7 @@ SKIPPED = {  # keys made by hand are floats; test_streaming has these
     "the same where it counts nanoseconds: all are near",  # Spark's times are in microseconds
 }
 CASES = [c for c in corpus.load() if c.error is None and c.title not in SKIPPED]
-EXAMPLES = settings(deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def example_of(case: generators.Generated) -> ways.Example:
-    """A generated case, its events in merged order: by time, then in the order of FROM."""
-    streams = case.query.streams
-    events = case.events
-    if len(streams) > 1:
-        events = sorted(events, key=lambda e: (e["time"], streams.index(e[paths.BOOKKEEPING])))
-    return ways.Example.of(print_query(case.query), events)
+EXAMPLES = settings(suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -50,28 +38,23 @@ def test_corpus(case: corpus.Case) -> None:
     example = ways.Example.of(case.query, case.events, **case.keywords)
     expected = hand_made.expected(example)
     for seed, (exact, most) in enumerate([(0.0, 5), (0.5, 1), (1.0, 3)]):
-        ids = _needs_ids(example) or seed > 0
+        ids = hand_made.needs_ids(example) or seed > 0
         shipped = hand_made.ship(example, buckets=3, exact=exact, seed=seed, ids=ids)
         operator = hand_made.run(shipped, random.Random(seed), most)
         assert operator.found == expected
         assert operator.late == []
 
 
-def _needs_ids(example: ways.Example) -> bool:
-    """Whether events of the result show only some attributes, the position not among them."""
-    return bool(example.query.plan.projections)
-
-
 @settings(EXAMPLES, max_examples=150)
 @given(generators.uncorrelated_cases(), st.randoms(use_true_random=False))
 def test_random_cases(case: generators.Generated, draw: random.Random) -> None:
-    check(example_of(case), draw)
+    hand_made.check(case, draw)
 
 
 @settings(EXAMPLES, max_examples=150)
 @given(generators.correlated_cases(), st.randoms(use_true_random=False))
 def test_random_correlated_cases(case: generators.Generated, draw: random.Random) -> None:
-    check(example_of(case), draw)
+    hand_made.check(case, draw)
 
 
 @settings(EXAMPLES, max_examples=50)
@@ -80,19 +63,7 @@ def test_random_correlated_cases(case: generators.Generated, draw: random.Random
     st.randoms(use_true_random=False),
 )
 def test_random_cases_of_two_streams(case: generators.Generated, draw: random.Random) -> None:
-    check(example_of(case), draw)
-
-
-def check(example: ways.Example, draw: random.Random) -> None:
-    ids = _needs_ids(example) or draw.random() < 0.5
-    shipped = hand_made.ship(
-        example, draw.randint(1, 3), exact=draw.choice([0, 0.5, 1]), seed=draw.randint(0, 99), ids=ids
-    )
-    operator = hand_made.run(shipped, draw, most=draw.choice([1, 3, 10]))
-    assert operator.found == hand_made.expected(example)
-    assert operator.late == []
-    if isinstance(example.query.plan.query.window, tree.TimeWindow):
-        assert not operator.states, "the window has left everything"
+    hand_made.check(case, draw)
 
 
 def example_at(query: str, *events: tuple[str, int, str]) -> ways.Example:

@@ -301,7 +301,7 @@ def column_tests(draw) -> tree.Predicate:
     return tree.Neg(test) if draw(st.booleans()) else test
 
 
-@settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.lists(predicates, min_size=25, max_size=30), st.lists(column_tests(), min_size=25, max_size=30))
 def test_random_guards(rows, some, more):
     exact = check(rows, [atom(predicate) for predicate in [*some, *more]])

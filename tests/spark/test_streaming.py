@@ -35,7 +35,7 @@ def test_corpus(spark: SparkSession, group: int, tmp_path: Path) -> None:
         assert got == example.expected(timed=False), str(case)
 
 
-@settings(deadline=None, max_examples=1, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(generators.uncorrelated_cases() | generators.correlated_cases(), min_size=20, max_size=20),
     st.integers(100, 1 << 30),

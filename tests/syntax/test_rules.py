@@ -6,7 +6,7 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ceql
@@ -338,7 +338,7 @@ def test_null_and_nan_equal_nothing(body, expected):
 
 
 @given(rule_cases())
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 def test_the_tree_has_the_rules_matches(case):
     assert sorted(found(case)) == sorted(case.expected())
 
@@ -373,7 +373,7 @@ def test_random_cases_are_of_every_kind_and_match():
     seen = Counter()
 
     @given(rule_cases())
-    @settings(max_examples=300, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=300)
     def look(case):
         if case.expected():
             seen.update(name for name, is_kind in KINDS.items() if is_kind(case))

@@ -291,7 +291,7 @@ def test_spans_point_into_the_text():
     ]
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=400, suppress_health_check=list(HealthCheck))
 @given(queries())
 def test_what_is_printed_parses_back_to_the_same_tree(query):
     again = parse_query(print_query(query))
