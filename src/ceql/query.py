@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.engine.states import layout as x
 from ceql.io.schemas import unify_schemas
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.sources import Source, open_streams
 from ceql.plan import Plan, make_plan
-from ceql.recognition.correlated import recognise
+from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import Lateness, Options
-from ceql.recognition.recognition import Recognition
+from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
 from ceql.recognizer import Recognizer, restore
 from ceql.results.matches import Matches
@@ -195,15 +194,22 @@ class Run:
     """A query over an input: one pass for each reading (`results.matches.MatchSource`)."""
 
     def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
-        self._plan = plan
+        schemas = [s.schema for s in sources]
         self._sources = sources
-        self._options = options
-        self._streams = [s.name for s in sources]
-        self._columns = unify_schemas(s.schema for s in sources)
-        self._open = any(s.open_schema for s in sources)
+        self._bound = BoundPlan(
+            plan,
+            schema=unify_schemas(schemas),
+            streams=tuple(s.name for s in sources),
+            options=options,
+            open_schema=any(s.open_schema for s in sources),
+            untyped=options.untyped(schemas),
+        )
         self._late = pa.table({})
-        self._rows = RowStore(self._columns)
-        self.schema: pa.Schema = self._recognition(x.ENUMERATE).layout.schema()
+        self._rows = RowStore(self._bound.schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._bound.result.schema
 
     @property
     def replayable(self) -> bool:
@@ -211,19 +217,14 @@ class Run:
 
     @property
     def projections(self) -> Mapping[str, tuple[str, ...]]:
-        return self._plan.projections
-
-    def _recognition(self, mode: int) -> Recognition:
-        schemas = [s.schema for s in self._sources]
-        untyped = self._options.untyped(schemas)
-        return recognise(self._plan, self._columns, self._streams, self._options, self._open, mode, untyped)
+        return self._bound.plan.projections
 
     def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
         """A pass over the input; matches in batches of bounded size. `rows`: the events are wanted too."""
-        recognition = self._recognition(x.ENUMERATE)
+        recognition = recognise(self._bound)
         if rows:
-            self._rows = RowStore(self._columns)
-        for batch in self._ordered(recognition, None if rows else recognition.needed_columns()):
+            self._rows = RowStore(self._bound.schema)
+        for batch in self._ordered(None if rows else self._bound.needed_columns()):
             if rows:
                 self._rows.add(batch.data)
             yield from recognition.feed(batch)
@@ -233,16 +234,16 @@ class Run:
         yield from recognition.flush()
 
     def count(self) -> int:
-        recognition = self._recognition(x.COUNT)
-        for batch in self._ordered(recognition, recognition.needed_columns()):
+        recognition = recognise(self._bound, counting=True)
+        for batch in self._ordered(self._bound.needed_columns()):
             for _ in recognition.feed(batch):
                 pass
         return recognition.counted
 
-    def _ordered(self, recognition: Recognition, columns: list[str] | None) -> Iterator[EventBatch]:
-        time = recognition.time
-        type = self._columns.field(time).type if time is not None else None
-        sequencer = Sequencer(self._streams, time, self._options.lateness_in(type), self._options.max_buffered_rows)
+    def _ordered(self, columns: list[str] | None) -> Iterator[EventBatch]:
+        bound, options = self._bound, self._bound.options
+        lateness = options.lateness_in(bound.time_type)
+        sequencer = Sequencer(list(bound.streams), bound.time, lateness, options.max_buffered_rows)
         yield from merge_sources(self._sources, sequencer, columns)
         self._late = sequencer.late()
         if sequencer.late_rows:

@@ -24,10 +24,11 @@ from ceql.io.sorted_runs import EventBatch
 from ceql.io.sources import open_source
 from ceql.plan import Plan
 from ceql.recognition import snapshot
-from ceql.recognition.columns import Layout
-from ceql.recognition.correlated import recognise
+from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.frame import Recognition
 from ceql.recognition.options import Options
-from ceql.recognition.recognition import Recognition
+from ceql.recognition.recognise import recognise
+from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.rows import RowStore
 from ceql.results.matches import Matches
 
@@ -151,11 +152,10 @@ class Recognizer:
     def _begin(self, schema: pa.Schema) -> None:
         nothing = pa.schema([])
         untyped = self._options.untyped([self._schemas.get(k, nothing) for k in range(len(self._streams))])
-        recognition = recognise(self._plan, schema, self._streams, self._options, self._open, untyped=untyped)
-        time = recognition.time
-        lateness = self._options.lateness_in(schema.field(time).type if time is not None else None)
-        self._sequencer = Sequencer(self._streams, time, lateness, self._options.max_buffered_rows)
-        self._recognition = recognition
+        bound = BoundPlan(self._plan, schema, self._streams, self._options, self._open, untyped)
+        lateness = self._options.lateness_in(bound.time_type)
+        self._recognition = recognise(bound)
+        self._sequencer = Sequencer(self._streams, bound.time, lateness, self._options.max_buffered_rows)
         self._rows = RowStore(schema)
 
     def _matches(self, ordered: list[EventBatch]) -> Matches:
@@ -209,7 +209,7 @@ class Recognizer:
             header["recognition"], arrays, states = self._recognition.state()
             tables |= {name: [table] for name, table in states.items()}
             header["sequencer"], tables["sequencer"] = self._sequencer.state()
-            header["schema"] = snapshot.schema_to_text(self._recognition.first_schema)
+            header["schema"] = snapshot.schema_to_text(self._recognition.bound.schema)
             header["rows"] = [self._rows.first, len(self._rows.batches)]
             for k, batch in enumerate(self._rows.batches):
                 tables[f"rows.{k}"] = [batch]
@@ -233,7 +233,7 @@ def restore(plan: Plan, blob: bytes) -> Recognizer:
         recognizer._recognition.restore(header["recognition"], arrays, states)
         recognizer._sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
         first, count = header["rows"]
-        recognizer._rows = RowStore(recognizer._recognition.first_schema, first)
+        recognizer._rows = RowStore(recognizer._recognition.bound.schema, first)
         for k in range(count):
             recognizer._rows.add(tables[f"rows.{k}"][0])
     return recognizer
@@ -255,8 +255,8 @@ class Fed:
     def schema(self) -> pa.Schema:
         recognition = self._recognizer._recognition
         if recognition is None:  # nothing was fed that told the columns
-            return Layout(self._recognizer._plan.columns).schema()
-        return recognition.layout.schema()
+            return ResultColumns(self._recognizer._plan.columns).schema
+        return recognition.bound.result.schema
 
     @property
     def projections(self) -> Mapping[str, tuple[str, ...]]:

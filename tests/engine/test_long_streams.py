@@ -11,7 +11,7 @@ import pytest
 import ceql
 from ceql.engine.groups.machine import JoinMachine
 from ceql.engine.states.machine import Machine
-from ceql.recognition import correlated as joins
+from ceql.recognition import correlated
 from checks import use_tiny_buffers
 
 QUERIES = [
@@ -76,7 +76,7 @@ def test_sizes_do_not_matter(query: str, table: pa.Table, monkeypatch: pytest.Mo
     assert ceql.match(query, table, time_unit="ms").count() == whole.num_rows
     for kind in (Machine, JoinMachine):
         monkeypatch.setattr(kind, "__init__", kind.__init__)  # restored afterwards
-    monkeypatch.setattr(joins, "_THIN_OUT", 50)
+    monkeypatch.setattr(correlated, "_THIN_OUT", 50)
     use_tiny_buffers()
     assert run(query, table, batch_rows=97).equals(whole)
 

@@ -16,7 +16,7 @@ import ceql
 from ceql.engine.common.chunk import Chunk
 from ceql.errors import DataError
 from ceql.io.sort_keys import encode
-from ceql.recognition.columns import Layout, to_batch
+from ceql.recognition.result_columns import ResultColumns, to_record_batch
 from ceql.results import matches as matches_module
 from ceql.results import views
 from ceql.results.matches import Match, Matches
@@ -52,10 +52,10 @@ def chunks(draw):
 def test_a_batch_has_each_event_in_the_lists_of_its_variables(case):
     matches, masks = case
     names = tuple(f"v{i}" for i in range(masks.shape[1]))
-    layout = Layout(names)
-    batch = to_batch(chunk_of(matches), layout, masks)
+    layout = ResultColumns(names)
+    batch = to_record_batch(chunk_of(matches), layout, masks)
     batch.validate(full=True)
-    assert batch.schema.equals(layout.schema())
+    assert batch.schema.equals(layout.schema)
     expected = [
         {
             "start": match[0][0] if match else 0,
@@ -72,7 +72,7 @@ def test_a_slice_of_a_larger_buffer_is_a_chunk_too():
     whole = chunk_of([[(1, 0)], [(2, 1), (3, 2)], [(9, 0)]])
     part = whole._replace(start=whole.start[1:], end=whole.end[1:], offsets=whole.offsets[1:])
     part = part._replace(labels=whole.labels)
-    batch = to_batch(part, Layout(("x", "y")), MASKS)
+    batch = to_record_batch(part, ResultColumns(("x", "y")), MASKS)
     assert batch["events"].to_pylist() == [[2, 3], [9]]
     assert batch["x"].to_pylist() == [[3], [9]]
     assert batch["y"].to_pylist() == [[2, 3], []]
@@ -80,11 +80,11 @@ def test_a_slice_of_a_larger_buffer_is_a_chunk_too():
 
 def test_times_and_keys():
     times = pa.array([10, 20], pa.timestamp("ms", "UTC"))
-    layout = Layout(("x", "y"), times.type, (("user", pa.string_view()), ("end", pa.int64())))
+    layout = ResultColumns(("x", "y"), times.type, (("user", pa.string_view()), ("end", pa.int64())))
     encoded = encode(times, "t")
     chunk = chunk_of([[(1, 0)], [(2, 1)]], partition=np.array([1, 1], np.int32), start_time=encoded, end_time=encoded)
     keys = pa.record_batch({"user": pa.array(["ann", "bob"], pa.string_view()), "end": [7, 8]})
-    batch = to_batch(chunk, layout, MASKS, keys)
+    batch = to_record_batch(chunk, layout, MASKS, keys)
     assert batch.schema.names == ["start", "end", "start_time", "end_time", "user", "end_", "events", "x", "y"]
     assert batch["start_time"].equals(times)
     assert batch["user"].to_pylist() == ["bob", "bob"]
@@ -92,9 +92,9 @@ def test_times_and_keys():
 
 
 def test_names_that_are_taken_get_an_underscore():
-    layout = Layout(("end", "id", "events", "end_"), None, (("id", pa.int64()), ("start_time", pa.int64())))
+    layout = ResultColumns(("end", "id", "events", "end_"), None, (("id", pa.int64()), ("start_time", pa.int64())))
     expected = ["start", "end", "id", "start_time_", "events", "end_", "id_", "events_", "end__"]
-    assert layout.schema().names == expected
+    assert layout.schema.names == expected
 
 
 EVENTS = pa.table({"type": list("ABABAB"), "price": [float(i) for i in range(6)], "match": list("uvwxyz")})
@@ -106,9 +106,9 @@ class Fake:
     def __init__(self, batches=None, replayable=True, projections=None, fail=None, variables=("x", "y")):
         if batches is None:
             batches = [[[(0, 0), (1, 1)]], [[(2, 2), (3, 3), (4, 1)], [(5, 0)]]]
-        self._layout = Layout(variables)
-        self._batches = [to_batch(chunk_of(batch), self._layout, MASKS) for batch in batches]
-        self.schema = self._layout.schema()
+        self._layout = ResultColumns(variables)
+        self._batches = [to_record_batch(chunk_of(batch), self._layout, MASKS) for batch in batches]
+        self.schema = self._layout.schema
         self.replayable = replayable
         self.projections = projections or {}
         self.fail = fail
@@ -163,12 +163,12 @@ def test_every_way_to_read_gives_the_same_matches(replayable):
 
 
 def test_matches_have_times_and_partitions_by_their_true_names():
-    layout = Layout(("end",), pa.int64(), (("start", pa.string()),))
+    layout = ResultColumns(("end",), pa.int64(), (("start", pa.string()),))
     time = np.array([7], np.int64)
     chunk = chunk_of([[(3, 0)]], partition=np.array([0], np.int32), start_time=time, end_time=time + 1)
     fake = Fake([], variables=())
-    fake.schema = layout.schema()
-    fake._batches = [to_batch(chunk, layout, np.array([[True]]), pa.record_batch({"start": ["k"]}))]
+    fake.schema = layout.schema
+    fake._batches = [to_record_batch(chunk, layout, np.array([[True]]), pa.record_batch({"start": ["k"]}))]
     assert list(Matches(fake)) == [Match(3, 3, (3,), {"end": (3,)}, 7, 8, {"start": "k"})]
     assert Matches(fake).to_arrow().schema.names == [
         "start",
@@ -276,7 +276,7 @@ def test_selected_attributes_hide_the_others():
 def test_no_matches_have_all_the_columns(variables):
     for batches in ([], [[]]):
         found = Matches(Fake(batches, variables=variables))
-        assert found.to_arrow().schema.equals(Layout(variables).schema())
+        assert found.to_arrow().schema.equals(ResultColumns(variables).schema)
         assert found.to_arrow().num_rows == found.head().num_rows == found.count() == 0
         assert found.to_pandas().columns.tolist() == ["start", "end", "events", *variables]
         assert found.to_polars().columns == ["start", "end", "events", *variables]

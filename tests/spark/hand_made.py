@@ -22,9 +22,9 @@ import generators
 import paths
 import ways
 from ceql.io.schemas import unify_schemas
-from ceql.recognition.correlated import recognise
+from ceql.predicates.symbols import Symbolizer, SymbolTable
+from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
-from ceql.recognition.recognition import Recognition
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.bucket import Agreement
 from ceql.spark.shard import result_names
@@ -38,7 +38,7 @@ from ceql.spark.shipment import (
     bits_column,
     key_column,
 )
-from ceql.spark.shipped_plan import WINDOW, compared_attributes
+from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.streaming import BUCKET, DATA, SEAL, Turn, pack, unpacker
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_query
@@ -74,17 +74,17 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
     schema = unify_schemas([table.schema for _, table in streams])
     untyped = options.untyped([table.schema for _, table in streams])
     names = plan.query.streams or (None,)
-    recognition = recognise(plan, schema, names, options, untyped=untyped)
+    bound = BoundPlan(plan, schema, tuple(names), options, untyped=untyped)
     guards = range(len(plan.guards))
     decided = tuple(k for k in guards if draw.random() < exact)
     shown = (ways.POSITION,) if ids else tuple(schema.names)
-    reads = tuple(name for name in recognition.needed_columns() if name not in (ways.STAMP, ways.POSITION))
+    reads = tuple(name for name in bound.needed_columns() if name not in (ways.STAMP, ways.POSITION))
     undecided = tuple(k for k in guards if k not in decided)
     shipment = Shipment(
         query=plan.source,
         options=options,
         attributes=tuple(dict.fromkeys([*shown, *reads])),
-        keys=tuple(name for name, _ in recognition.layout.keys),
+        keys=tuple(name for name, _ in bound.result.keys),
         hidden_keys=len(plan.split_by),
         compared=compared_attributes(plan),
         shown=shown,
@@ -92,7 +92,7 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
         exact=decided,
         undecided=undecided,
         schema=schema_to_text(pa.schema([schema.field(name) for name in reads])) if undecided else "",
-        type=recognition.type,
+        type=bound.type,
         streams=tuple(names),
         untyped=untyped,
         ordered_by=(ways.POSITION,),
@@ -108,9 +108,9 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
         shown=shown,
         order=(TIME, *([STREAM] if several else ()), "o_0"),
     )
-    drops = recognition.skips and not isinstance(plan.query.window, t.EventsWindow) and not undecided
+    drops = bound.skips and not isinstance(plan.query.window, t.EventsWindow) and not undecided
     tables = [pa.table({n: _column(table, n, schema) for n in schema.names}) for _, table in streams]
-    pieces = [_ship_one(table, k, recognition, shipment, drops, several) for k, table in enumerate(tables)]
+    pieces = [_ship_one(table, k, bound, shipment, drops, several) for k, table in enumerate(tables)]
     whole = pa.concat_tables(pieces).sort_by([(name, "ascending") for name in agreement.order]).combine_chunks()
     keys = list(zip(*(whole[key_column(k)].to_pylist() for k in range(len(plan.partition))), strict=True))
     of = [crc32(repr(key).encode()) % division for key in keys] if division > 1 else [0] * whole.num_rows
@@ -160,12 +160,13 @@ def _column(table: pa.Table, name: str, schema: pa.Schema) -> pa.ChunkedArray | 
 
 
 def _ship_one(
-    table: pa.Table, number: int, recognition: Recognition, shipment: Shipment, drops: bool, several: bool
+    table: pa.Table, number: int, bound: BoundPlan, shipment: Shipment, drops: bool, several: bool
 ) -> pa.Table:
     table = table.combine_chunks()
     batch = table.to_batches()[0] if table.num_rows else _empty(table.schema)
-    symbols = recognition.symbolizer.symbols(batch, number)
-    bits = [recognition.table.bits_of(symbol) for symbol in symbols.tolist()]
+    known = SymbolTable()
+    symbols = Symbolizer(bound.guards, known).symbols(batch, number)
+    bits = [known.bits_of(symbol) for symbol in symbols.tolist()]
     columns: dict[str, Any] = {TIME: table[ways.STAMP]}
     for word in range(len(shipment.bit_columns)):
         mine = shipment.exact[word * BITS : (word + 1) * BITS]
@@ -173,15 +174,14 @@ def _ship_one(
         columns[bits_column(word)] = pa.array(packed, pa.int64())
     events = table.to_pylist()
     wanted = [own != 0 or not drops for own in bits]
-    for k, part in enumerate(recognition.plan.partition):
-        assert recognition.keys is not None
-        values = [key_of(part, event, _type(event, number, recognition)) for event in events]
-        kind = recognition.keys.shown_types[k]
+    for k, part in enumerate(bound.plan.partition):
+        values = [key_of(part, event, _type(event, number, bound)) for event in events]
+        kind = bound.keys[k][1]
         as_float = pa.types.is_floating(kind)
         columns[key_column(k)] = pa.array([float(v) if as_float and v is not None else v for v in values], kind)
         wanted = [one and value is not None for one, value in zip(wanted, values, strict=True)]
-    if isinstance(recognition.plan.query.window, t.AttributeWindow):
-        columns[WINDOW] = table[recognition.plan.query.window.attribute]
+    if isinstance(bound.plan.query.window, t.AttributeWindow):
+        columns[WINDOW] = table[bound.plan.query.window.attribute]
     if several:
         columns[STREAM] = pa.array([number] * table.num_rows, pa.int32())
     columns[ORDER] = columns["o_0"] = table[ways.POSITION]
@@ -190,10 +190,10 @@ def _ship_one(
     return pa.table(columns).filter(pa.array(wanted, pa.bool_()))
 
 
-def _type(event: dict[str, Any], number: int, recognition: Recognition) -> str | None:
-    if recognition.type is None or number in recognition.untyped:
-        return recognition.streams[number]
-    kind = event[recognition.type]
+def _type(event: dict[str, Any], number: int, bound: BoundPlan) -> str | None:
+    if bound.type is None or number in bound.untyped:
+        return bound.streams[number]
+    kind = event[bound.type]
     return None if kind is None else str(kind)
 
 

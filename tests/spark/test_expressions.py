@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ceql.analysis.normal import Atom, normalize
-from ceql.predicates.bind import Events
+from ceql.predicates.bind import Events, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.spark.expressions import GuardColumn, guard_columns
 from ceql.spark.patterns import java_regex
@@ -133,7 +133,7 @@ def atom(predicate: str | tree.Predicate, type: str = "A") -> Atom:
 
 
 def symbolizer(atoms: list[Atom], schema: pa.Schema, streams: tuple[str | None, ...] = (None,)) -> Symbolizer:
-    return Symbolizer(atoms, Events(schema, False, "type", streams), "", SymbolTable())
+    return Symbolizer(bind(atoms, Events(schema, False, "type", streams), ""), SymbolTable())
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:

@@ -29,7 +29,7 @@ from ceql.diagnose.findings import (
     Wait,
 )
 from ceql.diagnose.furthest import Rows
-from ceql.diagnose.ladder import Version, Where, ladder
+from ceql.diagnose.ladder import Version, ladder
 from ceql.diagnose.probes import Probes
 from ceql.diagnose.progress import START, path, steps, waits
 from ceql.diagnose.runs import RunSimulation, furthest, print_compared
@@ -49,6 +49,7 @@ from ceql.jit import Array
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.bind import Events
 from ceql.predicates.values import ValueNumbers
+from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import Options
 from ceql.syntax import tree as t
 
@@ -74,18 +75,17 @@ class Inquiry:
         self.open_schema = any(s.open_schema for s in sources)
         self.streams = [s.name for s in sources]
         self.nameless = options.untyped([s.schema for s in sources])
-        self.versions = ladder(plan, Where(self.schema, self.streams, options, self.open_schema, self.nameless))
+        bound = BoundPlan(plan, self.schema, tuple(self.streams), options, self.open_schema, self.nameless)
+        self.versions = ladder(bound)
         self.trials = None
         if plan.whole is not None:
-            where = Where(self.schema, self.streams, options, self.open_schema, self.nameless)
-            self.trials = Trials(plan, where) if claims(plan) else None
+            self.trials = Trials(bound) if claims(plan) else None
         recognitions = [version.counter.recognition for version in self.versions]
-        whole = recognitions[-1]
-        self.type, self.time = whole.type, whole.time
-        time_type = self.schema.field(self.time).type if self.time is not None else None
-        self.sequencer = Sequencer(self.streams, self.time, options.lateness_in(time_type), options.max_buffered_rows)
+        self.type, self.time = bound.type, bound.time
+        lateness = options.lateness_in(bound.time_type)
+        self.sequencer = Sequencer(self.streams, self.time, lateness, options.max_buffered_rows)
         # an open schema is read in full, to know which names do come
-        self.columns = None if self.open_schema else sorted({c for r in recognitions for c in r.needed_columns()})
+        self.columns = None if self.open_schema else sorted({c for r in recognitions for c in r.bound.needed_columns()})
         others = [guard for version in self.versions for guard in version.plan.guards]
         self.probes = Probes(plan.guards, plan.source, others)
         self.bound: pa.Schema | None = None

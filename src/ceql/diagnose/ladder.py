@@ -14,7 +14,6 @@ from dataclasses import replace
 from itertools import chain
 
 import numpy as np
-import pyarrow as pa
 
 from ceql.diagnose.findings import Rung
 from ceql.diagnose.furthest import EVERY, NONE, OWN, Simulation
@@ -25,10 +24,9 @@ from ceql.engine.states.graph import NODES
 from ceql.errors import CeqlError
 from ceql.io.sorted_runs import EventBatch
 from ceql.plan import CorrelatedPlan, Plan, UnaryPlan, plan_query
+from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
-from ceql.recognition.options import Options
-from ceql.recognition.recognition import Recognition
-from ceql.recognition.window import BoundWindow, bind_window
+from ceql.recognition.unary import UnaryRecognition
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_query
 
@@ -79,11 +77,12 @@ class Version:
     `decides` is what can take the last match of a position away; where it is equal, so are the positions.
     """
 
-    def __init__(self, clause: str, plan: Plan, below: Version | None, where: Where) -> None:
+    def __init__(self, clause: str, bound: BoundPlan, below: Version | None) -> None:
+        plan = bound.plan
         self.clause = clause
         self.plan = plan
         self.query = plan.query
-        self.window: BoundWindow = bind_window(plan, where.schema, where.time, where.options, where.open_schema)
+        self.window = bound.window
         strict = plan.query.strategy is t.Strategy.STRICT
         claims = [(claim.node, claim.text) for claim in plan.shape.claims] if isinstance(plan, CorrelatedPlan) else None
         self.decides = (plan.partition, claims, plan.query.window, strict, plan.query.consume)
@@ -97,7 +96,7 @@ class Version:
             self.simulation = Simulation(plan.cea, width, _CONSUME[plan.query.consume])
         elif self.is_unchosen:
             self.runs = RunSimulation(plan.automaton, width)
-        self.counter = counter(plan, where)
+        self.counter = counter(bound)
 
     @property
     def is_unchosen(self) -> bool:
@@ -110,28 +109,9 @@ class Version:
         return Rung(self.clause, positions, self.counter.total, self.counter.whole, exact)
 
 
-class Where:
-    """What all versions run over."""
-
-    def __init__(
-        self,
-        schema: pa.Schema,
-        streams: list[str | None],
-        options: Options,
-        open_schema: bool,
-        untyped: frozenset[int],
-    ) -> None:
-        self.schema = schema
-        self.untyped = untyped
-        self.streams = streams
-        self.options = options
-        self.open_schema = open_schema
-        self.time = options.time_column(schema)
-
-
-def counter(plan: Plan, where: Where) -> Counter:
+def counter(bound: BoundPlan) -> Counter:
     """What counts the matches of a plan."""
-    return CorrelatedCounter(plan, where) if isinstance(plan, CorrelatedPlan) else Counter(plan, where)
+    return CorrelatedCounter(bound) if isinstance(bound.plan, CorrelatedPlan) else Counter(bound)
 
 
 class Counter:
@@ -139,10 +119,8 @@ class Counter:
 
     positions = 0
 
-    def __init__(self, plan: Plan, where: Where) -> None:
-        self.recognition = Recognition(
-            plan, where.schema, where.streams, where.options, where.open_schema, x.COUNT, where.untyped
-        )
+    def __init__(self, bound: BoundPlan) -> None:
+        self.recognition: UnaryRecognition | CorrelatedRecognition = UnaryRecognition(bound, counting=True)
         self.total: int | None = 0
         self.size = _FIRST_SLICE  # grows as long as there is little to count
         self.whole = True
@@ -185,22 +163,21 @@ class CorrelatedCounter(Counter):
 
     recognition: CorrelatedRecognition
 
-    def __init__(self, plan: CorrelatedPlan, where: Where) -> None:
-        options = replace(where.options, memory=min(where.options.memory, _MEMORY))
+    def __init__(self, bound: BoundPlan) -> None:
+        options = replace(bound.options, memory=min(bound.options.memory, _MEMORY))
 
-        def bounded(plan: CorrelatedPlan, mode: int) -> CorrelatedRecognition:
-            made = CorrelatedRecognition(
-                plan, where.schema, where.streams, options, where.open_schema, mode, where.untyped
-            )
+        def bounded(plan: Plan, counting: bool = False) -> CorrelatedRecognition:
+            made = CorrelatedRecognition(replace(bound, plan=plan, options=options), counting)
             made.machine.on_candidates = CandidateBudget()
             return made
 
-        self.recognition = bounded(plan, x.COUNT)
+        plan = bound.plan
+        self.recognition = bounded(plan, counting=True)
         self._ends: CorrelatedRecognition | None = None
-        if self.recognition._enumerates:
-            self.recognition = bounded(plan, x.ENUMERATE)
+        if self.recognition.enumerates:
+            self.recognition = bounded(plan)
         else:
-            self._ends = bounded(replace(plan, query=replace(plan.query, limit=1)), x.ENUMERATE)
+            self._ends = bounded(replace(plan, query=replace(plan.query, limit=1)))
         self.total = 0
         self.size = _FIRST_SLICE
         self.whole = True
@@ -242,9 +219,9 @@ class CandidateBudget:
             raise CeqlError(f"there are more than {MOST_CANDIDATES:,} candidates")
 
 
-def ladder(plan: Plan, where: Where) -> list[Version]:
+def ladder(bound: BoundPlan) -> list[Version]:
     """All versions of the query, ready to be fed."""
     found: list[Version] = []
-    for clause, version in versions(plan):
-        found.append(Version(clause, version, found[-1] if found else None, where))
+    for clause, version in versions(bound.plan):
+        found.append(Version(clause, replace(bound, plan=version), found[-1] if found else None))
     return found

@@ -17,7 +17,7 @@ from ceql.analysis.normal import Atom
 from ceql.diagnose.findings import GuardFinding, PredicateFinding
 from ceql.explain.formula import conjuncts, print_guard
 from ceql.jit import Array
-from ceql.predicates.bind import Events
+from ceql.predicates.bind import Events, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition
@@ -81,7 +81,7 @@ class Probes:
 
     def bind(self, events: Events) -> None:
         """Read batches of this schema from now on."""
-        self._symbolizer = Symbolizer(list(self._all), events, self._source, self._fine)
+        self._symbolizer = Symbolizer(bind(list(self._all), events, self._source), self._fine)
 
     def symbols(self, batch: pa.RecordBatch, streams: int | Array, position: int) -> Array:
         """The rows' symbols by the automaton's guards; conditions are counted on the way."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ceql.diagnose.findings import ClaimFinding, Claims, Tally
-from ceql.diagnose.ladder import Where, counter
-from ceql.engine.states import layout as x
+from ceql.diagnose.ladder import counter
 from ceql.errors import CeqlError
 from ceql.explain.claims import claim_text, claims, judged
 from ceql.io.sorted_runs import EventBatch
-from ceql.plan import Plan, UnaryPlan, plan_query
-from ceql.recognition.recognition import Recognition
+from ceql.plan import UnaryPlan, plan_query
+from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.unary import UnaryRecognition
 from ceql.syntax import tree as t
 
 MOST_EVENTS = 1 << 16
@@ -26,17 +26,16 @@ MOST_CLAIMS = 12
 class Trial:
     """One version of the query at work."""
 
-    def __init__(self, plan: Plan, where: Where) -> None:
-        self.counter = counter(plan, where)
-        self._ends: Recognition | None = None
+    def __init__(self, bound: BoundPlan) -> None:
+        plan = bound.plan
+        self.counter = counter(bound)
+        self._ends: UnaryRecognition | None = None
         self._positions = 0
         self._exact = True
         self._plain = isinstance(plan, UnaryPlan)
         if self._plain:
             first = replace(plan, query=replace(plan.query, limit=1))
-            self._ends = Recognition(
-                first, where.schema, where.streams, where.options, where.open_schema, x.ENUMERATE, where.untyped
-            )
+            self._ends = UnaryRecognition(replace(bound, plan=first))
 
     def feed(self, batch: EventBatch) -> None:
         self.counter.feed(batch)
@@ -56,7 +55,8 @@ class Trial:
 class Trials:
     """All trials of a query."""
 
-    def __init__(self, plan: Plan, where: Where) -> None:
+    def __init__(self, bound: BoundPlan) -> None:
+        plan = bound.plan
         query = replace(plan.query, strategy=None, limit=None, consume=t.Consume.NONE)
         groups: dict[tuple[str, object], set[int]] = {}
         for number, claim in enumerate(claims(plan)):
@@ -68,7 +68,9 @@ class Trials:
 
         def trial(dropped: frozenset[int]) -> Trial:
             if dropped not in self._trials:
-                self._trials[dropped] = Trial(plan_query(query, plan.source, dropped, prefers_unary=True), where)
+                self._trials[dropped] = Trial(
+                    replace(bound, plan=plan_query(query, plan.source, dropped, prefers_unary=True))
+                )
             return self._trials[dropped]
 
         self._none, self._all = trial(every), trial(frozenset())

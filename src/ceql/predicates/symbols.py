@@ -13,10 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.normal import Atom
 from ceql.jit import Array
 from ceql.predicates import kernels
-from ceql.predicates.bind import BoundGuards, Events, bind
+from ceql.predicates.bind import BoundGuards
 from ceql.predicates.logic import TRUE, ColumnTest, Truths, code, evaluate
 
 DENSE = 1 << 20  # codes below this are looked up in an array
@@ -46,10 +45,10 @@ class SymbolTable:
 
 
 class Symbolizer:
-    """Batches of a fixed schema to symbols."""
+    """Batches to symbols; the guards are bound to their columns."""
 
-    def __init__(self, guards: Sequence[Atom], events: Events, source: str, table: SymbolTable) -> None:
-        self.bound: BoundGuards = bind(guards, events, source)
+    def __init__(self, bound: BoundGuards, table: SymbolTable) -> None:
+        self.bound = bound
         self.table = table
         self._section_columns = _sections([c.classes for c in self.bound.columns])
         size = int(np.prod([c.classes for c in self.bound.columns])) if len(self._section_columns) <= 1 else 0

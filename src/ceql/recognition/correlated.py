@@ -1,4 +1,4 @@
-"""A correlated query at work on an ordered stream (`recognition.Recognition` for the second loop)."""
+"""A query that compares events with each other at work: the loop over groups (`engine.groups`)."""
 
 from __future__ import annotations
 
@@ -9,97 +9,74 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ceql.automata.correlated import Correlated
 from ceql.automata.steps import to_steps
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.groups import layout as j
 from ceql.engine.groups.machine import JoinMachine
 from ceql.engine.states import layout as x
 from ceql.errors import DataError
-from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.plan import CorrelatedPlan, Plan
+from ceql.plan import CorrelatedPlan
 from ceql.predicates.values import ValueNumbers
+from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.checks import Checks
 from ceql.recognition.choosing import Chooser, Labels
-from ceql.recognition.columns import to_batch
-from ceql.recognition.recognition import CONSUME, Recognition
+from ceql.recognition.frame import CONSUME, Recognition, SymbolsOver
+from ceql.recognition.result_columns import to_record_batch
 from ceql.recognition.rows import RowStore
-from ceql.recognition.snapshot import schema_from_text
 from ceql.syntax import tree as t
 
 _PLACE = "(place in the substream)"
 _THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than were needed
 
 
-def recognise(plan: Plan, *args: Any, **options: Any) -> Recognition:
-    """What runs a query: the loop for queries on single events, or the one for those that compare events."""
-    if isinstance(plan, CorrelatedPlan):
-        return CorrelatedRecognition(plan, *args, **options)
-    return Recognition(plan, *args, **options)
-
-
 class CorrelatedRecognition(Recognition):
     """Symbols and values in, matches out, by way of candidates where the automaton does not decide alone."""
 
-    machine: JoinMachine  # type: ignore[assignment]
-
-    def __init__(self, plan: CorrelatedPlan, schema: pa.Schema, *args: Any, **options: Any) -> None:
-        self.auto: Correlated = plan.automaton
-        self.values: ValueNumbers | None = None
-        super().__init__(plan, schema, *args, **options)
-        auto, query = self.auto, plan.query
+    def __init__(self, bound: BoundPlan, counting: bool = False, symbols: SymbolsOver | None = None) -> None:
+        super().__init__(bound, counting, symbols)
+        assert isinstance(bound.plan, CorrelatedPlan)
+        self.plan = plan = bound.plan
+        self.auto = auto = plan.automaton
+        self.values = ValueNumbers(auto.terms, auto.compares, bound.schema, bound.open_schema, plan.source)
+        self.checks = Checks(auto, bound.schema, bound.open_schema, plan.source)
         self.labels = Labels(auto, plan.selected, plan.columns)
-        unsure = auto.is_ambiguous(frozenset(plan.selected), query.distinct)
-        strict = query.strategy is t.Strategy.STRICT
+        self._unsure = auto.is_ambiguous(frozenset(plan.selected), plan.query.distinct)
+        strict = plan.query.strategy is t.Strategy.STRICT
         choosing = plan.rivalry is not None or (strict and not auto.is_strict)
         hidden = self.labels.hidden is not None
-        self.chooses = bool(auto.checks) or unsure or hidden or auto.shares_events or choosing
+        self.chooses = bool(auto.checks) or self._unsure or hidden or auto.shares_events or choosing
         lists = any(link.unlike for transition in auto.transitions for link in transition.links)
-        self._enumerates = self.chooses or self.window.exact or lists  # to count, too
+        self.enumerates = self.chooses or bound.window.exact or lists
+        """Whether matches must be enumerated even to be counted."""
         self._found = 0
-        place = strict and self.keys is not None
-        names = [*self.checks.columns, *([_PLACE] if place else [])]
-        self._kept = RowStore(self._keepable(schema, names)) if names else None
-        self._keep_names = names
+        self._keep_names = [*self.checks.columns, *([_PLACE] if strict and self.keys is not None else [])]
+        self._kept = RowStore(self._keepable(bound.schema)) if self._keep_names else None
         self._thinned = 0
         self._values_kept = 0
-        self._unsure = unsure
 
-    def _keepable(self, schema: pa.Schema, names: list[str]) -> pa.Schema:
-        fields = [schema.field(name) for name in names if name in schema.names]
-        return pa.schema([*fields, *([pa.field(_PLACE, pa.int64())] if _PLACE in names else [])])
-
-    def needed_columns(self) -> list[str]:
-        """The columns that recognition reads."""
-        assert self.values is not None
-        return sorted({*super().needed_columns(), *self.values.columns, *self.checks.columns})
+    def _keepable(self, schema: pa.Schema) -> pa.Schema:
+        fields = [schema.field(name) for name in self._keep_names if name in schema.names]
+        return pa.schema([*fields, *([pa.field(_PLACE, pa.int64())] if _PLACE in self._keep_names else [])])
 
     def _bind(self, schema: pa.Schema) -> None:
         super()._bind(schema)
-        source = self.plan.source
-        if self.values is None:
-            self.values = ValueNumbers(self.auto.terms, self.auto.compares, schema, self.open_schema, source)
-            self.checks = Checks(self.auto, schema, self.open_schema, source)
-        else:
-            self.values.bind(schema)
-            self.checks.bind(schema)
+        self.values.bind(schema)
+        self.checks.bind(schema)
 
     @cached_property
-    def label_masks(self) -> Array:
-        """Which variables the marks bind."""
-        masks: Array = self.labels.masks[self.labels.of_mark]
-        return masks
+    def machine(self) -> JoinMachine:
+        """The machine, made when the first events come: it knows their symbols then."""
+        machine = self._make_machine()
+        if self.keys is None:
+            machine.room_for_partitions(1)
+        return machine
 
-    @cached_property
-    def pattern(self) -> Array | None:
-        return None
-
-    def _make_machine(self) -> JoinMachine:  # type: ignore[override]
-        plan, window = self.plan, self.window
+    def _make_machine(self) -> JoinMachine:
+        plan, window = self.plan, self.bound.window
         consume = CONSUME[plan.query.consume]
         limit = 0 if self.chooses else plan.limit
-        counts = self.mode == x.COUNT and not self._enumerates
+        counts = self.counting and not self.enumerates
         one_by_one = self.chooses and consume > 0
         times = window.kind == x.W_GIVEN and window.column is not None
         settings = j.Settings(
@@ -119,7 +96,7 @@ class CorrelatedRecognition(Recognition):
             choose = Chooser(plan, self.auto, self.labels, check, self._places, self._unsure)
         steps = to_steps(self.auto, self.table.bits)
         self._symbols = len(self.table.bits)
-        return JoinMachine(steps, settings, self.time is not None, self.options.memory, choose)
+        return JoinMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose)
 
     # --- candidates ---
 
@@ -141,11 +118,7 @@ class CorrelatedRecognition(Recognition):
 
     # --- feeding ---
 
-    def _events(self, batch: EventBatch) -> Any:
-        data = batch.data
-        events = super()._events(batch)
-        assert self.values is not None
-        rows = None if len(events.position) == data.num_rows else events.position - (self.position - data.num_rows)
+    def _for_machine(self, events: x.Events, data: pa.RecordBatch, rows: Array | None) -> j.Events:
         values = np.require(self.values.numbers(data, rows), requirements=["C", "W"])
         if self._kept is not None:
             self._kept.add(self._rows_to_keep(data, events))
@@ -179,7 +152,7 @@ class CorrelatedRecognition(Recognition):
         machine = self.machine
         if self._kept is not None and self._kept.count > 2 * self._thinned + _THIN_OUT:
             yield from self.flush()
-            if not self.window.exact:  # see `Recognition.compact`
+            if not self.bound.window.exact:  # see `Recognition.compact`
                 machine.compact_now()
             self._kept.keep(machine.held())
             self._thinned = self._kept.count
@@ -187,7 +160,6 @@ class CorrelatedRecognition(Recognition):
 
     def _release_values(self, however_few: bool = False) -> None:
         """Forget the values that nothing waits under, once there may be many."""
-        assert self.values is not None
         if self.machine.swept and (however_few or self.values.known > 2 * self._values_kept + _THIN_OUT):
             self.values.release(self.machine.used_values())
             self._values_kept = self.values.known
@@ -202,8 +174,8 @@ class CorrelatedRecognition(Recognition):
 
     @property
     def counted(self) -> int:
-        """Count mode: the matches of all events so far."""
-        if not self._enumerates:
+        """When counting: the matches of all events so far."""
+        if not self.enumerates:
             return super().counted
         for _ in self.flush():
             pass
@@ -211,33 +183,28 @@ class CorrelatedRecognition(Recognition):
 
     def _results(self, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
         for chunk in chunks:
-            if self.mode == x.COUNT:
+            if self.counting:
                 self._found += len(chunk.start)
             else:
                 yield self._result(chunk)
 
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
-        masks = self.labels.masks if self.chooses else self.label_masks
-        return to_batch(chunk, self.layout, masks, keys, None)
+        masks = self.labels.masks  # the chooser turns marks into labels
+        return to_record_batch(chunk, self.bound.result, masks if self.chooses else masks[self.labels.of_mark], keys)
 
     # --- state ---
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
         """The state between two batches."""
+        header, arrays, tables = super().state()
         machine = self.machine
-        assert self.values is not None
-        arrays = machine.state()
-        tables = {"values": self.values.state(machine.used_values())}
-        header = self._header() | {"found": self._found, "automaton": self.auto.fingerprint}
+        header |= {"found": self._found, "automaton": self.auto.fingerprint}
+        tables["values"] = self.values.state(machine.used_values())
         if self.keys is not None:
             used = self.keys.used
             number: Array = np.full(len(machine.parts.seen), -1, np.int64)
             number[used] = np.arange(len(used))
             arrays["entries"][:, j.PARTITION] = number[arrays["entries"][:, j.PARTITION]]
-            header["partitions"] = len(used)
-            for name in j.Partitions._fields:
-                arrays[f"parts.{name}"] = arrays[f"parts.{name}"][used]
-            tables["keys"] = self.keys.state()
         if self._kept is not None:
             positions = machine.held()
             positions = positions[positions >= self._kept.first]
@@ -252,18 +219,13 @@ class CorrelatedRecognition(Recognition):
                 "the snapshot was taken by a version of ceql that compiles this query to another automaton; "
                 "finish the stream with that version, or start anew"
             )
-        self.position = header["position"]
-        self.table.restore([int(bits, 16) for bits in header["symbols"]])
-        self._bind(schema_from_text(header["schema"]))
-        self._ends.extend((position, time) for position, time in header["ends"])
-        assert self.values is not None
+        super().restore(header, arrays, tables)
         self.values.restore(tables["values"])
-        self._room_for_symbols()
-        self.machine.restore(arrays)
-        self.machine.oldest = header["oldest"]
         self._found = header["found"]
-        if self.keys is not None:
-            self.keys.restore(tables["keys"], header["partitions"])
         if self._kept is not None:
             self._kept.restore(arrays["kept"], tables["kept"], self.position)
             self._thinned = self._kept.count
+
+    def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._room_for_symbols()
+        self.machine.restore(arrays)

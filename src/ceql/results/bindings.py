@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ceql.engine.common.chunk import Int64s
 from ceql.io.schemas import take_values
-from ceql.jit import allocating
+from ceql.results.kernels import find_bound
 
 Bools = npt.NDArray[np.bool_]
 
@@ -19,7 +19,7 @@ def bindings(events: pa.Array, variables: Sequence[pa.Array]) -> Bools:
     """`[k, v]`: whether event k of all the matches' `events` in a row is bound to variable v."""
     found = np.zeros((len(events.flatten()), len(variables)), np.bool_)
     for v, column in enumerate(variables):
-        _find(_offsets(events), _values(events), _offsets(column), _values(column), found[:, v])
+        find_bound(_offsets(events), _values(events), _offsets(column), _values(column), found[:, v])
     return found
 
 
@@ -49,18 +49,6 @@ def project(
             column = take_values(column, pa.array(np.arange(len(found)), mask=~shown))
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
-
-
-@allocating
-def _find(offsets: Int64s, events: Int64s, var_offsets: Int64s, bound: Int64s, out: Bools) -> None:
-    """Marks the events that are bound; a variable's list has its events in the order of the match."""
-    for match in range(len(offsets) - 1):
-        j = var_offsets[match]
-        stop = var_offsets[match + 1]
-        for k in range(offsets[match], offsets[match + 1]):
-            if j < stop and bound[j] == events[k]:
-                out[k] = True
-                j += 1
 
 
 def _offsets(lists: pa.Array) -> Int64s:

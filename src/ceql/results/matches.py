@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.errors import DataError
-from ceql.recognition.columns import NAME, unique_names
+from ceql.recognition.result_columns import NAME, unique_names
 from ceql.results import views
 from ceql.results.bindings import bindings, names_column, project
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from ceql.spark.chunks import chunked
 from ceql.spark.prepare import Prepared
-from ceql.spark.shard import recognise
+from ceql.spark.shard import recogniser
 from ceql.spark.shipment import MAIN
 from ceql.syntax import tree as t
 
@@ -52,7 +52,7 @@ def divide(prepared: Prepared) -> Division:
     match query.window:
         case None:
             return Division(Way.SINGLE, "without WITHIN or keys every event may belong with every other")
-        case t.AttributeWindow(_, attribute) if attribute != prepared.recognition.time:
+        case t.AttributeWindow(_, attribute) if attribute != prepared.bound.time:
             return Division(Way.SINGLE, f"a window over '{attribute}' says nothing about time")
         case _:
             return Division(Way.CHUNKED, "the window bounds how far back a match can reach")
@@ -71,4 +71,4 @@ def run(prepared: Prepared, partitions: int | None) -> DataFrame:
             frame = frame.repartition(1)
     shipped = [*prepared.shipped, *([MAIN] if MAIN in frame.columns else [])]
     ordered = frame.sortWithinPartitions(*prepared.order).select(*shipped)
-    return ordered.mapInArrow(recognise(prepared.shipment), prepared.schema)
+    return ordered.mapInArrow(recogniser(prepared.shipment), prepared.schema)

@@ -87,7 +87,7 @@ def cutter(prepared: Prepared, count: int) -> Callable[[Iterable[pa.RecordBatch]
     """The function that makes the table of chunks from all segments: `[begin, stop)` each, warmed up from `warm` on."""
     window = prepared.plan.query.window
     events = window.count if isinstance(window, t.EventsWindow) else None
-    size = prepared.recognition.window.size
+    size = prepared.bound.window.size
     assert size is not None
 
     def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -30,9 +30,8 @@ from ceql.errors import DataError, SchemaError, did_you_mean
 from ceql.io.schemas import check_names, unify_schemas
 from ceql.io.sort_keys import is_ordered
 from ceql.plan import Plan
-from ceql.recognition.correlated import recognise
+from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
-from ceql.recognition.recognition import Recognition
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.expressions import GuardColumn, guard_columns, name_of, quoted
 from ceql.spark.shard import result_names
@@ -45,7 +44,7 @@ from ceql.spark.shipment import (
     bits_column,
     key_column,
 )
-from ceql.spark.shipped_plan import WINDOW, compared_attributes
+from ceql.spark.shipped_plan import WINDOW
 from ceql.syntax import tree as t
 
 Frames = DataFrame | Mapping[str, DataFrame]
@@ -73,7 +72,7 @@ class Prepared:
     shipment: Shipment
     schema: StructType
     """Of the result."""
-    recognition: Recognition
+    bound: BoundPlan
     guards: tuple[GuardColumn, ...]
     drops: bool
     """Whether rows that satisfy no guard are left in the JVM."""
@@ -109,14 +108,13 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
     check_time(options, schema)
     names = plan.query.streams or (None,)
     untyped = options.untyped(schemas)
-    recognition = recognise(plan, schema, names, options, untyped=untyped)
+    bound = BoundPlan(plan, schema, tuple(names), options, untyped=untyped)
     spark_types = _spark_types([df for _, df in streams], schema)
     shown = shown_attributes(ask, plan, schema)
 
-    bound = recognition.symbolizer.bound  # type: ignore[attr-defined]
-    drops = recognition.skips and not isinstance(plan.query.window, t.EventsWindow)
+    drops = bound.skips and not isinstance(plan.query.window, t.EventsWindow)
     several = len(streams) > 1
-    by_stream = [guard_columns(bound, schema, F.lit(k) if several else None) for k in range(len(streams))]
+    by_stream = [guard_columns(bound.guards, schema, F.lit(k) if several else None) for k in range(len(streams))]
     guards = tuple(by_stream[0])
     undecided = tuple(k for k, guard in enumerate(guards) if not guard.exact)
     reads = sorted({name for k in undecided for name in guards[k].needs})
@@ -125,31 +123,31 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
         query=plan.source,
         options=replace(options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *compared, *reads])),
-        keys=tuple(name for name, _ in recognition.layout.keys),
+        keys=tuple(name for name, _ in bound.result.keys),
         hidden_keys=len(plan.split_by),
         compared=compared,
-        shared=_shared(plan, recognition, spark_types),
+        shared=_shared(bound, spark_types),
         keys_as_text=keys_as_text(plan, spark_types),
         shown=shown,
         ids=ask.ids,
         exact=tuple(k for k, guard in enumerate(guards) if guard.exact),
         undecided=undecided,
         schema=schema_to_text(pa.schema([schema.field(name) for name in reads])) if undecided else "",
-        type=recognition.type,
+        type=bound.type,
         streams=tuple(names),
         untyped=untyped,
         ordered_by=ask.order_by or (("the streams' order",) if several else ()),
     )
     shipped = [
-        _ship(df, k, plan, recognition, by_stream[k], shipment, spark_types, ask, drops, several)
+        _ship(df, k, bound, by_stream[k], shipment, spark_types, ask, drops, several)
         for k, (_, df) in enumerate(streams)
     ]
     return Prepared(
         plan=plan,
         frame=reduce(DataFrame.unionAll, shipped),
         shipment=shipment,
-        schema=result_schema(plan, recognition, shipment, spark_types),
-        recognition=recognition,
+        schema=result_schema(bound, shipment, spark_types),
+        bound=bound,
         guards=guards,
         drops=drops,
         order=(TIME, *([STREAM] if several else ()), *(f"o_{k}" for k in range(len(ask.order_by)))),
@@ -251,8 +249,7 @@ def require_column(name: str, schema: pa.Schema, given_as: str) -> None:
 def _ship(
     df: DataFrame,
     number: int,
-    plan: Plan,
-    recognition: Recognition,
+    bound: BoundPlan,
     guards: Sequence[GuardColumn],
     shipment: Shipment,
     types: Mapping[str, DataType],
@@ -261,6 +258,7 @@ def _ship(
     several: bool,
 ) -> DataFrame:
     """The shipped rows of one stream."""
+    plan = bound.plan
     for name in types:
         if name not in df.columns:
             df = df.withColumn(name, F.lit(None).cast(types[name]))
@@ -270,8 +268,8 @@ def _ship(
     if drops:
         holds = [guard.column for guard in guards]
         wanted.append(reduce(Column.__or__, holds) if holds else F.lit(False))
-    keys = [F.expr(key_text(part, k, plan, recognition, number, types)) for k, part in enumerate(plan.partition)]
-    for key, kind in zip(keys, _key_types(plan, recognition, types), strict=True):
+    keys = [F.expr(key_text(part, k, bound, number, types)) for k, part in enumerate(plan.partition)]
+    for key, kind in zip(keys, _key_types(bound, types), strict=True):
         wanted.append(key.isNotNull() & ~F.isnan(key) if kind in ("float", "double") else key.isNotNull())
     time = name_of(str(ask.options.time))
     if wanted:
@@ -286,7 +284,7 @@ def _ship(
         columns.append(F.lit(number).alias(STREAM))
     order = []
     for name in ask.order_by:
-        require_column(name, recognition.schema, "order_by")
+        require_column(name, bound.schema, "order_by")
         order.append(name_of(name))
     if order or several:
         columns.append(F.xxhash64(*order, *([F.lit(number)] if several else [])).alias(ORDER))
@@ -296,10 +294,10 @@ def _ship(
     return df.select(*columns)
 
 
-def _shared(plan: Plan, recognition: Recognition, types: Mapping[str, DataType]) -> tuple[tuple[str, str], ...]:
+def _shared(bound: BoundPlan, types: Mapping[str, DataType]) -> tuple[tuple[str, str], ...]:
     """The attributes that need not be shipped again: the time, and keys that are attributes as they are."""
-    found = [(str(recognition.time), TIME)]
-    for k, (part, kind) in enumerate(zip(plan.partition, _key_types(plan, recognition, types), strict=True)):
+    found = [(str(bound.time), TIME)]
+    for k, (part, kind) in enumerate(zip(bound.plan.partition, _key_types(bound, types), strict=True)):
         ref = part.refs[0]
         same = types[ref.attribute].simpleString() == kind and kind not in ("float", "double")  # -0.0 is not 0.0
         if len(part.refs) == 1 and ref.name is None and same:
@@ -347,24 +345,20 @@ def keys_as_text(plan: Plan, types: Mapping[str, DataType]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _key_types(plan: Plan, recognition: Recognition, types: Mapping[str, DataType]) -> list[str]:
+def _key_types(bound: BoundPlan, types: Mapping[str, DataType]) -> list[str]:
     """The types of the shipped keys."""
-    if recognition.keys is None:
-        return []
-    texts = keys_as_text(plan, types)
-    kinds = [from_arrow_type(kind).simpleString() for kind in recognition.keys.shown_types]
+    texts = keys_as_text(bound.plan, types)
+    kinds = [from_arrow_type(kind).simpleString() for _, kind in bound.keys]
     return ["string" if k in texts else kind for k, kind in enumerate(kinds)]
 
 
-def key_text(
-    part: t.Part, index: int, plan: Plan, recognition: Recognition, stream: int, types: Mapping[str, DataType]
-) -> str:
+def key_text(part: t.Part, index: int, bound: BoundPlan, stream: int, types: Mapping[str, DataType]) -> str:
     """The value of a key in SQL; NULL where the event belongs to no substream.
 
     Of one that has whole numbers and floats it is a text: as floats, large whole numbers would be rounded.
     """
-    kind = _key_types(plan, recognition, types)[index]
-    by_text = index in keys_as_text(plan, types)
+    kind = _key_types(bound, types)[index]
+    by_text = index in keys_as_text(bound.plan, types)
 
     def value(ref: t.PartRef) -> str:
         column, own = quoted(ref.attribute), types[ref.attribute].simpleString()
@@ -387,11 +381,11 @@ def key_text(
         bare = [ref for ref in part.refs if ref.name is None]
         if not qualified:
             return agreed(bare)
-        if recognition.type is None or stream in recognition.untyped:
-            name = (plan.query.streams or (None,))[stream]
+        if bound.type is None or stream in bound.untyped:
+            name = bound.streams[stream]
             return agreed([ref for ref in part.refs if ref.name in (None, name)])
         of_types = [
-            f"WHEN {quoted(recognition.type)} = {_literal(name)} "
+            f"WHEN {quoted(bound.type)} = {_literal(name)} "
             f"THEN {agreed([ref for ref in part.refs if ref.name in (None, name)])}"
             for name in qualified
         ]
@@ -405,9 +399,7 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def result_schema(
-    plan: Plan, recognition: Recognition, shipment: Shipment, types: Mapping[str, DataType]
-) -> StructType:
+def result_schema(bound: BoundPlan, shipment: Shipment, types: Mapping[str, DataType]) -> StructType:
     """The columns of the result."""
 
     def events(names: Sequence[str]) -> DataType:
@@ -415,9 +407,10 @@ def result_schema(
             return ArrayType(types[shipment.shown[0]])
         return ArrayType(StructType([StructField(name, types[name]) for name in names]))
 
+    plan = bound.plan
     variables = plan.columns
-    time = types[str(recognition.time)]
-    keys = [from_arrow_type(kind) for _, kind in recognition.layout.keys]
+    time = types[str(bound.time)]
+    keys = [from_arrow_type(kind) for _, kind in bound.result.keys]
     shown = [events(plan.projections.get(name, shipment.shown)) for name in variables]
     kinds = [*keys, time, time, *shown, events(shipment.shown)]
     names = result_names(shipment.keys, variables)

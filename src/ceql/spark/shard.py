@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.engine.states import layout as x
+from ceql.engine.common.machine import Events
 from ceql.errors import DataError
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.times import time_keys
 from ceql.jit import Array
-from ceql.recognition import correlated as joins
-from ceql.recognition.columns import Layout
+from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.recognise import recognise
+from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.results.bindings import bindings, project
@@ -36,9 +37,8 @@ class Shard:
     def __init__(self, shipment: Shipment, schema: pa.Schema) -> None:
         self.shipment = shipment
         options = replace(shipment.options, type=None, time=TIME)
-        self.recognition = joins.recognise(
-            shipment.plan, schema, (None,), options, computed=lambda table: ShippedSymbols(shipment, table)
-        )
+        bound = BoundPlan(shipment.plan, schema, (None,), options, decided=True)
+        self.recognition = recognise(bound, symbols=lambda table: ShippedSymbols(shipment, table))
         self._ties = Ties(commutation(shipment.plan), self.recognition.table, shipment.ordered_by)
         self.recognition.inspect = self._inspect
         self._columns = [shipment.place[name] for name in shipment.shown]
@@ -46,7 +46,7 @@ class Shard:
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
 
-    def _inspect(self, events: x.Events, batch: pa.RecordBatch) -> None:
+    def _inspect(self, events: Events, batch: pa.RecordBatch) -> None:
         first = self.recognition.position - batch.num_rows
         self._ties.check(events, batch, first, self.recognition.reused)
 
@@ -102,7 +102,7 @@ class Shard:
         """The state after `compact`: a header, arrays and tables for a snapshot."""
         header, arrays, own = self.recognition.state()
         tables = {"rows": self.rows.batches} | {name: [batch] for name, batch in own.items()}
-        full = {"recognition": header, "first_schema": schema_to_text(self.recognition.first_schema)}
+        full = {"recognition": header, "first_schema": schema_to_text(self.recognition.bound.schema)}
         return full, {**arrays, "rows.positions": self.recognition.held()}, tables
 
     @classmethod
@@ -135,32 +135,32 @@ class Shard:
             ends = found.column("end").to_numpy()
             found = found.slice(int(np.searchsorted(ends, self._emit_from)))
         for piece in pieces(found):
-            yield result_rows(piece, self.rows.take, self.shipment, self.recognition.layout)
+            yield result_rows(piece, self.rows.take, self.shipment, self.recognition.bound.result)
 
 
 def result_rows(
     matches: pa.RecordBatch,
     take: Callable[[npt.NDArray[np.int64]], pa.Table],
     shipment: Shipment,
-    layout: Layout,
+    columns: ResultColumns,
 ) -> pa.RecordBatch:
     """Matches as rows of the result: keys, times, one list of events for each variable, all events."""
-    variables = layout.variables
+    variables = columns.variables
     events = matches.column("events")
     after = matches.schema.get_field_index("events") + 1
     own = matches.columns[after:]
     positions = np.unique(np.asarray(events.flatten()))
     data = take(positions).combine_chunks()
-    first_key = after - 1 - len(layout.keys)
+    first_key = after - 1 - len(columns.keys)
     keys = [
         column.cast(pa.float64()) if k in shipment.keys_as_text else column
         for k, column in enumerate(matches.columns[first_key : after - 1])
     ]
-    columns = [*keys, matches.column("start_time"), matches.column("end_time")]
+    found = [*keys, matches.column("start_time"), matches.column("end_time")]
     projections = {} if shipment.ids else shipment.plan.projections
     for name, column in zip(variables, own, strict=True):
         shown = list(projections.get(name, shipment.shown))
-        columns.append(_lists(column, positions, _values(data.select(shown), shipment.ids)))
+        found.append(_lists(column, positions, _values(data.select(shown), shipment.ids)))
     if projections and variables:
         rows = np.searchsorted(positions, np.asarray(events.flatten()))
         taken = data.take(pa.array(rows)).combine_chunks().to_batches()
@@ -171,8 +171,8 @@ def result_rows(
             all_events = _lists(events, positions, _values(data, False))
     else:
         all_events = _lists(events, positions, _values(data, shipment.ids))
-    columns.append(all_events)
-    return pa.RecordBatch.from_arrays(columns, names=result_names(shipment.keys, variables))
+    found.append(all_events)
+    return pa.RecordBatch.from_arrays(found, names=result_names(shipment.keys, variables))
 
 
 def result_names(keys: Iterable[str], variables: Iterable[str]) -> list[str]:
@@ -209,7 +209,7 @@ def _with_offsets(lists: pa.Array, values: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), values)
 
 
-def recognise(shipment: Shipment) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def recogniser(shipment: Shipment) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that a task of a batch job runs over its rows, which are in order."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

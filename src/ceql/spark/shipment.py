@@ -18,7 +18,7 @@ import pyarrow as pa
 from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.predicates import kernels
-from ceql.predicates.bind import Events
+from ceql.predicates.bind import Events, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_from_text
@@ -113,7 +113,7 @@ class ShippedSymbols:
             guards = [shipment.plan.guards[k] for k in shipment.undecided]
             schema = schema_from_text(shipment.schema)
             events = Events(schema, False, shipment.type, shipment.streams, shipment.untyped)
-            self._undecided = Symbolizer(guards, events, shipment.plan.source, self._own_table)
+            self._undecided = Symbolizer(bind(guards, events, shipment.plan.source), self._own_table)
             self._names = schema.names
         small = not shipment.undecided and len(shipment.exact) <= _DENSE
         self._dense: Array | None = np.full(1 << len(shipment.exact), -1, np.int32) if small else None

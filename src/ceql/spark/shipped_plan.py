@@ -11,11 +11,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import cast
 
-from ceql.analysis.conditions import leaves
 from ceql.analysis.shape import Claim, Either, Same, Test, replaced
 from ceql.automata.correlated import Correlated
 from ceql.plan import CorrelatedPlan, Plan, make_plan
-from ceql.recognition.checks import attributes
 from ceql.syntax import tree as t
 
 WINDOW = "window"
@@ -42,15 +40,6 @@ def shipped_plan(text: str, keys: tuple[str, ...], names: tuple[tuple[str, str],
     if isinstance(plan, CorrelatedPlan):
         return replace(plan, automaton=_renamed(plan.automaton, dict(names)))
     return plan
-
-
-def compared_attributes(plan: Plan) -> tuple[str, ...]:
-    """The attributes that the second loop compares between events, in indexes or on candidates."""
-    if not isinstance(plan, CorrelatedPlan):
-        return ()
-    auto = plan.automaton
-    looked_up = {leaf.name for term in auto.terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
-    return tuple(sorted(looked_up.union(*(attributes(claim) for claim in auto.checks))))
 
 
 def _part(column: str) -> t.Part:

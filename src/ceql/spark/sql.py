@@ -29,7 +29,7 @@ from pyspark.util import PythonEvalType
 
 from ceql.errors import SchemaError
 from ceql.plan import Plan, make_plan
-from ceql.recognition.correlated import recognise
+from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.spark.api import make_ask
 from ceql.spark.expressions import quoted
 from ceql.spark.prepare import (
@@ -43,7 +43,7 @@ from ceql.spark.prepare import (
     shown_attributes,
 )
 from ceql.spark.shipment import ORDER, TIME, attribute_column, key_column
-from ceql.spark.shipped_plan import WINDOW, compared_attributes
+from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.table import SortColumns, TableShipment, TableTask
 from ceql.syntax import tree as t
 
@@ -149,20 +149,20 @@ def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
     check_time(ask.options, schema)
     names = plan.query.streams or (None,)
     untyped = ask.options.untyped([schema])
-    recognition = recognise(plan, schema, names, ask.options, untyped=untyped)
+    bound = BoundPlan(plan, schema, tuple(names), ask.options, untyped=untyped)
     types: dict[str, DataType] = {
         f.name: StringType() if isinstance(f.dataType, StringType) else f.dataType for f in columns.fields
     }
     shown = shown_attributes(ask, plan, schema)
     for name in ask.order_by:
         require_column(name, schema, "order_by")
-    keys = [key_text(part, k, plan, recognition, 0, types) for k, part in enumerate(plan.partition)]
-    reads = recognition.needed_columns()
+    keys = [key_text(part, k, bound, 0, types) for k, part in enumerate(plan.partition)]
+    reads = bound.needed_columns()
     shipment = TableShipment(
         query=plan.source,
         options=replace(ask.options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *reads])),
-        keys=tuple(name for name, _ in recognition.layout.keys),
+        keys=tuple(name for name, _ in bound.result.keys),
         hidden_keys=len(plan.split_by),
         compared=compared_attributes(plan),
         keys_as_text=keys_as_text(plan, types),
@@ -170,7 +170,7 @@ def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
         ids=ask.ids,
         exact=(),
         undecided=tuple(range(len(plan.guards))),
-        type=recognition.type,
+        type=bound.type,
         streams=tuple(names),
         untyped=untyped,
         ordered_by=ask.order_by,
@@ -179,7 +179,7 @@ def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
     sort = SortColumns(time, ask.order_by, given=whole)
     alone = plan.query.consume is t.Consume.ANY  # it forgets the events of all substreams
     analysis = Analysis(
-        schema=result_schema(plan, recognition, shipment, types),
+        schema=result_schema(bound, shipment, types),
         select=_shipped(shipment, plan, time, keys, ask.order_by, whole),
         task=TableTask(shipment, tuple(reads), sort, together=not alone),
     )

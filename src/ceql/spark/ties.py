@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ceql.engine.states import layout as x
+from ceql.engine.common.machine import Events
 from ceql.errors import DataError
 from ceql.io.sort_keys import decode
 from ceql.jit import Array, kernel
@@ -29,7 +29,7 @@ class Ties:
         self._seen: Array = np.zeros(1, np.uint64)  # and the symbols that it has had in that group
         self._last: Array = np.zeros(3, np.int64)  # time and order of the last event, and its group
 
-    def check(self, events: x.Events, batch: pa.RecordBatch, first: int, reused: list[int]) -> None:
+    def check(self, events: Events, batch: pa.RecordBatch, first: int, reused: list[int]) -> None:
         """Look at the next events; `first` is the position of the batch's first row."""
         if not len(events.symbol):
             return

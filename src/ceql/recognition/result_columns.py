@@ -1,4 +1,4 @@
-"""What the columns of a result are, and how a chunk of matches becomes a record batch of them."""
+"""The columns of a result, and how a chunk of matches becomes a record batch of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from ceql.engine.common.chunk import Chunk, Int32s, Int64s
 from ceql.io.schemas import take_values
 from ceql.io.sort_keys import decode
-from ceql.jit import allocating, kernel
+from ceql.recognition.kernels import count_labels, fill_lists, take_places
 
 FIXED = ("start", "end", "start_time", "end_time", "events")
 POSITIONS = pa.list_(pa.int64())
@@ -22,7 +22,7 @@ NAME = b"ceql.name"
 
 
 @dataclass(frozen=True)
-class Layout:
+class ResultColumns:
     """Columns in order: start, end; start_time, end_time where there is time; partition keys; events; variables.
 
     A key or variable that is called like a fixed column, or like a key before it, gets underscores at its end
@@ -34,12 +34,9 @@ class Layout:
     time_type: pa.DataType | None = None
     keys: tuple[tuple[str, pa.DataType], ...] = ()
 
+    @cached_property
     def schema(self) -> pa.Schema:
         """The schema of every batch of the result; a renamed column has its true name as metadata."""
-        return self._schema
-
-    @cached_property
-    def _schema(self) -> pa.Schema:
         names = unique_names([name for name, _ in self.keys] + list(self.variables), taken=FIXED)
         fields = [pa.field("start", pa.int64()), pa.field("end", pa.int64())]
         if self.time_type is not None:
@@ -66,9 +63,9 @@ def unique_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
     return unique
 
 
-def to_batch(
+def to_record_batch(
     chunk: Chunk,
-    layout: Layout,
+    columns: ResultColumns,
     label_masks: npt.NDArray[np.bool_],
     keys: pa.RecordBatch | None = None,
     pattern: Int32s | None = None,
@@ -78,33 +75,33 @@ def to_batch(
     `label_masks[l, v]` says whether label l binds variable v; row p of `keys` has the key values of partition p;
     `pattern` has the labels of every match, where all have the same.
     """
-    columns = [pa.array(chunk.start), pa.array(chunk.end)]
-    if layout.time_type is not None:
+    found = [pa.array(chunk.start), pa.array(chunk.end)]
+    if columns.time_type is not None:
         assert chunk.start_time is not None
         assert chunk.end_time is not None
-        columns += [decode(chunk.start_time, layout.time_type), decode(chunk.end_time, layout.time_type)]
-    if layout.keys:
+        found += [decode(chunk.start_time, columns.time_type), decode(chunk.end_time, columns.time_type)]
+    if columns.keys:
         assert keys is not None
         assert chunk.partition is not None
         rows = pa.array(chunk.partition)
-        for (_, type), values in zip(layout.keys, keys.columns, strict=True):
+        for (_, type), values in zip(columns.keys, keys.columns, strict=True):
             taken = take_values(values, rows)
-            columns.append(taken if taken.type == type else taken.cast(type))
-    columns.append(_list_array(chunk.offsets.astype(np.int32), chunk.positions))
-    if layout.variables:
-        columns += _variable_columns(chunk, label_masks) if pattern is None else _alike(chunk, label_masks, pattern)
-    return pa.RecordBatch.from_arrays(columns, schema=layout.schema())
+            found.append(taken if taken.type == type else taken.cast(type))
+    found.append(_list_array(chunk.offsets.astype(np.int32), chunk.positions))
+    if columns.variables:
+        found += _variable_columns(chunk, label_masks) if pattern is None else _alike(chunk, label_masks, pattern)
+    return pa.RecordBatch.from_arrays(found, schema=columns.schema)
 
 
 def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[pa.Array]:
     n_labels, n_variables = label_masks.shape
     binds = np.ascontiguousarray(label_masks.T, np.uint8)
-    totals = binds.astype(np.int64) @ _count_labels(chunk.labels, n_labels)
+    totals = binds.astype(np.int64) @ count_labels(chunk.labels, n_labels)
     bases = np.zeros(n_variables + 1, np.int64)
     np.cumsum(totals + 1, out=bases[1:])  # one more than is needed: the kernel writes before it knows
     values = np.empty(bases[-1], np.int64)
     offsets = np.empty((n_variables, len(chunk.offsets)), np.int32)
-    _fill(chunk.offsets, chunk.positions, chunk.labels, binds, bases, values, offsets)
+    fill_lists(chunk.offsets, chunk.positions, chunk.labels, binds, bases, values, offsets)
     return [_list_array(offsets[v], values[bases[v] : bases[v + 1] - 1]) for v in range(n_variables)]
 
 
@@ -119,66 +116,9 @@ def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) ->
         if count not in offsets:
             offsets[count] = pa.array(np.arange(matches + 1, dtype=np.int32) * np.int32(count))
         values = np.empty(count * matches, np.int64)
-        _every(chunk.positions, len(pattern), places, values)
+        take_places(chunk.positions, len(pattern), places, values)
         columns.append(pa.ListArray.from_arrays(offsets[count], pa.array(values)))
     return columns
-
-
-@kernel
-def _every(positions: Int64s, length: int, places: Int64s, values: Int64s) -> None:
-    """The positions at `places` of every match."""
-    top = 0
-    if len(places) == 1:
-        for at in range(places[0], len(positions), length):
-            values[top] = positions[at]
-            top += 1
-        return
-    for begin in range(0, len(positions), length):
-        for k in range(len(places)):
-            values[top] = positions[begin + places[k]]
-            top += 1
-
-
-@allocating
-def _count_labels(labels: Int32s, n_labels: int) -> Int64s:
-    """How often each label occurs."""
-    counts = np.zeros(n_labels, np.int64)
-    for label in labels:
-        counts[label] += 1
-    return counts
-
-
-@kernel
-def _fill(
-    offsets: Int64s,
-    positions: Int64s,
-    labels: Int32s,
-    binds: npt.NDArray[np.uint8],
-    bases: Int64s,
-    values: Int64s,
-    out: Int32s,
-) -> None:
-    """For each variable v, its positions from `values[bases[v]]` on and its offsets in `out[v]`.
-
-    A walk over all matched events per variable, without a branch: every position is written, and the cursor moves
-    on only past those that are bound. That is 0.7 ns a step; following each label's list of variables takes
-    twice as long for five variables, since then cursors live in memory. Unsigned indices spare Numba's
-    test for negative ones.
-    """
-    one = np.uint64(1)
-    for v in range(len(binds)):
-        mine, row = binds[v], out[v]
-        base = np.uint64(bases[v])
-        cursor = base
-        row[0] = 0
-        k = np.uint64(offsets[0])
-        for match in range(np.uint64(1), np.uint64(len(offsets))):
-            stop = np.uint64(offsets[match])
-            while k < stop:
-                values[cursor] = positions[k]
-                cursor += np.uint64(mine[np.uint32(labels[k])])
-                k += one
-            row[match] = cursor - base
 
 
 def _list_array(offsets: Int32s, values: Int64s) -> pa.Array:

@@ -1,0 +1,156 @@
+"""A plan bound to the columns of its events.
+
+In: a plan, the schema of the events, and what the caller says about them. Out: everything that follows from these
+before an event is read: the columns of type and time, the guards over columns, the window's measure, the keys of
+substreams, the columns of the result. A query that does not fit the columns is a `SchemaError` here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from ceql.analysis.conditions import leaves
+from ceql.errors import SchemaError, no_column
+from ceql.io.partition_keys import PartitionKeys
+from ceql.io.schemas import is_text
+from ceql.plan import CorrelatedPlan, Plan
+from ceql.predicates.bind import BoundGuards, Events, bind
+from ceql.predicates.values import ValueNumbers
+from ceql.recognition.checks import Checks, attributes
+from ceql.recognition.options import Options
+from ceql.recognition.result_columns import ResultColumns
+from ceql.recognition.window import BoundWindow, bind_window
+from ceql.syntax import tree as t
+
+
+@dataclass(frozen=True, eq=False)
+class BoundPlan:
+    """A plan that fits its events. It is immutable; any number of recognitions can be made of it.
+
+    `replace(bound, plan=other)` binds another plan to the same events.
+    """
+
+    plan: Plan
+    schema: pa.Schema
+    streams: tuple[str | None, ...]
+    options: Options
+    open_schema: bool = False
+    """Whether later events may have further columns (dicts)."""
+    untyped: frozenset[int] = frozenset()
+    """The streams without the type column, where others have it."""
+    decided: bool = False
+    """Whether the guards are decided elsewhere. Then the events need no type, nor the attributes that guards read."""
+
+    def __post_init__(self) -> None:
+        # the order is that in which an author mends a query: each step relies on those before
+        if not self.decided:
+            _ = self.type, self.time, self.guards
+            self._check_compared()
+            self._check_selection()
+        _ = self.window, self.result
+
+    @cached_property
+    def type(self) -> str | None:
+        """The column of types; None where an event's type is the name of its stream."""
+        if self.decided:
+            return None
+        name, schema = self.options.type_column(self.schema), self.schema
+        if name is None:
+            if all(stream is None for stream in self.streams):
+                raise SchemaError(
+                    "the events have no type: there is no column 'type', and no stream is named; "
+                    f"pass type= (the columns are {', '.join(schema.names) or 'none'}) or write FROM"
+                )
+            return None
+        kind = schema.field(name).type
+        if not is_text(kind) and not pa.types.is_null(kind):
+            raise SchemaError(f"the type column '{name}' must be text, not {kind}")
+        return name
+
+    @cached_property
+    def time(self) -> str | None:
+        """The column of times."""
+        return self.options.time_column(self.schema)
+
+    @property
+    def time_type(self) -> pa.DataType | None:
+        """The type of the times."""
+        return self.schema.field(self.time).type if self.time is not None else None
+
+    @cached_property
+    def guards(self) -> BoundGuards:
+        """The guards over the columns."""
+        return self.guards_over(self.schema)
+
+    def guards_over(self, schema: pa.Schema) -> BoundGuards:
+        """The guards over the columns that an open schema has grown to."""
+        events = Events(schema, self.open_schema, self.type, self.streams, self.untyped)
+        return bind(self.plan.guards, events, self.plan.source)
+
+    @cached_property
+    def window(self) -> BoundWindow:
+        """WITHIN over the columns."""
+        return bind_window(self.plan, self.schema, self.time, self.options, self.open_schema)
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """The name and type of each key that substreams are made by; those that the result shows come first."""
+        table = self.partition_keys()
+        return tuple(zip(table.names, table.shown_types, strict=True)) if table is not None else ()
+
+    @cached_property
+    def result(self) -> ResultColumns:
+        """The columns of the result."""
+        return ResultColumns(self.plan.columns, self.time_type, self.keys[: len(self.plan.shown_keys)])
+
+    @cached_property
+    def skips(self) -> bool:
+        """Whether events that satisfy no guard can be left out."""
+        return self.plan.skips_safely and not self.window.counts_all_rows
+
+    def partition_keys(self) -> PartitionKeys | None:
+        """A new table of the substreams' numbers; None for a stream that is not split."""
+        plan = self.plan
+        if not plan.partition:
+            return None
+        return PartitionKeys(plan.partition, self.schema, self.type, self.open_schema, plan.source, self.untyped)
+
+    def needed_columns(self) -> list[str]:
+        """The columns that recognition reads; the others matter only to those who show the events."""
+        names = {
+            leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else leaf.name
+            for guard in self.plan.guards
+            for predicate in guard.predicates
+            for leaf in leaves(predicate)
+        }
+        names.update(compared_attributes(self.plan))
+        keys = self.partition_keys()
+        names.update(keys.columns if keys is not None else ())
+        names.update(name for name in (self.type, self.time, self.window.column) if name is not None)
+        return sorted(names)
+
+    def _check_compared(self) -> None:
+        """Refuse columns that cannot be compared with each other."""
+        if isinstance(self.plan, CorrelatedPlan):
+            auto, source = self.plan.automaton, self.plan.source
+            ValueNumbers(auto.terms, auto.compares, self.schema, self.open_schema, source)
+            Checks(auto, self.schema, self.open_schema, source)
+
+    def _check_selection(self) -> None:
+        """Refuse attributes of SELECT that the events do not have."""
+        for item in self.plan.query.items or ():
+            for name in item.attributes:
+                if name not in self.schema.names and not self.open_schema:
+                    raise no_column(name, self.schema.names, self.plan.source, item.span)
+
+
+def compared_attributes(plan: Plan) -> tuple[str, ...]:
+    """The attributes that are compared between events, other than by substreams."""
+    if not isinstance(plan, CorrelatedPlan):
+        return ()
+    auto = plan.automaton
+    looked_up = {leaf.name for term in auto.terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
+    return tuple(sorted(looked_up.union(*(attributes(claim) for claim in auto.checks))))

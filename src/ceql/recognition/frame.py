@@ -1,0 +1,271 @@
+"""A query at work on an ordered stream: batches in, matches out, state in between.
+
+Here is what both loops share: symbols, positions, times, windows, partitions, the columns of the result, the state.
+`unary` and `correlated` add the machine of their loop. Everything that runs a query goes through `Recognition.feed`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.machine import Events, Machine
+from ceql.engine.states import layout as x
+from ceql.io.sort_keys import bounds, encode
+from ceql.io.sorted_runs import EventBatch
+from ceql.jit import Array
+from ceql.predicates.symbols import Symbolizer, SymbolTable
+from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.snapshot import schema_from_text, schema_to_text
+from ceql.syntax import tree as t
+
+CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
+_PARTITIONS = "parts."
+"""What the names of arrays with one entry for each partition begin with."""
+
+
+class Symbols(Protocol):
+    """Turns batches into symbols: `predicates.symbols.Symbolizer`, or a reader of symbols computed elsewhere."""
+
+    def symbols(self, batch: pa.RecordBatch, streams: int | Array) -> Array: ...
+
+    def relevant(self, batch: pa.RecordBatch, streams: int | Array) -> tuple[Array, Array]: ...
+
+
+SymbolsOver = Callable[[SymbolTable], Symbols]
+
+
+class Recognition(ABC):
+    """The state of a query over a stream."""
+
+    def __init__(self, bound: BoundPlan, counting: bool = False, symbols: SymbolsOver | None = None) -> None:
+        self.bound = bound
+        self.counting = counting
+        self.position = 0  # of the next event
+        self.schema = bound.schema
+        self.table = SymbolTable()
+        self.symbolizer: Symbols = Symbolizer(bound.guards, self.table) if symbols is None else symbols(self.table)
+        self.keys = bound.partition_keys()
+        self.unfinished: Events | None = None
+        self.inspect: Callable[[Events, pa.RecordBatch], None] | None = None
+        """Looks at events in order before they are recognised; what it raises leaves them unrecognised."""
+        self.reused: list[int] = []  # partitions whose numbers the last batch used again
+        self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
+
+    @property
+    @abstractmethod
+    def machine(self) -> Machine:
+        """The machine of this loop, made when the first events come."""
+
+    @abstractmethod
+    def _for_machine(self, events: x.Events, data: pa.RecordBatch, rows: Array | None) -> Events:
+        """The events as the machine takes them, which are these rows of a batch (all, when None)."""
+
+    @abstractmethod
+    def _room_for_symbols(self) -> None:
+        """Prepare the machine for symbols that are new."""
+
+    @abstractmethod
+    def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
+        """Matches as a record batch; row p of `keys` has the keys of partition p."""
+
+    def _bind(self, schema: pa.Schema) -> None:
+        """Read columns of this schema from now on."""
+        self.schema = schema
+        if not self.bound.decided:
+            self.symbolizer = Symbolizer(self.bound.guards_over(schema), self.table)
+
+    # --- feeding ---
+
+    def feed(self, batch: EventBatch) -> Iterator[pa.RecordBatch]:
+        """Process events; matches come in record batches whenever the buffers are full."""
+        self.unfinished = self._events(batch)
+        if self.inspect is not None:
+            self.inspect(self.unfinished, batch.data)
+        yield from self._process(resume=False)
+
+    def resume(self) -> Iterator[pa.RecordBatch]:
+        """Go on with the batch that an exception (a limit, an interrupt) cut short."""
+        if self.unfinished is not None:
+            yield from self._process(resume=True)
+
+    def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
+        yield from self._results(self.machine.feed(self.unfinished, resume))
+        self.unfinished = None
+        if self.keys is not None and self.machine.emptied:
+            yield from self.flush()  # matches that wait in the buffer name their keys by number
+            self._release()
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """The matches found since the last record batch."""
+        yield from self._results(self.machine.flush())
+
+    def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Forget all that the window has left, idle substreams included; no event before the time `now` (its key)
+        will come."""
+        window = self.bound.window
+        if now is not None and self._is_by_time:
+            assert window.type is not None
+            assert window.size is not None
+            self.machine.raise_horizon(int(bounds(np.array([now]), window.type, window.size)[0]))
+        yield from self.flush()
+        if window.exact:
+            # should the attribute fall, it would ask for what is given up; so only want of memory gives anything up
+            return
+        self.machine.compact()
+        self._release()
+        self.oldest_position()  # forgets when batches ended
+
+    @property
+    def _is_by_time(self) -> bool:
+        window = self.bound.window
+        return window.kind == x.W_GIVEN and window.column is not None and window.column == self.bound.time
+
+    def held(self) -> Array:
+        """The positions of the events that a match from now on may name, ascending; to be asked after `compact`."""
+        return self.machine.held()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no match is under way and the past is of no consequence, after `compact`."""
+        counted = self.bound.window.counts_all_rows or self.bound.window.exact
+        return not len(self.held()) and not counted and not self.machine.remembers
+
+    @property
+    def expires_at(self) -> int | None:
+        """The key of the time at which the window will have left all events so far; None if it is not by time."""
+        if not self._ends or not self._is_by_time:
+            return None
+        assert self.bound.window.size is not None
+        return self._ends[-1][1] + math.ceil(self.bound.window.size) + 1
+
+    def set_memory(self, memory: int) -> None:
+        """Change the budget of the graph."""
+        self.machine.memory = memory
+
+    def oldest_position(self) -> int:
+        """No match from now on names an event before this position."""
+        oldest, window = self.machine.oldest_held(), self.bound.window
+        if window.kind == x.W_GIVEN and window.size is not None:
+            if window.column is None:
+                oldest = max(oldest, self.position - int(window.size))
+            while self._ends and self._ends[0][1] < self.machine.horizon:
+                oldest = max(oldest, self._ends.popleft()[0])
+        self.machine.oldest = oldest
+        return oldest
+
+    @property
+    def counted(self) -> int:
+        """When counting: the matches of all events so far."""
+        list(self.machine.flush())
+        return self.machine.counted
+
+    def _events(self, batch: EventBatch) -> Events:
+        data, streams = batch
+        if not data.schema.equals(self.schema) and self.bound.open_schema:
+            self._bind(data.schema)
+        rows: Array | None = None
+        if self.bound.skips:
+            rows, symbols = self.symbolizer.relevant(data, streams)
+        else:
+            symbols = self.symbolizer.symbols(data, streams)
+        self._room_for_symbols()
+        first = self.position
+        self.position += data.num_rows
+        positions = rows + first if rows is not None else np.arange(first, self.position, dtype=np.int64)
+        times: Array = np.zeros(0, np.int64)
+        time, window = self.bound.time, self.bound.window
+        if time is not None:
+            times = encode(data.column(data.schema.get_field_index(time)), time)
+            if window.column == time and len(times):
+                self._ends.append((self.position, int(times[-1])))
+            times = times if rows is None else times[rows]
+        keys, lowest = window.keys(data, rows, positions, times)
+        partitions = self._partitions(data, streams, rows, len(symbols))
+        # memory that Arrow lends is read-only, which would be another signature of the loop
+        arrays = (symbols, positions, partitions, keys, lowest, times)
+        events = x.Events(*(np.require(array, requirements=["C", "W"]) for array in arrays))
+        return self._for_machine(events, data, rows)
+
+    def _partitions(self, data: pa.RecordBatch, streams: int | Array, rows: Array | None, count: int) -> Array:
+        if self.keys is None:
+            return np.zeros(count, np.int32)
+        wanted = [c for c in self.keys.columns if c in data.schema.names]
+        columns = data.select(wanted)
+        if rows is not None:
+            columns = columns.take(pa.array(rows))
+            streams = streams if isinstance(streams, int) else streams[rows]
+        numbers = self.keys.numbers(columns, streams, self.bound.streams)
+        self.machine.room_for_partitions(len(self.keys))
+        self.reused, self.keys.reused = self.keys.reused, []
+        if self.reused:
+            self.machine.reuse_partitions(self.reused)
+        return numbers
+
+    def _release(self) -> None:
+        """Forget the keys of partitions that a collection found empty and that are empty still."""
+        machine = self.machine
+        if self.keys is not None and machine.emptied:
+            if not self.bound.window.exact:  # a forgotten key would not know where its attribute stood
+                self.keys.release(machine.idle(np.array(machine.emptied)))
+            machine.emptied = []
+
+    def _results(self, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
+        for chunk in chunks:
+            yield self._result(chunk)
+
+    def _result(self, chunk: Chunk) -> pa.RecordBatch:
+        key_columns = None
+        if self.keys is not None:
+            assert chunk.partition is not None
+            numbers, rows = np.unique(chunk.partition, return_inverse=True)
+            key_columns = self.keys.key_columns(numbers).select(range(len(self.bound.result.keys)))
+            chunk = chunk._replace(partition=rows.astype(np.int32))
+        return self._to_batch(chunk, key_columns)
+
+    # --- state ---
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
+        """The state between two batches: a header for JSON, arrays, and tables (the partitions' keys).
+
+        Partitions that hold nothing any more leave no trace in it: the others are numbered anew.
+        """
+        arrays = self.machine.state()
+        tables: dict[str, pa.RecordBatch] = {}
+        header = {
+            "position": self.position,
+            "symbols": [hex(bits) for bits in self.table.bits],
+            "schema": schema_to_text(self.schema),
+            "ends": list(self._ends),
+            "oldest": self.machine.oldest_held(),
+            "partitions": 1,
+        }
+        if self.keys is not None:
+            used = self.keys.used
+            header["partitions"] = len(used)
+            for name in arrays:
+                if name.startswith(_PARTITIONS) and name != f"{_PARTITIONS}pool":
+                    arrays[name] = arrays[name][used]
+            tables["keys"] = self.keys.state()
+        return header, arrays, tables
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
+        """Continue from a `state` of the same query."""
+        self.position = header["position"]
+        self.table.restore([int(bits, 16) for bits in header["symbols"]])
+        self._bind(schema_from_text(header["schema"]))
+        self._ends = deque((position, time) for position, time in header["ends"])
+        self._restore_machine(header, arrays)
+        self.machine.oldest = header["oldest"]
+        if self.keys is not None and "keys" in tables:
+            self.keys.restore(tables["keys"], header["partitions"])
+
+    @abstractmethod
+    def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None: ...

@@ -1,0 +1,121 @@
+"""A query on single events at work: the loop over determinised states (`engine.states`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.automata.cache import TableCache
+from ceql.automata.subsets import Determinization, Plain, Rivalled, state_from_json, state_to_json
+from ceql.engine.common.chunk import Chunk
+from ceql.engine.states import layout as x
+from ceql.engine.states.machine import Machine
+from ceql.engine.states.replay import ReplayMachine
+from ceql.jit import Array
+from ceql.plan import UnaryPlan
+from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.frame import CONSUME, Recognition, SymbolsOver
+from ceql.recognition.result_columns import to_record_batch
+
+_NO_LIMIT = 1 << 62
+
+
+class UnaryRecognition(Recognition):
+    """Symbols in, matches straight from the automaton out."""
+
+    def __init__(self, bound: BoundPlan, counting: bool = False, symbols: SymbolsOver | None = None) -> None:
+        super().__init__(bound, counting, symbols)
+        assert isinstance(bound.plan, UnaryPlan)
+        self.plan = bound.plan
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The machine, made when the first events come."""
+        machine = self._make_machine()
+        if self.keys is None:
+            machine.room_for_partitions(1)
+        return machine
+
+    def _make_machine(self) -> Machine:
+        plan, window, memory = self.plan, self.bound.window, self.bound.options.memory
+        settings = x.Settings(
+            window=window.kind,
+            width=window.width,
+            exact=window.exact,
+            mode=x.COUNT if self.counting else x.ENUMERATE,
+            limit=plan.limit,
+            quota=max(1024, 4 * plan.limit) if plan.limit else _NO_LIMIT,
+            consume=CONSUME[plan.query.consume],
+            log=False,
+            labelled=self._pattern is None,
+            emit_from=0,
+        )
+        timed = self.bound.time is not None
+        bits, start = self.table.bits_of, 1 << len(plan.cea.guards)
+        if plan.rivalry is None:
+            return Machine(self._cache(self._plain, bits), settings, timed, memory)
+        rivalled = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start)
+        if plan.query.window is None:
+            return Machine(self._cache(rivalled, lambda symbol: bits(symbol) | start), settings, timed, memory)
+        choosing = self._cache(rivalled, lambda symbol: bits(symbol >> 1) | (start if symbol & 1 else 0))
+        alone = settings._replace(window=x.W_GIVEN, exact=False, consume=0)
+        chooser = Machine(choosing, alone, timed, memory)
+        finding = settings._replace(mode=x.HAND_OVER, log=True)
+        return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser)
+
+    def _cache(self, automaton: Determinization, bits_of: Callable[[int], int]) -> TableCache:
+        return TableCache(automaton, bits_of, self.bound.options.max_states)
+
+    @cached_property
+    def _plain(self) -> Plain:
+        return Plain(self.plan.cea, self.plan.query.distinct)
+
+    @cached_property
+    def _label_masks(self) -> Array:
+        """Which variables each label binds."""
+        labels, columns = self._plain.names.labels, self.plan.columns
+        masks: Array = np.zeros((max(1, len(labels)), len(columns)), np.bool_)
+        for k, label in enumerate(labels):
+            masks[k] = [variable in label for variable in columns]
+        return masks
+
+    @cached_property
+    def _pattern(self) -> Array | None:
+        """The labels of every match, where all have the same."""
+        labels = self.plan.cea.pattern()
+        return np.array([self._plain.names.number(label) for label in labels], np.int32) if labels else None
+
+    def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
+        return to_record_batch(chunk, self.bound.result, self._label_masks, keys, self._pattern)
+
+    def _for_machine(self, events: x.Events, data: pa.RecordBatch, rows: Array | None) -> x.Events:
+        return events
+
+    @property
+    def _machines(self) -> list[Machine]:
+        """The machine, and the one that chooses for it."""
+        machine = self.machine
+        return [machine, machine.chooser] if isinstance(machine, ReplayMachine) else [machine]
+
+    def _room_for_symbols(self) -> None:
+        for machine in self._machines:
+            machine.cache.room_for_symbols(2 * len(self.table.bits))
+
+    def set_memory(self, memory: int) -> None:
+        """Change the budget of the graph."""
+        for machine in self._machines:
+            machine.memory = memory
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
+        """The state between two batches."""
+        header, arrays, tables = super().state()
+        header["states"] = [state_to_json(state) for state in self.machine.cache.states]
+        return header, arrays, tables
+
+    def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self.machine.cache.restore([state_from_json(state) for state in header["states"]])
+        self.machine.restore(arrays)
