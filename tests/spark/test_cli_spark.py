@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from ceql.cli.app import app
 from ceql.cli.progress import StageProgress
-from ceql.cli.spark import _explain
+from ceql.cli.spark import _translated
 from ceql.errors import CeqlError, DataError, ResourceError
 
 EVENTS = [
@@ -179,7 +179,7 @@ def test_options_of_spark_need_it(events, option, value):
 )
 def test_what_a_worker_raises_is_what_is_said(raised, kind, message):
     text = f"[PYTHON_EXCEPTION] An exception was thrown from the Python worker: \nTraceback (most recent):\n{raised}\n"
-    error = _explain(RuntimeError(text))
+    error = _translated(RuntimeError(text))
     assert type(error) is kind
     assert str(error).startswith(message)
 

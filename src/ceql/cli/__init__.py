@@ -1,4 +1,4 @@
-"""The command `ceql`. It needs the extra `cli`; this module does not, so that it can say so."""
+"""The command `ceql`. Without the extra `cli` it says what to install, so this module imports nothing from it."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def main() -> None:
         from ceql.cli.app import app
 
         app(prog_name="ceql")
-    except KeyboardInterrupt:  # before the command itself could see it
+    except KeyboardInterrupt:  # pressed before the command handles it
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""The command's arguments. What they do is in `run`, in `ceql.explain` and in `ceql.cli.demo`."""
+"""The commands of `ceql` and their arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 import ceql
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
-from ceql.cli.inputs import STDIN, Files, read_events, read_query
+from ceql.cli.inputs import STDIN, Files, read_events, read_query, single_or_named
 from ceql.cli.run import Job, count, run
 from ceql.cli.writers import Format
 from ceql.query import Query
@@ -184,8 +184,7 @@ def diagnose_command(
     with reporting_errors():
         compiled, files = _files(query, events, stream, "diagnose")
         sources = {name: Files(name, paths, time) for name, paths in files.items()}
-        named = {name: source for name, source in sources.items() if name is not None}
-        print(compiled.diagnose(named or sources[None], **_columns(type, time, time_unit, lateness)))
+        print(compiled.diagnose(single_or_named(sources), **_columns(type, time, time_unit, lateness)))
 
 
 @app.command("bench")
@@ -238,7 +237,7 @@ def _inputs(
 def _files(
     query: str, events: list[str] | None, streams: list[str] | None, command: str
 ) -> tuple[Query, dict[str | None, list[str]]]:
-    """The inputs of a command that reads events more than once."""
+    """The inputs of a command that reads its events more than once."""
     compiled, files = _inputs(query, events, streams)
     if [STDIN] in files.values():
         raise UsageError(f"{command} reads files; write the events to one first")
@@ -246,7 +245,7 @@ def _files(
 
 
 def _refuse(why: str, options: dict[str, Any]) -> None:
-    """Name the first option that was given though it does not apply."""
+    """Raises an error that names the first option that was given."""
     for name, value in options.items():
         if value:
             raise UsageError(f"{name} {why}")

@@ -1,4 +1,4 @@
-"""`ceql bench`: what a query costs on one's own events, once they are in memory."""
+"""`ceql bench`: times a query over the user's own events, which are read into memory first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ceql.cli.inputs import Files
+from ceql.cli.inputs import Files, single_or_named
 from ceql.io.schemas import conform, unify_schemas
 from ceql.query import Query
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds by the clock and of the processor, run by run."""
+    """Seconds by the clock and of processor time, for each run."""
 
     walls: list[float]
     cpus: list[float]
@@ -31,14 +31,13 @@ class Timing:
 
 
 def bench(query: Query, files: dict[str | None, list[str]], columns: dict[str, Any], runs: int) -> bool:
-    """Time the query over the events: recognising alone, then with every match; whether there are any."""
+    """Times the query over the events, first counting the matches, then writing them. Returns whether there are any."""
     tables = {name: _read(Files(name, paths, columns["time"])) for name, paths in files.items()}
-    named = {name: table for name, table in tables.items() if name is not None}
-    events: Any = named or tables[None]
+    events = single_or_named(tables)
     count = sum(table.num_rows for table in tables.values())
-    matches = query.run(events, **columns).count()  # compiles what is not compiled yet
+    matches = query.run(events, **columns).count()  # also compiles the kernels
     counted = _timed(lambda: query.run(events, **columns).count(), runs)
-    listed = _timed(lambda: _exhaust(query.run(events, **columns)), runs)
+    listed = _timed(lambda: _write_all(query.run(events, **columns)), runs)
     bytes_ = sum(table.nbytes for table in tables.values())
     console = Console()
     console.print(f"{count:,} events ({bytes_ / 1e6:,.1f} MB in memory), {matches:,} matches, medians of {runs} runs")
@@ -56,7 +55,7 @@ def bench(query: Query, files: dict[str | None, list[str]], columns: dict[str, A
 
 def _read(files: Files) -> pa.Table:
     batches = list(files.batches())
-    schema = unify_schemas([files.schema, *(batch.schema for batch in batches)])  # lines of JSON may differ
+    schema = unify_schemas([files.schema, *(batch.schema for batch in batches)])  # JSON lines may differ
     return pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
 
 
@@ -70,7 +69,7 @@ def _timed(action: Callable[[], object], runs: int) -> Timing:
     return timing
 
 
-def _exhaust(matches: Any) -> int:
-    """Write all matches to Arrow, a batch at a time, and drop them."""
+def _write_all(matches: Any) -> int:
+    """Writes all matches to Arrow, a batch at a time, and drops them."""
     batches: list[pa.RecordBatch] = matches.to_batches()
     return sum(batch.num_rows for batch in batches)

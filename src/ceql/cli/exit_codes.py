@@ -1,4 +1,4 @@
-"""How the command ends: one number for each kind of end, and a message instead of a traceback."""
+"""Exit codes of the command, and messages instead of tracebacks."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def exit_code_of(error: CeqlError) -> ExitCode:
 
 
 def say(message: str) -> None:
-    """A line for the person at the terminal, apart from the results."""
+    """Prints a line on stderr, apart from the results."""
     print(f"ceql: {message}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def reporting_errors() -> Iterator[None]:
-    """Run a command's body; errors that are meant for the user become a message and an exit code."""
+    """Runs the body of a command. An error that is meant for the user becomes a message and an exit code."""
     try:
         yield
         sys.stdout.flush()
@@ -53,10 +53,10 @@ def reporting_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_stdout()
         raise typer.Exit(ExitCode.DONE) from None
 
 
-def _forget_stdout() -> None:
-    """Nobody reads any more (`| head`): what is still buffered must not fail when Python exits."""
+def _discard_stdout() -> None:
+    """Redirects stdout to nowhere: its reader is gone (`| head`), and flushing it when Python exits must not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

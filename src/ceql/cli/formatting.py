@@ -1,4 +1,4 @@
-"""Values as JSON and as text for people. Times are exact in both, whatever their unit."""
+"""Values as JSON and as text for people. Both show times exactly, whatever their unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ZEROS = re.compile(r"(\.\d*?)0+(?=\D|$)")
 
 
 def to_python(column: pa.Array | pa.ChunkedArray, separator: str = "T") -> list[Any]:
-    """The values; times and dates as ISO 8601, since Python's own types have no nanoseconds."""
+    """The values of a column. Times and dates become ISO 8601, since Python's own types have no nanoseconds."""
     if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_time(column.type)):
         if pa.types.is_duration(column.type):
             column = column.cast(pa.int64())
@@ -31,7 +31,7 @@ def to_rows(table: pa.Table | pa.RecordBatch, separator: str = "T") -> list[dict
 
 
 def to_json(value: Any) -> str:
-    """One line of JSON. What JSON has no number for (NaN, infinity) is null; decimals are text.
+    """One line of JSON. NaN and infinity, which JSON lacks, become null; decimals become text.
 
     >>> to_json({"a": [1, float("nan")], "b": b"x"})
     '{"a": [1, null], "b": "78"}'
@@ -43,7 +43,7 @@ def to_json(value: Any) -> str:
 
 
 def attributes(row: dict[str, Any], hidden: set[str]) -> str:
-    """An event for people: its attributes but the hidden ones and those that are NULL.
+    """An event as text: its attributes without the hidden ones and those that are NULL.
 
     >>> attributes({"type": "T", "id": 3, "tmp": 45.0, "note": None}, hidden={"type"})
     'id=3 tmp=45.0'

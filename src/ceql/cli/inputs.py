@@ -1,4 +1,4 @@
-"""What the command line names: the query, and the files of each stream as one source that reads them in a row."""
+"""The inputs that the command line names: the query, and the files of each stream as one source."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -15,13 +16,14 @@ from ceql.io.schemas import conform, is_text, unify_schemas
 from ceql.io.sources import Source, open_source
 from ceql.query import Query, compile
 
+T = TypeVar("T")
 STDIN = "-"
 _NAMED = re.compile(r"(\w+)=(.+)", re.DOTALL)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
 
 
 def read_query(argument: str) -> Query:
-    """The query in the file of that name, on standard input (`-`), or `argument` itself."""
+    """The query: in the file of this name, on standard input (`-`), or `argument` itself."""
     if argument == STDIN:
         return compile(sys.stdin.read())
     path = Path(argument)
@@ -36,7 +38,7 @@ def read_query(argument: str) -> Query:
 
 
 def read_events(query: Query, arguments: Iterable[str], named: Iterable[str]) -> dict[str | None, list[str]]:
-    """Files by stream; standard input is the one file `-`. Without FROM, the one stream has no name."""
+    """The files of each stream. Standard input is the file `-`. Without FROM, the only stream has no name."""
     streams: tuple[str | None, ...] = query.plan.query.streams or (None,)
     files: dict[str | None, list[str]] = {}
     for argument in arguments:
@@ -64,10 +66,26 @@ def read_events(query: Query, arguments: Iterable[str], named: Iterable[str]) ->
     return files
 
 
-class Files(Source):
-    """Files of one stream, read one after the other; `on_rows` hears how many rows each batch has.
+def single_or_named(inputs: dict[str | None, T]) -> T | dict[str, T]:
+    """What `Query.run` takes: the only input, or a dict of inputs if the streams have names."""
+    named = {name: found for name, found in inputs.items() if name is not None}
+    return named or inputs[None]
 
-    A column `time` that is text (JSON has nothing better) is read as ISO 8601.
+
+def total(counts: Iterable[int | None]) -> int | None:
+    """The sum; None if a count is unknown."""
+    found = 0
+    for count in counts:
+        if count is None:
+            return None
+        found += count
+    return found
+
+
+class Files(Source):
+    """Files of one stream, read one after the other. `on_rows` is called with the number of rows of each batch.
+
+    If the column `time` is text, as in JSON, it is read as ISO 8601.
     """
 
     in_memory = False
@@ -87,8 +105,7 @@ class Files(Source):
 
     @property
     def rows(self) -> int | None:
-        counts = [part.rows for part in self._parts]
-        return None if None in counts else sum(n for n in counts if n is not None)
+        return total(part.rows for part in self._parts)
 
     def _schema(self) -> pa.Schema:
         return unify_schemas(self._part_schema(part) for part in self._parts)

@@ -1,7 +1,7 @@
-"""JSON lines from a pipe: whole lines as they arrive, as many at a time as are there already.
+"""JSON lines from a pipe: reads all whole lines that have arrived, and waits only if there are none.
 
-A slow pipe gives one line at a time, so that a match is seen at once; a fast one gives blocks that are parsed as a
-whole. What is wrong with a line is said with its number, after all lines before it have been handed out.
+A slow pipe gives one line at a time, so that a match is seen at once; a fast one gives blocks, each parsed as a whole.
+An error about a line has its number, and is raised after all lines before it have been handed out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BLOCK = 1 << 22
 
 
 class LineBlock(Source):
-    """The events of some lines; attributes that are not among them are NULL."""
+    """The events of some lines. An attribute that none of them has is NULL."""
 
     open_schema = True
 
@@ -40,7 +40,7 @@ class LineBlock(Source):
 
 
 class JsonLines:
-    """The events on a file descriptor. `skipped` counts the lines that were no events, where these are let pass."""
+    """The events on a file descriptor. `skipped` counts the bad lines, if these are skipped."""
 
     def __init__(self, descriptor: int, time: str | None = None, skip_bad_lines: bool = False):
         self._descriptor = descriptor
@@ -60,11 +60,11 @@ class JsonLines:
             yield from self._parse([rest])
 
     def source(self) -> Source:
-        """All lines as one source, which can be read once."""
+        """All lines as one source, which can be read only once."""
         return OnceSource(None, 1 << 16, lambda: ((batch for block in self for batch in block.batches()), True))
 
     def _read(self) -> bytes:
-        """What is there; waits only when there is nothing. Empty at the end."""
+        """The bytes that have arrived; waits only if there are none. Empty at the end."""
         arrived = os.read(self._descriptor, _READ)
         size = len(arrived)
         parts = [arrived]
@@ -87,7 +87,7 @@ class JsonLines:
             yield LineBlock(self._times.convert(table))
             return
         good: list[tuple[int, bytes]] = []
-        complaint: str | None = None
+        error: str | None = None
         for number, line in numbered:
             wrong = what_is_wrong(line)
             if wrong is None:
@@ -95,15 +95,15 @@ class JsonLines:
             elif self._skip:
                 self.skipped += 1
             else:
-                complaint = f"line {number} is no event: {wrong}"
+                error = f"line {number} is no event: {wrong}"
                 break
         if good:
             table, problem = _table([line for _, line in good], self._columns)
             if table is None:
                 raise DataError(_with_number(problem, [number for number, _ in good]))
             yield LineBlock(self._times.convert(table))
-        if complaint is not None:
-            raise DataError(complaint)
+        if error is not None:
+            raise DataError(error)
 
 
 def what_is_wrong(line: bytes) -> str | None:
@@ -126,7 +126,7 @@ def what_is_wrong(line: bytes) -> str | None:
 
 
 def _text_time(line: bytes, time: str | None) -> pa.Schema:
-    """A schema that keeps the time as text, if it is text. Arrow makes times of some texts but not of others."""
+    """A schema that keeps the time as text if it is text, since Arrow reads only some texts as times."""
     try:
         is_text = isinstance(json.loads(line)[time], str)
     except (ValueError, RecursionError, TypeError, LookupError):
@@ -135,7 +135,7 @@ def _text_time(line: bytes, time: str | None) -> pa.Schema:
 
 
 def _table(lines: list[bytes], columns: pa.Schema) -> tuple[pa.Table | None, str]:
-    """The lines as a table, or what Arrow says is wrong. Arrow does not look whether text is UTF-8."""
+    """The lines as a table, or Arrow's error message. Arrow does not check that text is UTF-8."""
     text = b"\n".join(lines) + b"\n"
     try:
         text.decode("utf-8")
@@ -144,7 +144,7 @@ def _table(lines: list[bytes], columns: pa.Schema) -> tuple[pa.Table | None, str
         table = arrow_json.read_json(pa.BufferReader(text), options, parsing)
     except (UnicodeDecodeError, pa.ArrowException) as error:
         return None, str(error)
-    # an object may stand on several lines, or several on one: the numbers of lines would be wrong
+    # with an object on several lines, or several on one, the line numbers of later messages would be wrong
     return (table, "") if table.num_rows == len(lines) else (None, "one JSON object per line is expected")
 
 

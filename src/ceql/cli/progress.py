@@ -54,7 +54,7 @@ class EventProgress:
 
 
 class StageProgress:
-    """Watches the jobs of a session from a thread of its own, while an action runs in the `with` block."""
+    """Shows how many tasks of each running stage of Spark are done, while an action runs in the `with` block."""
 
     def __init__(self, spark: SparkSession, wanted: bool, console: Console | None = None, patience: float = _PATIENCE):
         self._tracker = spark.sparkContext.statusTracker() if wanted and hasattr(spark, "_jvm") else None
@@ -90,7 +90,7 @@ class StageProgress:
                     return
 
     def _active(self) -> dict[int, tuple[int, int]]:
-        """Tasks done and in all, of the stages that run."""
+        """For each running stage, how many tasks are done and how many there are."""
         assert self._tracker is not None
         infos = {stage: self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()}
         return {stage: (info.numCompletedTasks, info.numTasks) for stage, info in infos.items() if info is not None}

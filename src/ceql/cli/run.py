@@ -1,4 +1,4 @@
-"""`ceql run`: events from files or from a pipe, through the query, into a writer."""
+"""`ceql run`: finds matches in files or in a pipe and writes them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from typing import Any
 import pyarrow as pa
 
 from ceql.cli.exit_codes import ExitCode, UsageError, say
-from ceql.cli.inputs import STDIN, Files
+from ceql.cli.inputs import STDIN, Files, single_or_named, total
 from ceql.cli.json_lines import JsonLines
 from ceql.cli.progress import EventProgress
 from ceql.cli.table import TextTableWriter
-from ceql.cli.writers import ColumnWriter, Format, JsonWriter, Writer, choose_format
+from ceql.cli.writers import TABLE_LIMIT, ColumnWriter, Format, JsonWriter, Writer, choose_format
 from ceql.query import LateEventsWarning, Query
 from ceql.results.matches import Matches
-
-TABLE_LIMIT = 100
 
 
 @dataclass(frozen=True)
 class Job:
-    """All that `ceql run` was told."""
+    """The arguments of `ceql run`."""
 
     query: Query
     files: dict[str | None, list[str]]
@@ -45,7 +43,7 @@ class Job:
 
 
 def count(job: Job) -> ExitCode:
-    """Print how many matches there are; they are not enumerated."""
+    """Prints how many matches there are, without enumerating them."""
     with _quiet():
         if job.streaming:
             lines = JsonLines(sys.stdin.fileno(), job.columns["time"], job.skip_bad_lines)
@@ -62,7 +60,7 @@ def count(job: Job) -> ExitCode:
 
 
 def run(job: Job) -> ExitCode:
-    """Write the matches; says whether there were any."""
+    """Writes the matches. The exit code says whether there are any."""
     format = choose_format(job.format, job.out)
     limit = job.limit
     if limit is None and format is Format.table and job.out is None and not job.streaming:
@@ -112,7 +110,7 @@ def _stream(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
 
 
 def _write(matches: Matches, writer: Writer, events: bool, limit: int | None) -> tuple[int, bool]:
-    """How many were written, and whether the limit stopped it: then the input is read no further."""
+    """Writes up to `limit` matches and then stops reading. Returns how many, and whether the limit was reached."""
     pieces: Iterator[tuple[pa.RecordBatch, pa.Table | None]]
     pieces = matches.with_rows() if events else ((batch, None) for batch in matches.to_batches())
     found = 0
@@ -150,23 +148,13 @@ def _open_files(job: Job) -> tuple[Matches, Any]:
         job.progress and sys.stderr.isatty() and (job.out is not None or job.format in (None, Format.table))
     )
     sources = {name: Files(name, paths, job.columns["time"], bar.advance) for name, paths in job.files.items()}
-    bar.total = _total(source.rows for source in sources.values()) if bar.wanted else None
-    named = {name: source for name, source in sources.items() if name is not None}
-    return job.query.run(named or sources[None], **job.columns), bar
-
-
-def _total(counts: Iterator[int | None]) -> int | None:
-    total = 0
-    for n in counts:
-        if n is None:
-            return None
-        total += n
-    return total
+    bar.total = total(source.rows for source in sources.values()) if bar.wanted else None
+    return job.query.run(single_or_named(sources), **job.columns), bar
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Late events are reported here in the end, not as a warning."""
+    """Suppresses the warning about late events, which are reported at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LateEventsWarning)
         yield

@@ -1,4 +1,4 @@
-"""`ceql run --spark`: the same command on a Spark cluster or on all cores, over files, folders and tables."""
+"""`ceql run --spark`: finds matches in files, folders and tables on a Spark cluster, or on all cores."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from ceql import errors
 from ceql.cli.exit_codes import ExitCode, UsageError, say
-from ceql.cli.inputs import STDIN
+from ceql.cli.inputs import STDIN, single_or_named
 from ceql.cli.progress import StageProgress
 from ceql.cli.table import print_table, struct_rows
-from ceql.cli.writers import Format, choose_format
+from ceql.cli.writers import TABLE_LIMIT, Format, choose_format
 from ceql.query import Query
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 TABLE = "table:"
-"""Stands before the name of a table where a file may stand."""
-TABLE_LIMIT = 100
+"""The prefix that marks a table among the files."""
 _SUFFIXES = {
     ".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".orc": "orc",
 }  # fmt: skip
@@ -37,7 +36,7 @@ _RAISED = re.compile(r"^ceql\.errors\.(\w+): (.*?)(?=\n\n|\n\tat | SQLSTATE: |\Z
 
 @dataclass(frozen=True)
 class SparkJob:
-    """All that `ceql run --spark` was told."""
+    """The arguments of `ceql run --spark`."""
 
     query: Query
     sources: dict[str | None, list[str]]
@@ -53,7 +52,7 @@ class SparkJob:
 
 
 def sources(events: list[str] | None, tables: list[str] | None) -> list[str]:
-    """Files and tables as `ceql.cli.inputs` reads them.
+    """Files and tables in the form that `ceql.cli.inputs.read_events` takes.
 
     >>> sources(["a.parquet"], ["db.payments", "Fails=db.fails"])
     ['a.parquet', 'table:db.payments', 'Fails=table:db.fails']
@@ -66,14 +65,13 @@ def sources(events: list[str] | None, tables: list[str] | None) -> list[str]:
 
 
 def on_spark(job: SparkJob) -> ExitCode:
-    """Count, write or print the matches; says whether there were any."""
+    """Counts, writes or prints the matches. The exit code says whether there are any."""
     format = _check(job)
-    with explained(), _session(job.master) as spark:
+    with translated_errors(), _session(job.master) as spark:
         from ceql.spark import match
 
         frames = {name: _read(spark, paths, job.columns["time"]) for name, paths in job.sources.items()}
-        named = {name: frame for name, frame in frames.items() if name is not None}
-        found = match(named or frames[None], job.query, **job.columns)
+        found = match(single_or_named(frames), job.query, **job.columns)
         bar = StageProgress(spark, job.progress and sys.stderr.isatty())
         if job.count:
             with bar:
@@ -90,7 +88,7 @@ def on_spark(job: SparkJob) -> ExitCode:
 
 
 def _check(job: SparkJob) -> Format:
-    """What can be told before Spark is started, which takes seconds."""
+    """The format. Checks all that can be checked before Spark is started, which takes seconds."""
     format = choose_format(job.format, None if job.out is None else Path(job.out))
     if format is Format.arrow or (format is Format.table and job.out is not None):
         raise UsageError(f"--spark does not write {format.value} files: parquet, csv or json")
@@ -106,14 +104,14 @@ def _check(job: SparkJob) -> Format:
 
 
 def require_pyspark() -> None:
-    """Say what to install, where it is missing."""
+    """Raises an error that says what to install if PySpark is missing."""
     if find_spec("pyspark") is None:
         raise errors.CeqlError("--spark needs PySpark: pip install 'ceql[spark]'")
 
 
 @contextmanager
 def _session(master: str | None) -> Iterator[SparkSession]:
-    """The session that runs, or one that is stopped in the end; errors come as exceptions, so it logs none."""
+    """The running session, or a new one that is stopped at the end and logs nothing: errors come as exceptions."""
     from pyspark.sql import SparkSession
 
     from ceql.spark import session
@@ -132,7 +130,7 @@ def _session(master: str | None) -> Iterator[SparkSession]:
 
 
 def _read(spark: SparkSession, paths: list[str], time: str) -> DataFrame:
-    """One DataFrame of all; columns that some lack are NULL there. Times that are text become timestamps."""
+    """One DataFrame of all paths. A column that a path lacks is NULL there. Times that are text become timestamps."""
     by_format: dict[str, list[str]] = {}
     frames = []
     for path in paths:
@@ -142,7 +140,7 @@ def _read(spark: SparkSession, paths: list[str], time: str) -> DataFrame:
             by_format.setdefault(_format_of(path), []).append(path)
     for format, files in by_format.items():
         match format:
-            case "csv":  # a file whose columns stand in another order is an error, not a mix-up
+            case "csv":  # enforceSchema=False: columns in another order are an error, not mixed up
                 frames.append(spark.read.csv(files, header=True, inferSchema=True, enforceSchema=False))
             case "json":
                 frames.append(spark.read.json(files))
@@ -160,7 +158,7 @@ def _timed(frame: DataFrame, time: str) -> DataFrame:
 
 
 def _format_of(path: str) -> str:
-    """By the name's suffix; of a folder or pattern without one, by the names of the files in it."""
+    """The format by the suffix of the path. If it has none, by the names of the files in the folder or pattern."""
     known = _by_suffix(path)
     if known is not None:
         return known
@@ -183,7 +181,7 @@ def _by_suffix(path: str) -> str | None:
 
 
 def _show(found: DataFrame, job: SparkJob, bar: StageProgress) -> int:
-    """A table of some matches: the first that Spark comes by, in order of time."""
+    """Prints a table of the first matches that Spark finds, in order of time. Returns how many."""
     limit = job.limit or TABLE_LIMIT
     with bar:
         table = found.limit(limit + 1).toArrow()
@@ -197,7 +195,7 @@ def _show(found: DataFrame, job: SparkJob, bar: StageProgress) -> int:
 
 
 def _write(found: DataFrame, format: Format, out: str, limit: int | None) -> int:
-    """A folder of files; how many matches are in it."""
+    """Writes a folder of files. Returns how many matches are in it."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
@@ -215,7 +213,7 @@ def _write(found: DataFrame, format: Format, out: str, limit: int | None) -> int
 
 
 def _print(found: DataFrame, format: Format, limit: int | None) -> int:
-    """Lines on standard output as Spark comes by them, partition after partition."""
+    """Prints matches as Spark finds them, partition after partition. Returns how many."""
     from pyspark.sql import functions as F
 
     found = found if limit is None else found.limit(limit)
@@ -236,7 +234,7 @@ def _print(found: DataFrame, format: Format, limit: int | None) -> int:
 
 
 def _flat(found: DataFrame, format: Format) -> list[Column]:
-    """All columns; for CSV as text, the nested ones as JSON."""
+    """All columns. For CSV they become text, nested ones JSON."""
     from pyspark.sql import functions as F
 
     if format is not Format.csv:
@@ -256,17 +254,17 @@ def _column(name: str) -> Column:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Spark's exceptions as errors of ours: what a worker raised is looked for in the text that is left of it."""
+def translated_errors() -> Iterator[None]:
+    """Turns Spark's exceptions into ceql's errors. An error of a worker is found in the text of Spark's exception."""
     from pyspark.errors import PySparkException
 
     try:
         yield
     except PySparkException as error:
-        raise _explain(error) from error
+        raise _translated(error) from error
 
 
-def _explain(error: PySparkException) -> errors.CeqlError:
+def _translated(error: PySparkException) -> errors.CeqlError:
     text = str(error)
     raised = _RAISED.findall(text)
     if raised:

@@ -1,4 +1,4 @@
-"""Matches for people: a table when all are known, a line each while they stream."""
+"""Matches for people: a table of all of them, or a line for each while they stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 8
 
 
 class TextTableWriter:
-    """The columns: from where to where, the times, the partition keys, then each variable's events."""
+    """Writes positions, times, partition keys and the events of each variable."""
 
     def __init__(self, file: IO[str], projections: dict[str, tuple[str, ...]], hidden: set[str], streaming: bool):
         self._file = file
@@ -49,7 +49,7 @@ class TextTableWriter:
 
 
 def print_table(heads: Sequence[str], lines: Sequence[Sequence[str]], file: IO[str] | None = None) -> None:
-    """A table as wide as the terminal; in a file or pipe, as wide as it needs to be."""
+    """Prints a table as wide as the terminal; in a file or pipe, as wide as it needs."""
     console = Console(file=file, highlight=False)
     if not console.is_terminal:
         widest = [
@@ -68,7 +68,7 @@ def print_table(heads: Sequence[str], lines: Sequence[Sequence[str]], file: IO[s
 def table_rows(
     batch: pa.RecordBatch, rows: pa.Table | None, projections: dict[str, tuple[str, ...]], hidden: set[str]
 ) -> tuple[list[str], list[list[str]]]:
-    """The heads, and the cells of each match. Events with rows are shown by their attributes but the `hidden` ones."""
+    """The heads, and the cells of each match. Rows show their attributes except the `hidden` ones."""
     names = batch.schema.names
     middle = names.index("events")
     timed = "end_time" in names
@@ -91,7 +91,7 @@ def table_rows(
 def struct_rows(
     table: pa.Table, projections: dict[str, tuple[str, ...]], hidden: set[str]
 ) -> tuple[list[str], list[list[str]]]:
-    """The same for matches that hold their events, as those of Spark do: keys, times, variables, all events."""
+    """The same for matches that hold their events, as Spark's do. Columns: keys, times, variables, all events."""
     names = table.column_names
     middle = names.index("start_time")
     keys = names[:middle]
@@ -110,7 +110,7 @@ def struct_rows(
 
 
 def _structs(column: pa.ChunkedArray) -> list[list[dict[str, Any]]]:
-    """Lists of structs as dicts, their times as text."""
+    """Lists of structs as lists of dicts, with times as text."""
     found = []
     for lists in column.chunks:
         rows = iter(to_rows(pa.RecordBatch.from_struct_array(lists.flatten()), " "))
@@ -119,7 +119,7 @@ def _structs(column: pa.ChunkedArray) -> list[list[dict[str, Any]]]:
 
 
 def _between(start: Any, end: Any) -> str:
-    """Two times, the second without what it shares with the first."""
+    """Two times; the second without its date if that is the same."""
     first, last = cell(start), cell(end)
     day = first.partition(" ")[0] + " "
     return f"{first} .. {last.removeprefix(day) if ' ' in first else last}"

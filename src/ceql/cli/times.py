@@ -1,4 +1,4 @@
-"""Times that come as text, as in JSON: read as ISO 8601, all of a stream to one type."""
+"""Times that are text, as in JSON: reads them as ISO 8601, all times of a stream as one type."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _ZONE = r"[Zz]$|[+-]\d\d(:?\d\d)?$"
 
 
 class TextTimes:
-    """Turns the column `name` into timestamps of one type: in UTC when the first texts have a zone, else without."""
+    """Turns the column `name` into timestamps: in UTC if the first texts have a zone, else without a zone."""
 
     def __init__(self, name: str | None):
         self.name = name
         self._type: pa.DataType | None = None
 
     def convert(self, table: pa.Table) -> pa.Table:
-        """`table` with its time as a timestamp, where it was text or what Arrow took for one."""
+        """`table` with its time as a timestamp, if it is text or Arrow has read it as a timestamp."""
         index = table.schema.get_field_index(self.name) if self.name is not None else -1
         if index < 0:
             return table
@@ -37,7 +37,7 @@ class TextTimes:
 def _zone(column: pa.ChunkedArray) -> str | None:
     if pa.types.is_timestamp(column.type):
         return str(column.type.tz) if column.type.tz else None
-    # a date alone ends like a zone does: only text with a time of day has one
+    # `-05` at the end is a zone only after a time of day; else it is the day of a date
     zoned = pc.and_(
         pc.match_substring_regex(column, r"\d\d:\d\d"), pc.match_substring_regex(column.cast(pa.string()), _ZONE)
     )

@@ -22,7 +22,7 @@ Projections = dict[str, tuple[str, ...]]
 
 
 class Format(StrEnum):
-    """What `--format` takes."""
+    """The values of `--format`."""
 
     table = "table"
     json = "json"
@@ -31,6 +31,7 @@ class Format(StrEnum):
     arrow = "arrow"
 
 
+TABLE_LIMIT = 100  # matches of a table on the terminal
 SUFFIXES = {
     ".txt": Format.table, ".json": Format.json, ".jsonl": Format.json, ".ndjson": Format.json, ".csv": Format.csv,
     ".parquet": Format.parquet, ".arrow": Format.arrow, ".feather": Format.arrow, ".ipc": Format.arrow,
@@ -38,7 +39,7 @@ SUFFIXES = {
 
 
 class Writer(Protocol):
-    """Takes matches: a batch, and the rows of its events where these are wanted; then `flush`, in the end `close`."""
+    """Takes batches of matches, and the rows of their events where these are wanted."""
 
     def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None: ...
 
@@ -48,7 +49,7 @@ class Writer(Protocol):
 
 
 def choose_format(format: Format | None, out: Path | None) -> Format:
-    """The format that was asked for, else that of the file's suffix, else the table."""
+    """The format that was asked for, else that of the suffix, else the table."""
     if format is None and out is not None:
         if out.suffix.lower() not in SUFFIXES:
             raise UsageError(f"cannot tell the format of {out.name} from its suffix; add --format")
@@ -62,7 +63,7 @@ def choose_format(format: Format | None, out: Path | None) -> Format:
 
 
 class JsonWriter:
-    """One match per line: positions, or with rows the events themselves under each variable."""
+    """One match per line. Each variable has its positions, or its events if there are rows."""
 
     def __init__(self, file: IO[str], projections: Projections):
         self._file = file
@@ -82,7 +83,7 @@ class JsonWriter:
 
 
 def match_dicts(batch: pa.RecordBatch, rows: pa.Table | None, projections: Projections) -> list[dict[str, Any]]:
-    """The matches as JSON has them. Where there are variables the rows stand under these, else under `events`."""
+    """The matches as dicts. Rows stand under the variables, or under `events` if there are none."""
     found = to_rows(batch)
     if rows is None:
         return found
@@ -97,7 +98,7 @@ def match_dicts(batch: pa.RecordBatch, rows: pa.Table | None, projections: Proje
 
 
 class ColumnWriter:
-    """CSV, Parquet or Arrow: the result's columns, or with rows those of `Matches.events`."""
+    """CSV, Parquet or Arrow. The columns are those of the result, or of `Matches.events` if there are rows."""
 
     def __init__(self, format: Format, out: Path | None):
         self._format = format
@@ -124,7 +125,7 @@ class ColumnWriter:
         self._writer.write(batch)
 
     def begin(self, schema: pa.Schema) -> None:
-        """Open the file though there are no matches, so that it has its columns."""
+        """Opens the file if there were no matches, so that it has its columns."""
         if self._writer is None:
             self._writer = self._open(
                 _flat(pa.RecordBatch.from_pylist([], schema)).schema if self._format is Format.csv else schema
@@ -155,7 +156,7 @@ class ColumnWriter:
 
 
 def _positioned(rows: pa.Table, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows with their positions first; an attribute of that name gets an underscore, as in `Matches.events`."""
+    """The rows with their positions first. An attribute `position` gets an underscore, as in `Matches.events`."""
     positions = batch.column("events").flatten().to_pylist()
     return [
         {"position": position, **{("position_" if name == "position" else name): v for name, v in row.items()}}
@@ -168,7 +169,7 @@ def _project(row: dict[str, Any], names: tuple[str, ...] | None) -> dict[str, An
 
 
 def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Columns that CSV can hold: lists and the like as JSON text, binary as hex."""
+    """The batch with columns that CSV can hold: nested ones as JSON, binary ones as hex."""
     columns = [
         pa.array([None if v is None else to_json(v) for v in to_python(column)], pa.string())
         if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)

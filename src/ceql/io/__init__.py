@@ -1,1 +1,1 @@
-"""Whatever the caller has, as Arrow record batches in time order."""
+"""Inputs of any kind to Arrow record batches in time order; keys of events as numbers."""

@@ -1,4 +1,4 @@
-"""Events as dicts to Arrow: a bounded number of rows at a time, columns by name, types inferred per batch."""
+"""Dicts to Arrow record batches of bounded size; the types are inferred batch by batch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from ceql.errors import DataError
-from ceql.io.schemas import conform
+from ceql.io.schemas import conform, without_columns
 
 Event = Mapping[str, Any]
 
 
 def dicts_to_batch(events: Sequence[Event], first: int = 0) -> pa.RecordBatch:
-    """One batch of `events`; an attribute that an event lacks is NULL. `first` is the position of the first one.
+    """One batch of `events`. An attribute that an event lacks is NULL. `first` is the position of the first event.
 
     >>> dicts_to_batch([{"a": 1}, {"a": 2.5, "b": "x"}]).to_pylist()
     [{'a': 1.0, 'b': None}, {'a': 2.5, 'b': 'x'}]
@@ -24,18 +24,18 @@ def dicts_to_batch(events: Sequence[Event], first: int = 0) -> pa.RecordBatch:
         names = dict.fromkeys(chain.from_iterable(events))
         columns = [_column(name, [event.get(name) for event in events]) for name in names]
     except (TypeError, AttributeError):
-        _blame(events, first)
+        _check_dicts(events, first)
         raise
     for name in names:
         if not isinstance(name, str):
             raise DataError(f"an attribute's name must be text, not {name!r}")
     if not columns:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(events), pa.struct([])))
+        return without_columns(len(events))
     return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
 def dict_batches(events: Iterable[Event], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `batch_rows` events, read no further than the batch that is asked for.
+    """Batches of at most `batch_rows` events. Reads no further than the batch that is asked for.
 
     Each batch has at least the columns of those before it, of the same or a wider type.
     """
@@ -66,8 +66,8 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         raise DataError(f"attribute '{name}' {problem} {found}: {error}") from error
 
 
-def _blame(events: Sequence[Any], first: int) -> None:
-    """Name the event that is not a dict, if that is what went wrong."""
+def _check_dicts(events: Sequence[Any], first: int) -> None:
+    """Raises an error that names the first event that is not a dict."""
     for position, event in enumerate(events, first):
         if not isinstance(event, Mapping):
             raise DataError(f"event {position} is a {type(event).__name__}, not a dict")

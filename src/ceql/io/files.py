@@ -1,7 +1,7 @@
 """Files to Arrow record batches, chosen by suffix: Parquet (also directories), CSV, JSON lines, Arrow IPC.
 
-Each format is a `Reader`: a schema and a way to read batches again and again. Text formats up to
-`WHOLE_BYTES` are read whole, so that a column's type is inferred from all of its values; larger ones in blocks.
+Each format has a `Reader`: a schema, and batches that can be read again and again. A text file of up to `WHOLE_BYTES`
+is read whole, so that a column's type is inferred from all of its values; a larger one is read in blocks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Reader(Protocol):
 
 
 def open_file(path: str | os.PathLike[str]) -> Reader:
-    """The reader for `path`; what is wrong with the path itself is said here, not at the first batch."""
+    """The reader for `path`. Errors about the path itself are raised here, not at the first batch."""
     path = Path(path).expanduser()
     if not path.exists():
         raise DataError(f"no such file: {path}")
@@ -78,7 +78,7 @@ class _Parquet:
         import pyarrow.dataset as ds
 
         with _reading(self._path):
-            # only below a directory that was passed do names like day=3 stand for columns
+            # only inside a directory does a name such as day=3 stand for a column
             partitioning = "hive" if self._path.is_dir() else None
             dataset = ds.dataset(self._path, format="parquet", partitioning=partitioning)
         if not dataset.files:
@@ -94,7 +94,7 @@ class _Parquet:
         return int(self._dataset.count_rows())
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        names = _known(columns, self.schema)
+        names = _columns_to_read(columns, self.schema)
         with _reading(self._path):
             for batch in self._dataset.to_batches(columns=names, batch_size=batch_rows):
                 yield batch.replace_schema_metadata(None)
@@ -126,10 +126,10 @@ class _Csv:
         return int(self._table.num_rows) if self.in_memory else None
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        names = _known(columns, self.schema)
+        names = _columns_to_read(columns, self.schema)
         with _reading(self._path, "a column's type is taken from the first part of a large CSV; convert it to Parquet"):
             if self.in_memory:
-                yield from (self._table if names is None else self._table.select(names)).to_batches(batch_rows)
+                yield from _selected(self._table, names).to_batches(batch_rows)
             else:
                 yield from self._stream(names)
 
@@ -188,13 +188,13 @@ class _JsonLines:
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if self.in_memory:
-            names = _known(columns, self.schema)
-            yield from (self._table if names is None else self._table.select(names)).to_batches(batch_rows)
+            names = _columns_to_read(columns, self.schema)
+            yield from _selected(self._table, names).to_batches(batch_rows)
             return
         schema = self.schema if columns is None else pa.schema([])
         for block in self._blocks():
-            names = _known(columns, block.schema)
-            for batch in (block if names is None else block.select(names)).to_batches(batch_rows):
+            names = _columns_to_read(columns, block.schema)
+            for batch in _selected(block, names).to_batches(batch_rows):
                 conformed = conform(batch, schema, open_schema=True)
                 schema = conformed.schema
                 yield conformed
@@ -210,7 +210,7 @@ class _JsonLines:
                 if not started and lines.lstrip().startswith(b"["):
                     raise DataError(f"{self._path} holds a JSON array; one object per line is expected")
                 started = True
-                # a block is parsed as one piece: Arrow's own blocks refuse an object that is larger than they are
+                # parsed as one block of Arrow's, which refuses an object that is larger than a block
                 options = json.ReadOptions(block_size=max(1 << 20, len(lines) + 1))
                 yield json.read_json(pa.BufferReader(lines), read_options=options)
 
@@ -230,7 +230,7 @@ class _Ipc:
         return self._open(None).schema
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        names = _known(columns, self.schema)
+        names = _columns_to_read(columns, self.schema)
         with _reading(self._path):
             reader = self._open(names)
             if isinstance(reader, pa.RecordBatchFileReader):
@@ -252,7 +252,7 @@ class _Ipc:
 
 
 class _reading:
-    """Turns what Arrow says about a broken file into a DataError that names the file."""
+    """Turns Arrow's errors about a broken file into a DataError that names the file."""
 
     def __init__(self, path: Path, hint: str | None = None):
         self._path = path
@@ -267,15 +267,19 @@ class _reading:
             raise DataError(f"cannot read {self._path}: {error}{hint}") from error
 
 
-def _known(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
-    """Those of `columns` that there are, in the file's order; None stands for all.
+def _columns_to_read(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
+    """Those of `columns` that the file has, in the file's order; None stands for all.
 
-    Where there are none, the first column: the number of rows must survive.
+    If it has none of them, the first column, so that the number of rows is known.
     """
     if columns is None:
         return None
     wanted = set(columns)
     return [name for name in schema.names if name in wanted] or schema.names[:1]
+
+
+def _selected(table: pa.Table, names: list[str] | None) -> pa.Table:
+    return table if names is None else table.select(names)
 
 
 def _is_small(path: Path) -> bool:

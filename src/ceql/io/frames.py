@@ -1,4 +1,4 @@
-"""pandas and polars, recognised without importing them: who has a frame has imported its library."""
+"""pandas and polars frames. Their libraries are not imported here: whoever has a frame has imported its library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_lazy(value: Any) -> bool:
 
 
 def from_pandas(frame: Any) -> pa.Table:
-    """The frame as a table. A named index (a time, say) becomes a column; an unnamed one only numbers the rows."""
+    """The frame as a table. A named index becomes a column; an unnamed one is left out."""
     named = any(name is not None for name in frame.index.names)
     try:
         return pa.Table.from_pandas(frame, preserve_index=named).replace_schema_metadata(None)

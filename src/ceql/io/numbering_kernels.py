@@ -1,6 +1,6 @@
-"""The hash table of keys, compiled: `io.numbering` says what a key is, and keeps the arrays.
+"""The kernels of `io.numbering`, which says what a key is and keeps the arrays.
 
-What is read past the end of a text is cut off, not avoided: arrays of bytes have `PADDING` bytes more than are used.
+Kernels read past the end of a text and cut off the excess, so arrays of bytes have `PADDING` bytes more than are used.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 
 from ceql.jit import FACTOR, LOWER, Array, Word, inlined, kernel, mix
 
-FREE = np.iinfo(np.int64).min  # as `at` of a key's first pair: no key has this number
-PADDING = 8  # so many bytes past the last are read
+FREE = np.iinfo(np.int64).min  # the `at` of the first pair, where no key has this number
+PADDING = 8  # how many bytes past the last one are read
 COUNT, FREED, END = 0, 1, 2  # registers: numbers ever given, how many of them are free, the end of the bytes
 _LARGE = 1 << 14  # slots that are not in the nearest caches
 _SEED = 0x2545F4914F6CDD1D
@@ -30,24 +30,24 @@ class Table(NamedTuple):
 
 @inlined
 def byte(data: Array, at: int, k: int) -> Word:
-    # an unsigned index cannot be negative, so that Numba does not ask for that
+    # Numba does not check whether an unsigned index is negative
     return np.int64(data[np.uint64(at + k)]) << (k << 3)
 
 
 @inlined
 def eight_bytes(data: Array, at: int, end: int) -> Word:
-    """The bytes from `at` on as a word, up to eight and not past `end`. The compiler makes one load of it."""
+    """Up to eight bytes from `at` on, not past `end`, as a word. The compiler makes this one load."""
     word = (
         byte(data, at, 0) | byte(data, at, 1) | byte(data, at, 2) | byte(data, at, 3)
         | byte(data, at, 4) | byte(data, at, 5) | byte(data, at, 6) | byte(data, at, 7)
     )  # fmt: skip
-    past = max(8 - (end - at), 0) << 2  # half as many bits as are too many: a shift by 64 is undefined
+    past = max(8 - (end - at), 0) << 2  # half of the bits to cut off: a shift by 64 is undefined
     return (word << past) << past
 
 
 @inlined
 def half_hash(keys: Array, row: int, data: Array) -> Word:
-    """The upper half of a hash of a key, with its sign."""
+    """The upper half of the hash of a key, signed."""
     h: Word = np.int64(_SEED)
     for k in range(0, keys.shape[1], 2):
         word = keys[row, k]
@@ -83,9 +83,9 @@ def is_same(a: Array, i: int, a_data: Array, b: Array, j: int, b_data: Array) ->
 
 @kernel
 def number_rows(rows: Array, data: Array, numbers: Array, block: Array, first: int, table: Table) -> int:
-    """Write the number of each key from row `first` on, where `numbers` does not have -1; unknown keys get one.
+    """Write the number of each key from row `first` on, except where `numbers` has -1. A new key gets a new number.
 
-    The result is the row before which the table is out of room, or the number of rows. `block` is scratch space.
+    Returns the row for which the table has no room, else the number of rows. `block` is scratch space.
     """
     slots = table.slots
     mask = np.uint64(len(slots) - 1)
@@ -116,9 +116,9 @@ def number_rows(rows: Array, data: Array, numbers: Array, block: Array, first: i
 
 @inlined
 def look_ahead(rows: Array, data: Array, block: Array, begin: int, end: int, table: Table) -> None:
-    """Hash a block of rows, and touch what will be read of a table that is larger than the caches.
+    """Hash a block of rows. If the table is larger than the caches, also touch all that the look-ups will read.
 
-    One after the other, the rows would wait for memory three times each; so the processor fetches many at a time.
+    One after the other, each row would wait for memory three times; this way the processor fetches many at a time.
     """
     slots, keys = table.slots, table.keys
     for i in range(begin, end):
@@ -138,7 +138,7 @@ def look_ahead(rows: Array, data: Array, block: Array, begin: int, end: int, tab
 
 @inlined
 def new_number(rows: Array, i: int, data: Array, table: Table) -> Word:
-    """A number for the key of row i, which is copied; -1 where there is no room."""
+    """Copies the key of row i and returns its number; -1 if there is no room."""
     registers = table.registers
     count = registers[COUNT]
     freed = registers[FREED]
@@ -156,7 +156,7 @@ def new_number(rows: Array, i: int, data: Array, table: Table) -> Word:
 
 @inlined
 def copy_key(rows: Array, i: int, data: Array, n: int, table: Table) -> bool:
-    """Make row i the key of number n; False where there is no room for its bytes."""
+    """Make row i the key of number n. Returns False if there is no room for its bytes."""
     to = table.registers[END]
     size = 0
     for k in range(0, rows.shape[1], 2):
@@ -180,7 +180,7 @@ def copy_key(rows: Array, i: int, data: Array, n: int, table: Table) -> bool:
 
 @kernel
 def move_slots(old: Array, keys: Array, new: Array) -> None:
-    """Fill empty slots with those of `old` whose numbers have a key still."""
+    """Fill the empty slots `new` with those of `old` whose numbers still have a key."""
     mask = len(new) - 1
     for i in range(len(old)):
         slot = old[i]
@@ -193,7 +193,7 @@ def move_slots(old: Array, keys: Array, new: Array) -> None:
 
 @kernel
 def gather(data: Array, at: Array, ends: Array, to: Array) -> None:
-    """Copy the bytes that start at each `at` one after the other; `ends` has where each ends in `to`."""
+    """Copy the bytes that start at each `at` one after the other to `to`, where they end at `ends`."""
     begin = 0
     for i in range(len(at)):
         end = ends[i]

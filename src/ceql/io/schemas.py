@@ -113,7 +113,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, open_schema: bool = False)
                 columns.append(column)
                 fields.append(pa.field(field.name, field.type))
     if not columns:
-        return _without_columns(batch.num_rows)
+        return without_columns(batch.num_rows)
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
@@ -135,7 +135,7 @@ def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
     Arrow has no `take` for views and run-end encoded columns, so these are converted and back.
     """
     if not batch.num_columns:
-        return _without_columns(len(rows))
+        return without_columns(len(rows))
     return pa.RecordBatch.from_arrays([take_values(column, rows) for column in batch.columns], schema=batch.schema)
 
 
@@ -186,6 +186,6 @@ def changed(name: str, before: pa.DataType, after: pa.DataType) -> str:
     return f"column '{name}' was {before} and is now {after}, and its values do not fit; give it one type"
 
 
-def _without_columns(rows: int) -> pa.RecordBatch:
+def without_columns(rows: int) -> pa.RecordBatch:
     """A batch of `rows` rows and no columns."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

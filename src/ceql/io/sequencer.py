@@ -1,15 +1,15 @@
-"""Events in time order: bounded-lateness reorder of each stream, and the merge of several.
+"""The sequencer: puts the events of each stream in time order, as far as the lateness allows, and merges the streams.
 
-In come batches of streams as they arrive, out go batches in which time never goes back. Both are decided
-row by row, so that the result does not depend on how rows are cut into batches:
+In: batches of streams as they arrive. Out: batches in which time never goes back. Both rules look at single rows,
+so the result does not depend on how rows are cut into batches:
 
-- a row is *late* when its time is below its stream's greatest time before it, less the lateness; late rows are set
-  aside, never dropped in silence;
-- the others come out by time, then stream, then arrival. A row is released once no row that may still come can
-  precede it: a coming row of stream s is at least `bound[s]`, the stream's greatest time less the lateness, and at
-  equal times the earlier stream goes first. A stream that has said nothing holds back all.
+- A row is *late* if its time is below the greatest time that its stream had before it, less the lateness. Late rows are
+  set aside, never dropped in silence.
+- The other rows come out by time, then stream, then arrival. A row is released once no row that may still come can
+  precede it. A row that stream s may still bring has at least `bound[s]`, the stream's greatest time less the lateness;
+  at equal times the earlier stream goes first. A stream that has brought no row yet holds back all others.
 
-Buffered rows are sorted runs; a release takes a prefix of each and merges them piece by piece.
+Buffered rows are sorted runs. A release takes a prefix of each run and merges these piece by piece.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ import pyarrow as pa
 from ceql.errors import DataError, ResourceError, SchemaError
 from ceql.io import sort_keys
 from ceql.io.schemas import changed, conform, take_rows, unify_types, wide_codes
+from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import BELOW_ALL, EventBatch, SortedRun, in_order, merge_runs, merge_small_runs, release_limits
 from ceql.io.sources import Source
 from ceql.io.times import time_keys
 
-Int64s = npt.NDArray[np.int64]
 _STATE_VERSION = 1
 
 
 class Sequencer:
-    """Reorders and merges streams; `lateness` is in the unit of the column `time`."""
+    """Reorders and merges streams. `lateness` is in the unit of the column `time`."""
 
     def __init__(
         self,
@@ -59,29 +59,29 @@ class Sequencer:
         self._late: list[tuple[int, pa.RecordBatch]] = []
         self._late_kept = 0
         self._schema = pa.schema([])
-        self._said_by: dict[str, int] = {}
+        self._first_stream: dict[str, int] = {}
         self._time_type: pa.DataType | None = None
 
     @property
     def buffered_rows(self) -> int:
-        """Rows held back until time has moved on."""
+        """How many rows are held back."""
         return sum(len(run.keys) for runs in self._runs for run in runs)
 
     def greatest(self, stream: int) -> int | None:
-        """The key of the greatest time that `stream` has said, None before its first event."""
+        """The key of the greatest time of `stream` so far; None before its first event."""
         return self._greatest[stream]
 
     def push(self, batch: pa.RecordBatch, stream: int = 0) -> list[EventBatch]:
-        """Takes rows of one stream in, gives those that are now in order out. An error leaves the state as it was."""
+        """Takes in rows of one stream; returns the rows that can now go out. An error leaves the state as it was."""
         if self._closed[stream]:
             raise DataError(f"{self._called(stream)} is finished and takes no more events")
         if self.time is None:
             self._schema = self._schema if self._schema.names else batch.schema
             self._seen[stream] += batch.num_rows
             return [EventBatch(batch, stream)] if batch.num_rows else []
-        schema, said_by = self._union(batch.schema, stream)
+        schema, first_stream = self._merged_schema(batch.schema, stream)
         if not batch.num_rows:
-            self._schema, self._said_by = schema, said_by
+            self._schema, self._first_stream = schema, first_stream
             return []
         called = self._called(stream)
         batch, keys, type = time_keys(batch, self.time, self._time_type, called, self._seen[stream])
@@ -94,13 +94,13 @@ class Sequencer:
         on_time, on_time_keys = batch, keys
         if late is not None:
             on_time, on_time_keys = take_rows(batch, pa.array(np.flatnonzero(~late))), keys[~late]
-        # without lateness a lone stream's rows are in order once the late ones are out: nothing waits
+        # without lateness, the rows of a lone stream are in order once the late ones are out: none waits
         direct = len(self.streams) == 1 and not self.lateness
         limits = self._limits(greatest, type)
         self._check_room(len(keys) - len(on_time_keys), None if direct else (stream, on_time_keys), limits)
 
         self._greatest, self._time_type = greatest, type
-        self._schema, self._said_by = schema, said_by
+        self._schema, self._first_stream = schema, first_stream
         self._seen[stream] += batch.num_rows
         if late is not None:
             self._late.append((stream, take_rows(batch, pa.array(np.flatnonzero(late)))))
@@ -114,19 +114,19 @@ class Sequencer:
         return self._release(limits)
 
     def close(self, stream: int) -> list[EventBatch]:
-        """`stream` has ended: it holds the others back no longer."""
+        """Ends `stream`, which holds back the others no longer."""
         self._closed[stream] = True
         return self._release(self._limits(self._greatest, self._time_type))
 
     def finish(self) -> list[EventBatch]:
-        """All that is still buffered; no more rows can be pushed."""
+        """Ends all streams and returns the rows that are still buffered."""
         self._closed = [True] * len(self.streams)
         return self._release([None] * len(self.streams))
 
     def late(self, clear: bool = False) -> pa.Table:
-        """The rows that came too late, in order of arrival; of several streams, with a column `stream` for its name.
+        """The late rows in order of arrival. If there are several streams, the column `stream` names each row's.
 
-        They count as buffered rows until they are taken with `clear`.
+        Late rows count towards `max_buffered_rows` until they are taken with `clear`.
         """
         batches = [conform(batch, self._schema) for _, batch in self._late]
         table = pa.Table.from_batches(batches, self._schema)
@@ -141,7 +141,7 @@ class Sequencer:
         return table
 
     def state(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
-        """A JSON-able header and batches of one schema (the first is empty and carries it), for a snapshot."""
+        """For a snapshot: a header that JSON can hold, and batches of one schema, of which the first is empty."""
         runs = [(stream, run.data) for stream, own in enumerate(self._runs) for run in own]
         header = {
             "version": _STATE_VERSION,
@@ -153,7 +153,7 @@ class Sequencer:
             "greatest": self._greatest,
             "closed": self._closed,
             "seen": self._seen,
-            "said_by": self._said_by,
+            "said_by": self._first_stream,
             "runs": [stream for stream, _ in runs],
             "late": [stream for stream, _ in self._late],
         }
@@ -163,18 +163,15 @@ class Sequencer:
 
     @classmethod
     def from_state(cls, header: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> Sequencer:
-        """The sequencer whose `state` this was; it goes on as that one would have."""
+        """A sequencer that continues as the one whose `state` this is."""
         if header.get("version") != _STATE_VERSION:
             raise DataError(f"the sequencer's state has version {header.get('version')}, not {_STATE_VERSION}")
         lateness = Fraction(header["lateness"])
         self = cls(header["streams"], header["time"], lateness, header["max_buffered_rows"])
         self.late_rows = header["late_rows"]
-        self._greatest, self._closed, self._seen = (
-            list(header["greatest"]),
-            list(header["closed"]),
-            list(header["seen"]),
-        )
-        self._schema, self._said_by = batches[0].schema, dict(header["said_by"])
+        self._greatest, self._closed = list(header["greatest"]), list(header["closed"])
+        self._seen = list(header["seen"])
+        self._schema, self._first_stream = batches[0].schema, dict(header["said_by"])
         if any(greatest is not None for greatest in self._greatest):
             self._time_type = self._schema.field(self.time).type
         split = 1 + len(header["runs"])
@@ -185,7 +182,7 @@ class Sequencer:
         return self
 
     def _late_mask(self, keys: Int64s, before: int | None, type: pa.DataType) -> npt.NDArray[np.bool_] | None:
-        """Which rows are late, None when none is."""
+        """Which rows are late; None if none is."""
         if (before is None or keys[0] >= before) and in_order(keys):
             return None
         running = np.empty_like(keys)
@@ -199,7 +196,7 @@ class Sequencer:
         return sort_keys.bounds(keys, type, self.lateness) if self.lateness else keys
 
     def _limits(self, greatest: list[int | None], type: pa.DataType | None) -> list[int | None]:
-        """For each stream the greatest key that can go out, None for all."""
+        """For each stream, the greatest key that can go out; None if all can."""
         bounds: list[int | None] = []
         for key, closed in zip(greatest, self._closed, strict=True):
             if closed:
@@ -211,7 +208,7 @@ class Sequencer:
         return release_limits(bounds)
 
     def _check_room(self, late: int, new: tuple[int, Int64s] | None, limits: list[int | None]) -> None:
-        """A ResourceError if more rows than allowed would be held after this push."""
+        """Raises a ResourceError if more rows than allowed would be held after this push."""
         held = self._late_kept + late
         if held + self.buffered_rows + (len(new[1]) if new else 0) <= self.max_buffered_rows:
             return
@@ -242,23 +239,23 @@ class Sequencer:
             self._runs[stream] = kept
         return merge_runs(parts, self._schema)
 
-    def _union(self, schema: pa.Schema, stream: int) -> tuple[pa.Schema, dict[str, int]]:
-        """The merged columns with those of this batch, and which stream first said each."""
+    def _merged_schema(self, schema: pa.Schema, stream: int) -> tuple[pa.Schema, dict[str, int]]:
+        """The columns so far and those of this batch, and which stream had each of them first."""
         if schema.equals(self._schema):
-            return self._schema, self._said_by
+            return self._schema, self._first_stream
         types = {field.name: field.type for field in self._schema}
-        said_by = self._said_by.copy()
+        first_stream = self._first_stream.copy()
         for field in schema:
             before = types.get(field.name, wide_codes(field.type))
             both = before if field.name == self.time else unify_types(before, wide_codes(field.type))
             if both is None:
-                if said_by[field.name] == stream:
+                if first_stream[field.name] == stream:
                     raise DataError(changed(field.name, before, field.type))
-                first, here = self._called(said_by[field.name]), self._called(stream)
+                first, here = self._called(first_stream[field.name]), self._called(stream)
                 raise SchemaError(f"column '{field.name}' is {before} in {first} but {field.type} in {here}")
             types[field.name] = both
-            said_by.setdefault(field.name, stream)
-        return pa.schema(list(types.items())), said_by
+            first_stream.setdefault(field.name, stream)
+        return pa.schema(list(types.items())), first_stream
 
     def _called(self, stream: int) -> str:
         name = self.streams[stream]
@@ -268,7 +265,7 @@ class Sequencer:
 def merge_sources(
     sources: Sequence[Source], sequencer: Sequencer, columns: Sequence[str] | None = None
 ) -> Iterator[EventBatch]:
-    """All events of `sources` in order, always reading from the one furthest behind, so that little waits."""
+    """All events of `sources` in order. Always reads from the source that is furthest behind, so that few rows wait."""
     reading = {stream: source.batches(columns) for stream, source in enumerate(sources)}
     while reading:
         stream = min(reading, key=lambda s: (sequencer.greatest(s) is not None, sequencer.greatest(s) or 0, s))

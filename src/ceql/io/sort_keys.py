@@ -1,9 +1,8 @@
-"""Ordered columns as int64 keys: times, and the attribute of a `n [a]` window.
+"""Sort keys: ordered columns (times, the attribute of a `n [a]` window) as int64 in the same order.
 
-The engine compares starts as integers. `encode` maps a column of times, numbers, dates or decimals to
-int64 such that order is kept and `decode` gives the very values back; `bounds` gives, for each key, the
-least key that is at most `width` below it, in exact arithmetic (a float bound is rounded up, never
-to nearest, so that 0.1 + 0.2 cannot slip past 0.3).
+The engine compares starts as integers. `encode` maps a column of times, numbers, dates or decimals to int64 and keeps
+the order; `decode` gives the same values back. For each key, `bounds` gives the least key that is at most `width` below
+it, in exact arithmetic: a float bound is rounded up, never to nearest, so that 0.1 + 0.2 cannot slip past 0.3.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def is_ordered(type: pa.DataType) -> bool:
 
 
 def encode(values: pa.Array, name: str) -> Int64s:
-    """Keys of `values`; what stands at a NULL is unspecified.
+    """The keys of `values`; unspecified at a NULL.
 
     >>> encode(pa.array([-1.5, 0.0, 2.0]), "a").argsort().tolist()
     [0, 1, 2]
@@ -47,7 +46,7 @@ def encode(values: pa.Array, name: str) -> Int64s:
         too_large = f"column '{name}' has decimals too large to measure a window with ({type})"
         try:
             low, high = decimal_words(values)
-        except pa.ArrowInvalid as error:  # decimal256 that does not even fit in decimal128
+        except pa.ArrowInvalid as error:  # a decimal256 that does not fit in decimal128
             raise DataError(too_large) from error
         if (high != low >> 63).any():
             raise DataError(too_large)
@@ -64,7 +63,7 @@ def encode(values: pa.Array, name: str) -> Int64s:
 
 
 def decode(keys: Int64s, type: pa.DataType) -> pa.Array:
-    """The values that `encode` made `keys` of, as an array of `type`."""
+    """The values from which `encode` made `keys`, as an array of `type`."""
     if pa.types.is_decimal(type):
         words = np.stack([keys, keys >> 63], axis=1)
         wide = pa.decimal128(38, type.scale)
@@ -91,11 +90,11 @@ def bounds(keys: Int64s, type: pa.DataType, width: Fraction) -> Int64s:
         w = float(width)
         with np.errstate(invalid="ignore", over="ignore"):
             low = values - w
-            # two-sum: low + error is the exact difference; where it is above low, the next float is the bound
+            # two-sum: low + error is the exact difference; if it is above low, the next float is the bound
             virtual = low - values
             error = (values - (low - virtual)) + (-w - virtual)
             low = np.where(error > 0, np.nextafter(low, np.inf), low)
-        if Fraction(w) < width:  # cannot be met by whole windows; keeps the promise for odd fractions
+        if Fraction(w) < width:  # no window of whole numbers gets here; keeps the result exact for odd fractions
             low = np.nextafter(low, -np.inf)
         return np.where(np.isnan(values), np.iinfo(np.int64).max, _float_to_key(low))
     whole = width
@@ -109,7 +108,7 @@ def bounds(keys: Int64s, type: pa.DataType, width: Fraction) -> Int64s:
 
 
 def ticks(nanoseconds: int, type: pa.DataType, time_unit: str | None) -> Fraction | None:
-    """`nanoseconds` in the unit of a time column of this type; None when a plain number's unit is not known.
+    """`nanoseconds` in the unit of a time column of this type; None if the unit of plain numbers is unknown.
 
     >>> ticks(90_000_000_000, pa.timestamp("ms"), None)
     Fraction(90000, 1)
@@ -135,7 +134,7 @@ def decimal_words(values: pa.Array) -> tuple[Int64s, Int64s]:
 
 
 def _plain(values: pa.Array) -> npt.NDArray[Any]:
-    """The values as numpy, whatever stands under a NULL."""
+    """The values as numpy; unspecified at a NULL."""
     if values.null_count:
         zero = pa.scalar(0).cast(values.type) if not pa.types.is_temporal(values.type) else None
         values = values.fill_null(zero) if zero is not None else values.view(pa.int64()).fill_null(0)

@@ -1,4 +1,4 @@
-"""Sorted runs of events, and their merge into batches of bounded size."""
+"""Sorted runs: events of one stream in order of time. Merges runs into batches of bounded size."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.io.schemas import conform, take_rows
+from ceql.io.sort_keys import Int64s
 from ceql.jit import kernel
-
-Int64s = npt.NDArray[np.int64]
 
 PIECE_ROWS = 1 << 16
 BELOW_ALL = -(1 << 63) - 1
@@ -22,7 +21,7 @@ _SMALL_RUN = 1 << 13
 
 @kernel
 def in_order(keys: Int64s) -> bool:
-    """Whether keys never decrease."""
+    """Whether the keys never decrease."""
     falls = 0
     for i in range(1, len(keys)):
         falls += keys[i] < keys[i - 1]
@@ -30,21 +29,21 @@ def in_order(keys: Int64s) -> bool:
 
 
 class EventBatch(NamedTuple):
-    """Events in time order, and the index of the stream they are from: one for all, or one for each row."""
+    """Events in time order, and the index of their stream: one for all rows, or one for each."""
 
     data: pa.RecordBatch
     stream: int | npt.NDArray[np.int32]
 
 
 class SortedRun(NamedTuple):
-    """Rows of one stream by time, ties in order of arrival, with their keys."""
+    """Rows of one stream by time, ties in order of arrival, with their sort keys."""
 
     data: pa.RecordBatch
     keys: Int64s
 
     @classmethod
     def sorted(cls, data: pa.RecordBatch, keys: Int64s) -> SortedRun:
-        """The run of rows that come in order of arrival."""
+        """The run of these rows, which are in order of arrival."""
         if (keys[1:] >= keys[:-1]).all():
             return cls(data, keys)
         order = np.argsort(keys, kind="stable")
@@ -54,7 +53,7 @@ class SortedRun(NamedTuple):
         return SortedRun(self.data.slice(start, stop - start), self.keys[start:stop])
 
     def ready(self, limit: int | None) -> int:
-        """How many rows have a key of at most `limit`; None is no limit."""
+        """How many rows have a key of at most `limit` (None: no limit)."""
         if limit is None:
             return len(self.keys)
         if limit <= BELOW_ALL:
@@ -65,7 +64,7 @@ class SortedRun(NamedTuple):
 def merge_small_runs(runs: list[SortedRun], schema: pa.Schema) -> None:
     """Merges the youngest runs while they are small, so that events pushed one by one do not pile up as runs.
 
-    Only runs of like size are merged, which makes it a logarithmic number of copies for a row.
+    Only runs of similar size are merged, so that each row is copied a logarithmic number of times.
     """
     while len(runs) > 1 and len(runs[-2].keys) <= 2 * len(runs[-1].keys) and len(runs[-2].keys) < _SMALL_RUN:
         young, old = runs.pop(), runs.pop()
@@ -74,10 +73,10 @@ def merge_small_runs(runs: list[SortedRun], schema: pa.Schema) -> None:
 
 
 def release_limits(bounds: list[int | None]) -> list[int | None]:
-    """For each stream the greatest key that can go out, when stream s may still say `bounds[s]` and above.
+    """For each stream, the greatest key that can go out if stream s may still bring keys from `bounds[s]` on.
 
-    None among the bounds stands for a stream that has ended, among the limits for no limit.
-    A row that ties with what an earlier stream may still say has to wait for it.
+    A bound of None stands for a stream that has ended, a limit of None for no limit.
+    A row waits while an earlier stream may still bring a row of the same key.
 
     >>> release_limits([5, 5]), release_limits([7, 5]), release_limits([5, None])
     ([5, 4], [5, 5], [5, 4])
@@ -92,8 +91,8 @@ def release_limits(bounds: list[int | None]) -> list[int | None]:
 def merge_runs(parts: list[tuple[int, SortedRun]], schema: pa.Schema) -> list[EventBatch]:
     """The rows of `parts` (stream and run, by stream and then arrival) by time, ties in the order of `parts`.
 
-    A piece of the result takes one contiguous slice of each part, since parts are sorted; so a piece
-    is copied alone, and not at all when it comes from one part.
+    Parts are sorted, so a piece of the result takes one contiguous slice of each part. Pieces are copied one at a time;
+    a piece of one part is not copied at all.
     """
     if not parts:
         return []
@@ -119,7 +118,7 @@ def merge_runs(parts: list[tuple[int, SortedRun]], schema: pa.Schema) -> list[Ev
 
 
 def _cuts(owner: Int64s) -> list[tuple[int, int]]:
-    """Where to cut the merged rows: at most PIECE_ROWS each, and where long stretches of one part begin and end."""
+    """Where to cut the merged rows: after at most PIECE_ROWS, and where long stretches of one part begin and end."""
     changes = np.flatnonzero(owner[1:] != owner[:-1]) + 1
     edges = np.concatenate([[0], changes, [len(owner)]])
     long = np.flatnonzero(np.diff(edges) >= PIECE_ROWS // 4)

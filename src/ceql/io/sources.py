@@ -1,7 +1,7 @@
-"""Anything that holds events, as Arrow record batches of bounded size.
+"""Sources: anything that holds events, as Arrow record batches of bounded size.
 
-In come tables, readers, frames, dicts, paths; out comes a `Source`: a schema and an iterator of batches. A source is
-opened lazily (nothing is read before `schema` or `batches`) and copies nothing that Arrow can slice.
+In: tables, readers, frames, dicts, paths. Out: a `Source`, which has a schema and batches. A source reads nothing
+before it is asked for one of them, and copies nothing that Arrow can slice.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SMALL_CHUNK = 1 << 12
 
 
 class Source:
-    """One stream of events. Subclasses say how it is read; what holds for all of them is here."""
+    """One stream of events. Subclasses define `_schema` and `_batches`."""
 
     open_schema = False
-    """An attribute that is not in the schema is NULL, not an error (dicts)."""
+    """Whether an attribute that is not in the schema is NULL (dicts), not an error."""
     replayable = True
-    """`batches` can be called again and gives the same events."""
+    """Whether `batches` can be called again and gives the same events."""
     in_memory = True
 
     def __init__(self, name: str | None, batch_rows: int):
@@ -42,18 +42,18 @@ class Source:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns; of a source that can be read only once, those of its first batch."""
+        """The columns. A source that can be read only once shows those of its first batch."""
         return check_names(self._schema(), f"stream '{self.name}'" if self.name else "the input")
 
     @property
     def rows(self) -> int | None:
-        """The number of events, when known without reading them."""
+        """The number of events, if it is known without reading them."""
         return None
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Batches of 1 to `batch_rows` events. Of `columns` those that exist are given, None stands for all.
+        """Batches of 1 to `batch_rows` events, with those of `columns` that exist; None stands for all.
 
-        Where none of them exists, one other column stands in, so that the number of rows is kept.
+        If none of them exists, the batches have one other column, so that the number of rows is kept.
         """
         names = set(self.schema.names) if columns is None else set(columns)
         schema = _pruned(self.schema, names)
@@ -71,12 +71,12 @@ class Source:
         raise NotImplementedError
 
     def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-        """Batches of any size and shape; columns beyond those asked for do no harm."""
+        """Batches of any size. They may have more columns than those asked for."""
         raise NotImplementedError
 
 
 class _TableSource(Source):
-    """A table, or what becomes one when first looked at (frames, lists of dicts)."""
+    """A table, which is loaded when it is first needed (frames, lists of dicts)."""
 
     def __init__(self, name: str | None, batch_rows: int, load: Callable[[], pa.Table], open_schema: bool = False):
         super().__init__(name, batch_rows)
@@ -87,9 +87,9 @@ class _TableSource(Source):
     def _table(self) -> pa.Table:
         table = self._load()
         chunks = max((column.num_chunks for column in table.columns), default=0)
-        # many tiny chunks cost a batch each; one copy costs less
+        # each chunk becomes a batch: copying many tiny ones into one costs less
         if chunks > 1 and chunks * _SMALL_CHUNK > table.num_rows and self.batch_rows >= _SMALL_CHUNK:
-            with suppress(pa.ArrowInvalid):  # dictionaries that together outgrow their codes stay apart
+            with suppress(pa.ArrowInvalid):  # dictionaries that outgrow their codes when combined stay apart
                 table = table.combine_chunks()
         return table
 
@@ -125,7 +125,7 @@ class _FileSource(Source):
 
 
 class _LazyFrameSource(Source):
-    """A polars query: run anew for each pass, over the columns that are needed."""
+    """A polars query. Each pass runs it again, for the columns that are needed."""
 
     in_memory = False
 
@@ -142,7 +142,7 @@ class _LazyFrameSource(Source):
 
 
 class OnceSource(Source):
-    """A reader or an iterator: its first batch is read for the schema and kept until it is asked for."""
+    """A reader or an iterator. Its first batch is read for the schema and kept until it is asked for."""
 
     replayable = False
     in_memory = False
@@ -177,7 +177,7 @@ class OnceSource(Source):
 
 
 def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_ROWS) -> Source:
-    """`events` as a source. The kinds of input are tried from the most to the least specific."""
+    """`events` as a source. Tries the kinds of input from the most to the least specific."""
     if isinstance(events, Source):
         return events
 
@@ -199,7 +199,7 @@ def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_RO
     if hasattr(events, "__arrow_c_array__"):
         return table(lambda: pa.Table.from_batches([_imported(pa.record_batch, events)]))
     if hasattr(events, "__arrow_c_stream__"):
-        # what has a size is a table and can be exported again; a bare stream may be spent by one export
+        # an object with a size is a table and can be exported again; a bare stream may be exported only once
         if hasattr(events, "__len__") or hasattr(events, "num_rows"):
             return table(lambda: _imported(pa.table, events))
         stream = pa.RecordBatchReader.from_stream
@@ -215,7 +215,7 @@ def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_RO
 
 
 def open_streams(events: Any, streams: Sequence[str] = (), batch_rows: int = BATCH_ROWS) -> list[Source]:
-    """The sources of a query, in the order of its FROM list (`streams`), else of the dict `events`."""
+    """The sources of a query, in the order of its FROM list (`streams`); without FROM, of the dict `events`."""
     if isinstance(events, Mapping):
         for name in events:
             if not isinstance(name, str):
@@ -241,7 +241,7 @@ def open_streams(events: Any, streams: Sequence[str] = (), batch_rows: int = BAT
 
 
 def to_batches(events: Any, batch_rows: int = BATCH_ROWS) -> list[pa.RecordBatch]:
-    """All of one input, now."""
+    """All batches of one input."""
     return list(open_source(events, batch_rows=batch_rows).batches())
 
 
@@ -263,7 +263,7 @@ def _from_sequence(events: Sequence[Any]) -> pa.Table:
 
 
 def _from_iterator(events: Iterator[Any], batch_rows: int) -> tuple[Iterator[pa.RecordBatch], bool]:
-    """Batches, and whether their columns may grow: the first item tells dicts from Arrow data."""
+    """Batches, and whether their columns may grow: they may if the first item is a dict, not Arrow data."""
     try:
         first = next(events)
     except StopIteration:
@@ -275,7 +275,7 @@ def _from_iterator(events: Iterator[Any], batch_rows: int) -> tuple[Iterator[pa.
 
 
 def _as_batches(item: Any) -> list[pa.RecordBatch]:
-    """The batches of one piece of an iterable, at least one, so that its columns are known."""
+    """The batches of one item of an iterable; at least one, so that its columns are known."""
     if hasattr(item, "__arrow_c_array__"):
         return [_imported(pa.record_batch, item)]
     table = _imported(pa.table, item)

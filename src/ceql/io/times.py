@@ -1,4 +1,4 @@
-"""The time column of a batch, checked and as keys."""
+"""The time column of a batch: checks it and turns it into sort keys."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ceql.io.sort_keys import encode, is_ordered
 def time_keys(
     batch: pa.RecordBatch, name: str, known: pa.DataType | None, called: str, seen: int
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.int64], pa.DataType]:
-    """The batch with a time column of the `known` type (of its own, when that is None), its keys, and that type.
+    """The batch with its time column cast to the `known` type (None: its own), the column's sort keys, and its type.
 
-    `called` is what the stream is called and `seen` the number of its events before this batch, for messages.
+    Messages name the stream as `called`, and count its events from `seen`, the number of those before this batch.
     """
     index = batch.schema.get_field_index(name)
     if index < 0:
@@ -38,7 +38,7 @@ def time_keys(
 
 
 def _cast(column: pa.Array, name: str, known: pa.DataType, called: str, seen: int) -> pa.Array:
-    """A stream's later batch may be cast to its own type; two streams must agree."""
+    """Casts a later batch of a stream to the type of its first. Two streams must have the same type."""
     problem = f"time column '{name}' is {known}, but {column.type} in {called}"
     if not seen:
         raise SchemaError(f"{problem}; give all streams the same type")

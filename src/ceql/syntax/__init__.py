@@ -1,8 +1,7 @@
 """Text to tree and back: docs/reference.md, section 2.
 
-`ceql.lark` is the grammar, `build` and `clauses` make the nodes of `tree` from it, `conditions` tells filters,
-predicates and values apart, `limits` keeps the input within bounds, `messages` words the errors; `printer` goes
-the other way.
+`ceql.lark` is the grammar, `build` and `clauses` make the nodes of `tree`, `conditions` tells filters, predicates and
+values apart, `limits` bounds the size of a query, `messages` words the errors, and `printer` turns trees into text.
 """
 
 from ceql.syntax.parser import parse as parse_query

@@ -1,8 +1,7 @@
-"""The nodes of formulas and conditions, made as the parser reduces.
+"""Builds the nodes of formulas and conditions while the parser reads.
 
-In: for each rule of ceql.lark, a call of the method of that name with what the rule matched (tokens and
-nodes made before). Out: a node of `tree`. Being driven by the LALR parser, nothing here recurses over
-the query, whatever its depth.
+In: for each rule of ceql.lark, the parser calls the method of that name with the tokens and nodes that the rule
+matched. Out: a node of `tree`. Nothing here recurses, so a query may be deep.
 """
 
 from __future__ import annotations
@@ -22,43 +21,43 @@ Children = list[Any]
 Node = TypeVar("Node", tree.Conj, tree.Disj, tree.All, tree.Or)
 
 
-def extent(children: Children) -> Span:
-    """From the first character of the first child to the last of the last."""
+def span_of(children: Children) -> Span:
+    """The span from the start of the first child to the end of the last."""
     first, last = children[0], children[-1]
     start = (first.start_pos or 0) if isinstance(first, Token) else first.span.start
     end = (last.end_pos or 0) if isinstance(last, Token) else last.span.end
     return Span(start, end)
 
 
-def is_kind(child: object, *kinds: str) -> bool:
+def is_token(child: object, *kinds: str) -> bool:
     return isinstance(child, Token) and child.type in kinds
 
 
-def listed(children: Children) -> Children:
-    """Without the tokens of punctuation and keywords."""
+def without_punctuation(children: Children) -> Children:
+    """The children without the tokens of punctuation and keywords."""
     return [child for child in children if not isinstance(child, Token) or child.type == "NAME"]
 
 
-def spliced(kind: type[Node], children: Children, items: Children) -> Node:
-    """A flat chain: a parenthesised chain of the same kind gives its items."""
+def flat_chain(kind: type[Node], children: Children, items: Children) -> Node:
+    """A chain of `items`. The items of a chain of the same kind in parentheses become items of this one."""
     flat = [inner for item in items for inner in (item.items if isinstance(item, kind) else (item,))]
-    return kind(tuple(flat), span=extent(children))
+    return kind(tuple(flat), span=span_of(children))
 
 
 def literal_of(token: Token) -> tree.Literal:
     value: Any
     match token.type:
         case "NUMBER":
-            value = read_number(token, extent([token]))
+            value = read_number(token, span_of([token]))
         case "STRING":
             value = token[1:-1].replace(token[0] * 2, token[0])
         case kind:
             value = {"TRUE": True, "FALSE": False, "NULL": None}[kind]
-    return tree.Literal(value, span=extent([token]))
+    return tree.Literal(value, span=span_of([token]))
 
 
 def negative(literal: tree.Literal, span: Span) -> tree.Literal:
-    # copy_negate, since `-decimal` rounds to the context's digits
+    # not `-value`, which rounds a Decimal to the digits of the context
     value = literal.value
     assert isinstance(value, int | Decimal)
     return tree.Literal(-value if isinstance(value, int) else value.copy_negate(), span=span)
@@ -77,46 +76,46 @@ class ConditionBuilder:
             return token
         text = token[1:-1].replace("``", "`")
         if not text:
-            raise QueryProblem("A name cannot be empty", extent(children))
+            raise QueryProblem("A name cannot be empty", span_of(children))
         return token.update("NAME", text)
 
     def parentheses(self, children: Children) -> Any:
-        return replace(children[1], span=extent(children))
+        return replace(children[1], span=span_of(children))
 
     def disjunction(self, children: Children) -> tree.Disj:
-        return spliced(tree.Disj, children, [as_condition(c) for c in children[::2]])
+        return flat_chain(tree.Disj, children, [as_condition(c) for c in children[::2]])
 
     def conjunction(self, children: Children) -> tree.Conj:
-        return spliced(tree.Conj, children, [as_condition(c) for c in children[::2]])
+        return flat_chain(tree.Conj, children, [as_condition(c) for c in children[::2]])
 
     def negated(self, children: Children) -> tree.Neg:
-        return tree.Neg(as_condition(children[1]), span=extent(children))
+        return tree.Neg(as_condition(children[1]), span=span_of(children))
 
     def comparison(self, children: Children) -> tree.Comparison:
         left, op, right = children
         op = {"==": "=", "<>": "!="}.get(op, str(op))
-        return tree.Comparison(op, as_expression(left), as_expression(right), span=extent(children))
+        return tree.Comparison(op, as_expression(left), as_expression(right), span=span_of(children))
 
     def like(self, children: Children) -> tree.Like:
         operand, *negation, word, pattern = children
         text = str(literal_of(pattern).value)
         regex = word.type == "RLIKE"
-        return tree.Like(as_expression(operand), text, regex, bool(negation), span=extent(children))
+        return tree.Like(as_expression(operand), text, regex, bool(negation), span=span_of(children))
 
     def in_set(self, children: Children) -> tree.In:
-        items = tuple(listed(children[1:]))
-        return tree.In(as_expression(children[0]), items, is_kind(children[1], "NOT"), span=extent(children))
+        items = tuple(without_punctuation(children[1:]))
+        return tree.In(as_expression(children[0]), items, is_token(children[1], "NOT"), span=span_of(children))
 
     def in_range(self, children: Children) -> tree.Between:
         operand, low, high = map(as_expression, (children[0], children[-4], children[-2]))
-        return tree.Between(operand, low, high, is_kind(children[1], "NOT"), range_form=True, span=extent(children))
+        return tree.Between(operand, low, high, is_token(children[1], "NOT"), range_form=True, span=span_of(children))
 
     def between(self, children: Children) -> tree.Between:
         operand, low, high = map(as_expression, (children[0], children[-3], children[-1]))
-        return tree.Between(operand, low, high, is_kind(children[1], "NOT"), span=extent(children))
+        return tree.Between(operand, low, high, is_token(children[1], "NOT"), span=span_of(children))
 
     def is_null(self, children: Children) -> tree.IsNull:
-        return tree.IsNull(as_expression(children[0]), is_kind(children[2], "NOT"), span=extent(children))
+        return tree.IsNull(as_expression(children[0]), is_token(children[2], "NOT"), span=span_of(children))
 
     def element(self, children: Children) -> tree.Literal | tree.Interval:
         dots = [i for i, child in enumerate(children) if isinstance(child, Token)]
@@ -129,57 +128,57 @@ class ConditionBuilder:
             if end is not None and not (is_number(end) or isinstance(end.value, str)):
                 raise QueryProblem("The ends of a range are numbers or texts", end.span)
         if low is not None and high is not None and is_number(low) != is_number(high):
-            raise QueryProblem("The ends of a range are two numbers or two texts", extent(children))
-        return tree.Interval(low, high, span=extent(children))
+            raise QueryProblem("The ends of a range are two numbers or two texts", span_of(children))
+        return tree.Interval(low, high, span=span_of(children))
 
     def end(self, children: Children) -> tree.Literal:
         literal = literal_of(children[-1])
-        return negative(literal, extent(children)) if len(children) > 1 else literal
+        return negative(literal, span_of(children)) if len(children) > 1 else literal
 
     def arithmetic(self, children: Children) -> tree.Arithmetic:
         left, op, right = children
-        return tree.Arithmetic(str(op), as_expression(left), as_expression(right), span=extent(children))
+        return tree.Arithmetic(str(op), as_expression(left), as_expression(right), span=span_of(children))
 
     def minus(self, children: Children) -> tree.Literal | tree.Minus:
         operand = as_expression(children[1])
         if isinstance(operand, tree.Literal) and is_number(operand):
-            return negative(operand, extent(children))
-        return tree.Minus(operand, span=extent(children))
+            return negative(operand, span_of(children))
+        return tree.Minus(operand, span=span_of(children))
 
     def literal(self, children: Children) -> tree.Literal:
         return literal_of(children[0])
 
     def attribute(self, children: Children) -> tree.Attribute:
-        return tree.Attribute(str(children[0]), span=extent(children))
+        return tree.Attribute(str(children[0]), span=span_of(children))
 
     def ref(self, children: Children) -> tree.Ref:
-        return tree.Ref(str(children[0]), str(children[2]), span=extent(children))
+        return tree.Ref(str(children[0]), str(children[2]), span=span_of(children))
 
     def prev(self, children: Children) -> tree.Prev:
-        return tree.Prev(str(children[2]), span=extent(children))
+        return tree.Prev(str(children[2]), span=span_of(children))
 
     def bracket(self, children: Children) -> tree.Bracket:
         condition = as_condition(children[2])
         check_depth(condition)
-        return tree.Bracket(str(children[0]), as_predicate(condition), span=extent(children))
+        return tree.Bracket(str(children[0]), as_predicate(condition), span=span_of(children))
 
 
 class FormulaBuilder(ConditionBuilder):
-    """What stands in WHERE."""
+    """The formulas of WHERE."""
 
     def filter(self, children: Children) -> tree.Filter:
         condition = as_condition(children[2])
         check_depth(condition)
-        return tree.Filter(children[0], as_filter(condition), span=extent(children))
+        return tree.Filter(children[0], as_filter(condition), span=span_of(children))
 
     def partition_by(self, children: Children) -> tree.PartitionBy:
-        return tree.PartitionBy(children[0], tuple(listed(children[1:])), span=extent(children))
+        return tree.PartitionBy(children[0], tuple(without_punctuation(children[1:])), span=span_of(children))
 
     def any_of(self, children: Children) -> tree.Or:
-        return spliced(tree.Or, children, children[::2])
+        return flat_chain(tree.Or, children, children[::2])
 
     def all_of(self, children: Children) -> tree.All:
-        return spliced(tree.All, children, children[::2])
+        return flat_chain(tree.All, children, children[::2])
 
     def chain(self, children: Children) -> tree.Then:
         items: list[tree.Formula] = []
@@ -193,22 +192,22 @@ class FormulaBuilder(ConditionBuilder):
                     contiguous += child.contiguous
                 case _:
                     items.append(child)
-        return tree.Then(tuple(items), tuple(contiguous), span=extent(children))
+        return tree.Then(tuple(items), tuple(contiguous), span=span_of(children))
 
     def named(self, children: Children) -> tree.As:
-        return tree.As(children[0], str(children[2]), span=extent(children))
+        return tree.As(children[0], str(children[2]), span=span_of(children))
 
     def repeated(self, children: Children) -> tree.Plus:
-        return tree.Plus(children[0], is_kind(children[1], "REPEAT"), span=extent(children))
+        return tree.Plus(children[0], is_token(children[1], "REPEAT"), span=span_of(children))
 
     def event(self, children: Children) -> tree.Event:
         stream = str(children[0]) if len(children) > 1 else None
-        return tree.Event(str(children[-1]), stream, span=extent(children))
+        return tree.Event(str(children[-1]), stream, span=span_of(children))
 
     def part(self, children: Children) -> tree.Part:
-        refs = [self.part_ref([c]) if isinstance(c, Token) else c for c in listed(children)]
-        return tree.Part(tuple(refs), span=extent(children))
+        refs = [self.part_ref([c]) if isinstance(c, Token) else c for c in without_punctuation(children)]
+        return tree.Part(tuple(refs), span=span_of(children))
 
     def part_ref(self, children: Children) -> tree.PartRef:
         name = str(children[0]) if len(children) > 1 else None
-        return tree.PartRef(str(children[-1]), name, span=extent(children))
+        return tree.PartRef(str(children[-1]), name, span=span_of(children))

@@ -1,7 +1,7 @@
-"""The clauses of a query around its formula: the last part of the builder that the parser drives.
+"""Builds the clauses of a query, and the `Query` itself, while the parser reads.
 
-In: what the rules of ceql.lark matched, as in `build`. Out: for each clause the fields of `Query` that it
-sets, checked (sizes, units, choices); for the whole, the `Query`.
+In: what the rules of ceql.lark matched, as in `build`. Out: for each clause, the fields of `Query` that it sets, with
+sizes, units and choices checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lark import Token
 
 from ceql.errors import Span, did_you_mean
 from ceql.syntax import tree
-from ceql.syntax.build import Children, FormulaBuilder, extent, is_kind, listed
+from ceql.syntax.build import Children, FormulaBuilder, is_token, span_of, without_punctuation
 from ceql.syntax.limits import MAX_COUNT, QueryProblem, read_number
 
 NANOSECONDS = {
@@ -29,7 +29,7 @@ _SHORT |= {"MINS": "MINUTES", "H": "HOURS", "HR": "HOURS", "HRS": "HOURS", "D": 
 
 
 class Builder(FormulaBuilder):
-    """The clauses. Each gives the fields of `Query` that it sets."""
+    """The builder of whole queries. The method of a clause gives the fields of `Query` that the clause sets."""
 
     def query(self, children: Children) -> tree.Query:
         fields: dict[str, Any] = {}
@@ -38,7 +38,7 @@ class Builder(FormulaBuilder):
         return tree.Query(**fields, span=Span(0, 0))
 
     def select(self, children: Children) -> dict[str, Any]:
-        strategies = [tree.Strategy(c.upper()) for c in children if is_kind(c, "ALL", "STRATEGY")]
+        strategies = [tree.Strategy(c.upper()) for c in children if is_token(c, "ALL", "STRATEGY")]
         match children[-1]:
             case Token(type="STAR"):
                 items = None
@@ -46,24 +46,24 @@ class Builder(FormulaBuilder):
                 items = ()
             case chosen:
                 items = tuple(chosen)
-        distinct = is_kind(children[1], "DISTINCT")
+        distinct = is_token(children[1], "DISTINCT")
         return {"distinct": distinct, "strategy": strategies[0] if strategies else None, "items": items}
 
     def items(self, children: Children) -> Children:
-        return listed(children)
+        return without_punctuation(children)
 
     def item(self, children: Children) -> tree.SelectItem:
-        name, *attributes = map(str, listed(children))
-        return tree.SelectItem(name, tuple(attributes), span=extent(children))
+        name, *attributes = map(str, without_punctuation(children))
+        return tree.SelectItem(name, tuple(attributes), span=span_of(children))
 
     def from_(self, children: Children) -> dict[str, Any]:
-        return {"streams": tuple(map(str, listed(children)))}
+        return {"streams": tuple(map(str, without_punctuation(children)))}
 
     def where(self, children: Children) -> dict[str, Any]:
         return {"formula": children[1]}
 
     def partition(self, children: Children) -> dict[str, Any]:
-        return {"partition": tuple(listed(children))}
+        return {"partition": tuple(without_punctuation(children))}
 
     def within(self, children: Children) -> dict[str, Any]:
         return {"window": children[1]}
@@ -73,28 +73,28 @@ class Builder(FormulaBuilder):
         if word.upper() not in tree.Consume.__members__:
             raise QueryProblem(
                 f"Found '{word}', expected NONE, PARTITION or ANY",
-                extent([word]),
+                span_of([word]),
                 did_you_mean(word.upper(), list(tree.Consume.__members__)),
             )
         return {"consume": tree.Consume(word.upper())}
 
     def limit(self, children: Children) -> dict[str, Any]:
-        return {"limit": whole(children[1], 1, "LIMIT")}
+        return {"limit": whole_number(children[1], 1, "LIMIT")}
 
     def attribute_window(self, children: Children) -> tree.AttributeWindow:
-        size = whole(children[0], 0, "The size of a window over an attribute")
-        return tree.AttributeWindow(size, str(children[2]), span=extent(children))
+        size = whole_number(children[0], 0, "The size of a window over an attribute")
+        return tree.AttributeWindow(size, str(children[2]), span=span_of(children))
 
     def measured_window(self, children: Children) -> tree.EventsWindow | tree.TimeWindow:
-        span = extent(children)
+        span = span_of(children)
         if len(children) == 2 and _unit(children[1]) == "EVENT":
-            return tree.EventsWindow(whole(children[0], 0, "The size of a window in events"), span=span)
+            return tree.EventsWindow(whole_number(children[0], 0, "The size of a window in events"), span=span)
         total = Fraction(0)
         for number, word in zip(children[::2], children[1::2], strict=True):
             unit = _unit(word)
             if unit == "EVENT":
-                raise QueryProblem("A window is counted in events or in time, not in both", extent([word]))
-            total += Fraction(read_number(number, extent([number]))) * NANOSECONDS[unit]
+                raise QueryProblem("A window is counted in events or in time, not in both", span_of([word]))
+            total += Fraction(read_number(number, span_of([number]))) * NANOSECONDS[unit]
         if total.denominator != 1:
             raise QueryProblem("A duration is a whole number of nanoseconds", span)
         if not 0 < total <= MAX_COUNT:
@@ -107,14 +107,14 @@ def _unit(word: Token) -> str:
     if unit not in _UNITS:
         raise QueryProblem(
             f"Found '{word}', expected EVENTS or a unit of time (DAYS, HOURS, MINUTES, SECONDS, MILLISECONDS)",
-            extent([word]),
+            span_of([word]),
             f"Did you mean '{_SHORT[unit]}'?" if unit in _SHORT else did_you_mean(unit, _UNITS),
         )
     return unit.removesuffix("S")
 
 
-def whole(token: Token, least: int, what: str) -> int:
-    value = read_number(token, extent([token]))
+def whole_number(token: Token, least: int, what: str) -> int:
+    value = read_number(token, span_of([token]))
     if not isinstance(value, int) or not least <= value <= MAX_COUNT:
-        raise QueryProblem(f"{what} is a whole number from {least} to 2^63 - 1, not {token}", extent([token]))
+        raise QueryProblem(f"{what} is a whole number from {least} to 2^63 - 1, not {token}", span_of([token]))
     return value

@@ -1,8 +1,8 @@
-"""What stands after FILTER and inside `x[...]`, told apart.
+"""Tells conditions and expressions apart, after FILTER and inside `x[...]`.
 
-In: conditions and expressions as the grammar reads them, which is all alike, since a parenthesis may
-open either. Out: the same, checked: an `Expression` where a value belongs, a `Predicate` inside brackets,
-a `FilterCondition` after FILTER. There, `x.name LIKE 'a%'` and its like become `x[name LIKE 'a%']`.
+In: nodes as the grammar reads them, which cannot tell them apart, since a parenthesis may open either. Out: the same
+nodes, checked: an `Expression` where a value belongs, a `Predicate` inside brackets, a `FilterCondition` after FILTER,
+where conditions such as `x.name LIKE 'a%'` become `x[name LIKE 'a%']`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def as_condition(node: Condition | Expression) -> Condition:
 
 
 def as_predicate(node: Condition) -> Predicate:
-    """Inside `x[...]`: no brackets in brackets."""
+    """Checks a condition inside `x[...]`: brackets cannot stand in brackets."""
     match node:
         case Bracket():
             raise QueryProblem(
@@ -76,7 +76,7 @@ def as_predicate(node: Condition) -> Predicate:
 
 
 def as_filter(node: Condition) -> FilterCondition:
-    """After FILTER: every attribute says whose it is."""
+    """Checks a condition after FILTER: every attribute must name its variable."""
     match node:
         case Bracket():
             return node
@@ -94,11 +94,11 @@ def as_filter(node: Condition) -> FilterCondition:
             place(node),
             "Only comparisons (=, !=, <, <=, >, >=) may relate variables to each other.",
         )
-    return Bracket(names[0], _localised(node), span=node.span)
+    return Bracket(names[0], _in_brackets(node), span=node.span)
 
 
 def _names(node: Predicate) -> list[str]:
-    """The variables that an atom speaks of, each once, in the order of the text."""
+    """The variables that a condition names, each once, in the order of the text."""
     names: dict[str, None] = {}
     for operand in _operands(node):
         for leaf in _leaves(operand):
@@ -135,7 +135,7 @@ def _leaves(node: Expression) -> Iterator[Expression]:
             yield node
 
 
-def _localised(node: Predicate) -> Predicate:
+def _in_brackets(node: Predicate) -> Predicate:
     match node:
         case Between(operand, low, high):
             return replace(node, operand=_bare(operand), low=_bare(low), high=_bare(high))

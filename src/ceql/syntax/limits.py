@@ -1,7 +1,7 @@
-"""How large a query may be, so that no text can make the parser, or what follows it, run away.
+"""Limits on the size of a query, so that no text can make the parser or a later stage run away.
 
-In: text, or a tree. Out: nothing, or a complaint about the place where a limit is passed. The walk over a
-tree keeps its own stack: what it guards against is just the tree that recursion cannot walk.
+In: text, or a tree. Out: nothing, or a `QueryProblem` at the place where a limit is passed. The walk over a tree keeps
+its own stack, since the trees that it refuses are those that recursion cannot walk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_COUNT = 2**63 - 1
 
 
 class QueryProblem(Exception):
-    """A QueryError in the making: whoever has the text turns it into one."""
+    """A problem with a query or rule. The caller, who has the text, turns it into a QueryError."""
 
     def __init__(self, message: str, span: Span, suggestion: str | None = None):
         super().__init__(message)
@@ -31,14 +31,14 @@ class QueryProblem(Exception):
 _QUOTES = {"'": "text", '"': "text", "`": "name"}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _OPENS = {opening: closing for closing, opening in _CLOSES.items()}
-# Possessive, so that a doubled quote is never taken for a closing one.
+# Possessive quantifiers, so that a doubled quote is never taken for a closing one.
 _MARKS = re.compile(
     r"""--[^\n]*+ | '(?:[^']++|'')*+' | "(?:[^"]++|"")*+" | `(?:[^`]++|``)*+` | ['"`()\[\]{}]""", re.VERBOSE
 )
 
 
 def check_text(text: str) -> None:
-    """Size, quotes, brackets and their nesting: what is better said before the grammar has its say."""
+    """Checks size, quotes, brackets and their nesting, for which the grammar's own errors would be less clear."""
     if len(text) > MAX_CHARACTERS:
         place = Span(MAX_CHARACTERS, MAX_CHARACTERS + 1)
         raise QueryProblem(f"The query has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read", place)

@@ -1,7 +1,7 @@
-"""What the author of a query is told when the grammar does not fit.
+"""Messages about text that the grammar does not accept.
 
-In: lark's exception, which knows the token and the terminals that would have been accepted. Out: a
-`QueryProblem` in plain words, with a guess at what was meant.
+In: lark's exception, which knows the token that was found and the terminals that were expected. Out: a `QueryProblem`
+in plain words, with a guess at what was meant.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIGNS = {
     "CONSUME": "CONSUME BY",
     "$END": "the end of the query",
 }
-# Terminals that are told together, when the first of them would be accepted.
+# If the first of these terminals is expected, one description stands for all of them.
 _GROUPS = (
     (
         ("PREV", "NAME", "QUOTED", "NUMBER", "STRING", "TRUE", "FALSE", "NULL", "MINUS", "LPAR"),
@@ -51,7 +51,7 @@ _GROUPS = (
     (("QUOTED", "NAME"), "a name"),
     (("REPEAT", "PLUS"), "'+' or ':+'"),
 )
-# Places where the grammar has a name and Builder looks it up.
+# Places where the grammar takes any name, and the builder only some.
 _CHOICES = {
     frozenset({"NAME", "LSQB"}): "EVENTS, a unit of time or '['",
     frozenset({"NAME", "PARTITION"}): "NONE, PARTITION or ANY",
@@ -71,7 +71,7 @@ _OPERATORS = {
 
 
 def problem_of(error: UnexpectedInput, text: str) -> QueryProblem:
-    """The exception of the parser in the words of the query's author."""
+    """The problem that the parser's exception tells of, in the words of the language."""
     if isinstance(error, UnexpectedToken):
         return _unexpected(error.token, set(error.accepts or error.expected), text)
     assert isinstance(error, UnexpectedCharacters)
@@ -96,7 +96,7 @@ def _unexpected(token: Token, accepted: set[str], text: str) -> QueryProblem:
 
 
 def _described(accepted: set[str]) -> list[str]:
-    """The expected terminals in human words, the common ones first."""
+    """The expected terminals in plain words, the common ones first."""
     if frozenset(accepted) in _CHOICES:
         return [_CHOICES[frozenset(accepted)]]
     left = set(accepted)
@@ -114,7 +114,7 @@ def _listing(words: list[str]) -> str:
 
 
 def _hint(token: Token, accepted: set[str]) -> str | None:
-    """Advice on habits from other languages, and on what binds how."""
+    """Advice for those used to other languages, and on how tightly operators bind."""
     in_condition = "AND" in accepted
     in_formula = "REPEAT" in accepted
     match token.type:
@@ -153,7 +153,7 @@ def _spelling(token: Token, accepted: set[str]) -> str | None:
 
 
 def _spelling_before(token: Token, text: str) -> str | None:
-    """The word before may be the misspelt one: `SELECT MAXX *` trips over the star."""
+    """A guess at the word before the token: in `SELECT MAXX *` the parser stops at the star."""
     words = text[: token.start_pos].split()
     if not words or not words[-1].isalpha():
         return None

@@ -1,8 +1,8 @@
 """Text to tree.
 
-In: the text of a query (docs/reference.md, section 2). Out: a `tree.Query`, or a `QueryError` that says what was
-found, what was expected, where, and what was probably meant. LALR(1), so the time is linear in the text; a
-hand-written descent was rejected because its depth would be the query's.
+In: the text of a query (docs/reference.md, section 2). Out: a `tree.Query`, or a `QueryError` that says what was found,
+what was expected, where, and what was probably meant. The parser is LALR(1), so the time is linear in the text. A
+hand-written recursive descent was rejected because a deep query would overflow its stack.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def parse(text: str) -> tree.Query:
 
 
 def parse_formula(text: str) -> tree.Formula:
-    """Read what may stand after WHERE, for tools and tests."""
+    """Read a formula alone, for tools and tests."""
     formula: tree.Formula = _parse(text, "formula")
     return formula
 
 
 @cache
 def plain_name() -> re.Pattern[str]:
-    """What a name looks like that needs no backticks: the grammar's own terminal."""
+    """The pattern of names that need no backticks: the grammar's own terminal."""
     return re.compile(grammar().get_terminal("NAME").pattern.to_regexp())
 
 

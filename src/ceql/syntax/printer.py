@@ -1,7 +1,7 @@
 """Tree to text.
 
-In: any tree that the parser can make. Out: text that parses back to the same tree: keywords in upper case, one
-clause a line, and no more parentheses than the binding strengths of docs/reference.md, section 2 ask for.
+In: any tree that the parser can make. Out: text that parses to the same tree. Keywords are in upper case, each clause
+has a line, and there are no more parentheses than docs/reference.md, section 2 asks for.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from ceql.syntax import tree
 from ceql.syntax.clauses import NANOSECONDS
 from ceql.syntax.parser import plain_name
 
-# How tightly a construct binds; a part that binds less tightly than its place asks for gets parentheses.
+# How tightly a construct binds. A part that binds less tightly than its place requires gets parentheses.
 LOOSE, OR, ALL_AND, THEN_NOT, POSTFIX, ATOM = range(6)
 SUM, PRODUCT, UNARY, LEAF = range(4)
 
-# Keywords after SELECT, names everywhere else.
+# These are keywords after SELECT, and names everywhere else.
 _SELECT_WORDS = {"DISTINCT", "NONE", *tree.Strategy.__members__}
 
 
 def print_query(query: tree.Query) -> str:
-    """The query, one clause a line.
+    """The query, each clause on a line.
 
     >>> from ceql.syntax.parser import parse
     >>> print(print_query(parse("select * from S where (A;B) filter A[p>1] within 90 seconds")))
@@ -64,7 +64,7 @@ def print_expression(expression: tree.Expression) -> str:
 
 
 def print_name(name: str) -> str:
-    """In backticks where the grammar would not read it as a name."""
+    """The name; in backticks if the grammar would not read it as a name."""
     return name if plain_name().fullmatch(name) else _backticks(name)
 
 
@@ -139,7 +139,7 @@ def _bare_formula(formula: tree.Formula) -> tuple[str, int]:
         case tree.Filter(inner, condition):
             return f"{_formula(inner, LOOSE)} FILTER {_condition(condition, OR)}", LOOSE
         case tree.PartitionBy(inner, parts):
-            # Its own parentheses are part of it.
+            # the parentheses belong to the operator
             return f"({_formula(inner, LOOSE)} PARTITION BY {_parts(parts)})", ATOM
 
 
@@ -201,7 +201,7 @@ def _bare_expression(expression: tree.Expression) -> tuple[str, int]:
         case tree.Prev(attribute):
             return f"PREV.{print_name(attribute)}", LEAF
         case tree.Minus(operand):
-            # LEAF, because `--` would begin a comment
+            # LEAF, because `--` begins a comment
             return f"-{_expression(operand, LEAF)}", UNARY
         case tree.Arithmetic(op, left, right):
             strength = SUM if op in "+-" else PRODUCT
@@ -218,7 +218,7 @@ def _literal(value: int | Decimal | str | bool | None) -> str:
             return "'" + value.replace("'", "''") + "'"
         case Decimal():
             text = str(value)
-            # a point or an exponent is what makes it a Decimal again
+            # only a number with a point or an exponent is read as a Decimal
             return text if "." in text or "E" in text else f"{text}.0"
         case int():
             return str(value)

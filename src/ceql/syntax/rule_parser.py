@@ -1,9 +1,9 @@
-"""The text of a rule to its head and body.
+"""Parses the text of a rule into its head and body.
 
-In: text such as `Q(x, y) <- T(x), S(x, y)`. Out: a `Rule` of atoms, or a `QueryProblem`. Rules do not nest, so they are
-read by hand and nothing recurses; a second grammar was rejected because its errors could not speak of atoms,
-relations and arguments. Names, constants and comments are written as in queries, but only TRUE, FALSE and NULL are
-reserved, and only among arguments.
+In: text such as `Q(x, y) <- T(x), S(x, y)`. Out: a `Rule` of atoms, or a `QueryProblem`. The parser is written by hand
+and does not recurse, since rules do not nest. A second grammar was rejected because its errors could not speak of
+atoms, relations and arguments. Names, constants and comments are written as in queries, but only TRUE, FALSE and NULL
+are reserved, and only among arguments.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def _tokens(text: str) -> Iterator[_Token]:
         kind = found.lastgroup or ""
         if kind != "blank":
             end = found.end()
-            # a sign is its own kind
+            # the kind of a sign is the sign itself
             yield _Token(found.group() if kind == "sign" else kind, found.group(), Span(*found.span()))
     yield _Token("end", "", Span(end, end + 1))
 
 
 class _Reader:
-    """The tokens of a rule, and where reading has come to."""
+    """The tokens of a rule, and the place of the next one."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
@@ -126,7 +126,7 @@ class _Reader:
         return Atom(_name(start), tuple(terms), start.span, Span(start.span.start, end.span.end))
 
     def _hint_after(self, start: _Token) -> str:
-        """Advice where a name has no arguments: habits from Datalog and SQL."""
+        """Advice about a name without arguments, for those used to Datalog or SQL."""
         if start.text.upper() == "NOT":
             return "Rules have no negation."
         if self._token.kind in _COMPARISONS:

@@ -1,10 +1,10 @@
 """Rules to trees: conjunctive queries over positional attributes.
 
-In: a rule such as `Q(x, y) <- T(x), S(x, y)`, and the names of each relation's attributes. Out: the `tree.Query`
-with the same matches: ALL of the body's atoms, each under a variable of its own, with an equality for every further
-place of a rule's variable and for every constant. Its matches are the t-homomorphisms of pcea-hcq-2024,
-section 4: each atom, by its place in the body, is one event, two atoms may be the same event, and the
-match ends with the last of them. The head chooses no matches; its variables are only checked.
+In: a rule such as `Q(x, y) <- T(x), S(x, y)`, and the names of each relation's attributes. Out: the `tree.Query` with
+the same matches. It joins the atoms of the body by ALL, gives each a variable, and adds an equality for each constant
+and for each further occurrence of a rule's variable. Its matches are the t-homomorphisms of pcea-hcq-2024, section 4:
+each atom of the body takes one event, two atoms may take the same event, and the match ends with the last of them. The
+head does not choose matches; its variables are only checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def parse_rule(
     consume_by: str | None = None,
     limit: int | None = None,
 ) -> tree.Query:
-    """Read a rule, with the clauses of a query as options.
+    """The query that a rule means. The options are the clauses of a query.
 
     >>> from ceql.syntax.printer import print_query
     >>> query = parse_rule("Q(x) <- T(x, 2), T(x, y), S(y)", {"T": ["a", "b"], "S": ["a"]}, within="9 events")
@@ -71,7 +71,7 @@ def parse_rule(
 
 
 def _variables(body: Sequence[Atom]) -> list[str]:
-    """The query's variable for each atom: the relation's name, numbered where there are several atoms of it."""
+    """The query's variable for each atom: the name of its relation, numbered if the relation has several atoms."""
     count = Counter(atom.relation for atom in body)
     taken = set(count)  # types are variables too
     seen: Counter[str] = Counter()
@@ -101,7 +101,7 @@ def _formula(body: Sequence[Atom], names: Sequence[str], columns: Sequence[Seque
             if isinstance(term, tree.Literal):
                 conditions.append(tree.Comparison("=", here, term))
             elif term.name is not None:
-                # a place in the same atom first: that makes it a condition on one event
+                # prefer a place in the same atom, which makes the equality a condition on one event
                 before = own.get(term.name) or first.get(term.name)
                 if before is not None:
                     conditions.append(tree.Comparison("=", before, here))
@@ -169,7 +169,7 @@ _BEFORE_WINDOW = "SELECT * WHERE A WITHIN "
 
 
 def _window(text: str) -> tree.Window:
-    """What may stand after WITHIN."""
+    """The window that `text` gives after WITHIN."""
     if not isinstance(text, str):
         raise QueryError(f"within= is text such as '100 events' or '10 minutes', not {text!r}")
     try:
@@ -180,7 +180,7 @@ def _window(text: str) -> tree.Window:
 
 
 def _read_window(text: str) -> tree.Window:
-    """The window of a query that has no other clauses, read by the grammar of queries."""
+    """Reads the window with the grammar of queries, and refuses any other clause."""
     check_text(text)
     try:
         query: Any = grammar().parse(text, start="query")

@@ -1,8 +1,7 @@
-"""The tree of a query, as parsed: frozen dataclasses that compare by meaning, never by place.
+"""The tree of a query, as parsed: frozen dataclasses.
 
-Chains are flat (`A ; B : C` is one `Then` of three items), so that a sequence of a thousand events is
-as shallow as one of two. Every node has a `span` into the text for error messages; it takes no part
-in equality.
+Chains are flat (`A ; B : C` is one `Then` of three items), so a sequence of a thousand events is as shallow as one of
+two. Every node has a `span`, its place in the text, for error messages. Equality ignores spans.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A bare attribute inside `x[...]`: that of the event bound to x."""
+    """A bare attribute inside `x[...]`: an attribute of the event bound to x."""
 
     name: str
     span: Span | None = _span()
@@ -48,7 +47,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Prev:
-    """`PREV.attribute`: of the event that precedes this one in the match."""
+    """`PREV.attribute`: an attribute of the event before this one in the match."""
 
     attribute: str
     span: Span | None = _span()
@@ -66,7 +65,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Minus:
-    """Unary minus on something that is not a number literal (those are folded into the literal)."""
+    """Unary minus. On a number it is part of the literal instead."""
 
     operand: Expression
     span: Span | None = _span()
@@ -90,7 +89,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """LIKE, or RLIKE when `regex`."""
+    """LIKE, or RLIKE if `regex`."""
 
     operand: Expression
     pattern: str
@@ -120,7 +119,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """BETWEEN low AND high, or IN RANGE (low, high) when `range_form`: the same meaning."""
+    """BETWEEN low AND high; written IN RANGE (low, high), which means the same, if `range_form`."""
 
     operand: Expression
     low: Expression
@@ -194,7 +193,7 @@ class As:
 
 @dataclass(frozen=True, slots=True)
 class Plus:
-    """`formula+`, or `formula:+` when contiguous."""
+    """`formula+`, or `formula:+` if contiguous."""
 
     formula: Formula
     contiguous: bool = False
@@ -203,10 +202,10 @@ class Plus:
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """A chain of `;` and `:`; `contiguous[i]` tells of the join between items i and i+1.
+    """A chain of `;` and `:`. Items i and i+1 are joined by `:` if `contiguous[i]`, else by `;`.
 
-    Both operators look only at the end of what stands left and the start of what stands right, so
-    grouping makes no difference and a parenthesised chain inside a chain is spliced in.
+    Both operators look only at the end of the left side and the start of the right side, so parentheses make no
+    difference and a chain in parentheses becomes part of the chain around it.
     """
 
     items: tuple[Formula, ...]
@@ -216,7 +215,7 @@ class Then:
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """Both, in any order; flat."""
+    """ALL, flat: all items, in any order."""
 
     items: tuple[Formula, ...]
     span: Span | None = _span()
@@ -224,7 +223,7 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Either; flat."""
+    """OR, flat: one of the items."""
 
     items: tuple[Formula, ...]
     span: Span | None = _span()
@@ -248,7 +247,7 @@ class PartRef:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One key of a PARTITION BY: references whose values must all be equal. `a` and `[a]` are the same."""
+    """One part of a PARTITION BY: attributes whose values must all be equal. `a` and `[a]` are the same."""
 
     refs: tuple[PartRef, ...]
     span: Span | None = _span()
@@ -256,7 +255,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PartitionBy:
-    """The operator, inside parentheses."""
+    """The operator PARTITION BY, which stands in parentheses."""
 
     formula: Formula
     parts: tuple[Part, ...]
@@ -286,7 +285,7 @@ class Consume(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """A selected variable, with the attributes to show of its events (none named: all of them)."""
+    """A selected variable, and which attributes of its events to show (none: all)."""
 
     name: str
     attributes: tuple[str, ...] = ()

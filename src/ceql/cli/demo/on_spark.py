@@ -1,4 +1,4 @@
-"""The demonstration on Spark: the sample in Parquet files, and then as a stream whose files arrive one by one."""
+"""The demonstration on Spark: the sample in Parquet files, then as a stream whose files arrive one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyarrow import parquet
 from rich.console import Console
 
 from ceql.cli.demo.show import SEQUENCE, payments, show_query
-from ceql.cli.spark import explained, require_pyspark
+from ceql.cli.spark import require_pyspark, translated_errors
 from ceql.cli.table import print_table, struct_rows
 from ceql.query import compile
 
@@ -29,19 +29,19 @@ DELAY = "1 minute"
 
 
 def demo_on_spark() -> None:
-    """Print what the query finds in files, and then in a stream as it arrives."""
+    """Prints the matches of the query in files, and then in a stream as it arrives."""
     require_pyspark()
     events = payments()
     zoned = events["time"].cast(pa.timestamp("us", "UTC"))  # Spark's watermarks are on instants
     pieces = _pieces(events.set_column(events.column_names.index("time"), "time", zoned))
-    with TemporaryDirectory(prefix="ceql-demo-") as name, explained(), _session(Path(name, "log")) as spark:
+    with TemporaryDirectory(prefix="ceql-demo-") as name, translated_errors(), _session(Path(name, "log")) as spark:
         _batch(spark, pieces, Path(name, "batch"))
         _stream(spark, pieces, Path(name))
 
 
 @contextmanager
 def _session(log: Path) -> Iterator[SparkSession]:
-    """A session whose processes write to `log`, which is shown only if something goes wrong."""
+    """A session whose processes log to `log`, which is shown only after an error."""
     from ceql.spark import session
 
     started = perf_counter()
@@ -63,7 +63,7 @@ def _session(log: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def _stderr_to(file: Path) -> Iterator[None]:
-    """Let processes that are started meanwhile have `file` as their standard error."""
+    """Makes `file` the standard error of the processes that are started meanwhile."""
     before, log = os.dup(2), os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 2)
     try:
@@ -131,7 +131,7 @@ def _pieces(events: pa.Table) -> list[pa.Table]:
 
 
 def _write(piece: pa.Table, folder: Path) -> None:
-    """A file that appears whole: Spark does not look at names that begin with a dot."""
+    """Writes a file that appears as a whole: until it is renamed, its name begins with a dot, which Spark ignores."""
     name = f"{piece['time'][0].as_py():%H%M%S}.parquet"
     parquet.write_table(piece, folder / f".{name}")
     os.replace(folder / f".{name}", folder / name)

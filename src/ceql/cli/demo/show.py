@@ -1,4 +1,4 @@
-"""The demonstration: three queries over the sample, with what they find."""
+"""The demonstration: three queries over the sample, and their matches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def payments() -> pa.Table:
 
 
 def demo() -> None:
-    """Print the queries and what they find."""
+    """Prints the queries and their matches."""
     events = payments()
     cards = len(events["card"].unique())
     print(f"A day of {events.num_rows:,} payments and withdrawals with {cards} cards of a Chilean bank:\n")
@@ -77,7 +77,7 @@ def _show_matches(query: str, events: pa.Table) -> None:
 
 
 def _warm_up(events: pa.Table) -> None:
-    """Compile the engine, or load it from where an earlier process left it."""
+    """Compiles the engine, or loads it from the cache."""
     started = perf_counter()
     for query in (SEQUENCE, MAXIMAL):
         compile(query).run(events).to_arrow()
