@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.io.schemas import unify_schemas
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.sources import Source, open_streams
@@ -194,16 +193,8 @@ class Run:
     """A query over an input: one pass for each reading (`results.matches.MatchSource`)."""
 
     def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
-        schemas = [s.schema for s in sources]
         self._sources = sources
-        self._bound = BoundPlan(
-            plan,
-            schema=unify_schemas(schemas),
-            streams=tuple(s.name for s in sources),
-            options=options,
-            open_schema=any(s.open_schema for s in sources),
-            untyped=options.untyped(schemas),
-        )
+        self._bound = BoundPlan.over(plan, sources, options)
         self._late = pa.table({})
         self._rows = RowStore(self._bound.schema)
 

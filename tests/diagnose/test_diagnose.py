@@ -13,7 +13,7 @@ import ceql
 import corpus
 import generators
 import paths
-from ceql.diagnose import ladder, runs, trials
+from ceql.diagnose import claims, clauses, counting, following
 from ceql.diagnose.diagnose import diagnose as inquire
 from ceql.diagnose.findings import Diagnosis, MissingType, PredicateFinding, Rung, Tally
 from ceql.explain.text import WIDTH
@@ -56,7 +56,7 @@ def test_random_cases(case: generators.Generated) -> None:
     agrees_with_the_engine(query, case.events, {"time_unit": "ms"})
     # every rung, too, is a query
     found = query.diagnose(paths.inputs(query, case.events), time_unit="ms")
-    for rung, (clause, plan) in zip(found.rungs, ladder.versions(query.plan), strict=True):
+    for rung, (clause, plan) in zip(found.rungs, clauses.versions(query.plan), strict=True):
         matches = paths.run_whole(ceql.Query(plan), case.events, time_unit="ms")
         assert rung == Rung(clause, len({m.end for m in matches}), len(matches))
 
@@ -67,7 +67,7 @@ def test_random_correlated_cases(case: generators.Generated) -> None:
     query = ceql.compile(print_query(case.query))
     agrees_with_the_engine(query, case.events, {"time_unit": "ms"})
     found = query.diagnose(paths.inputs(query, case.events), time_unit="ms")
-    versions = ladder.versions(query.plan)
+    versions = clauses.versions(query.plan)
     for rung, (clause, plan) in zip(found.rungs, versions, strict=True):
         matches = paths.run_whole(ceql.Query(plan), case.events, time_unit="ms")
         assert rung == Rung(clause, len({m.end for m in matches}), len(matches))
@@ -252,7 +252,7 @@ def test_many_types_are_shortened() -> None:
 def test_counting_stops_at_a_limit_and_positions_do_not() -> None:
     events = pa.table({"type": np.array(["A", "B"])[np.arange(100_000) % 2]})
     (rung,) = diagnose("SELECT * WHERE A+ ; B", events).rungs
-    assert rung == Rung("WHERE", 50_000, ladder.MOST_MATCHES, counted_all=False)
+    assert rung == Rung("WHERE", 50_000, counting.MOST_MATCHES, counted_all=False)
     assert "> 10,000,000" in str(diagnose("SELECT * WHERE A+ ; B", events))
 
 
@@ -402,9 +402,9 @@ def test_a_long_stream_is_sampled() -> None:
     )
     assert found.events == rows
     assert found.claims is not None
-    assert found.claims.events == trials.MOST_EVENTS
-    assert f"in the first {trials.MOST_EVENTS:,} events" in str(found)
-    assert found.notes == (f"how far it got was looked at in the first {runs.MOST_EVENTS:,} events only",)
+    assert found.claims.events == claims.MOST_EVENTS
+    assert f"in the first {claims.MOST_EVENTS:,} events" in str(found)
+    assert found.notes == (f"how far it got was looked at in the first {following.MOST_EVENTS:,} events only",)
 
 
 def test_a_notebook_shows_it_as_text() -> None:

@@ -34,6 +34,13 @@ class EventBatch(NamedTuple):
     data: pa.RecordBatch
     stream: int | npt.NDArray[np.int32]
 
+    def slice(self, first: int, count: int | None = None) -> EventBatch:
+        """These events of the batch; without `count`, all from the first on."""
+        rows = slice(first, None if count is None else first + count)
+        return EventBatch(
+            self.data.slice(first, count), self.stream if isinstance(self.stream, int) else self.stream[rows]
+        )
+
 
 class SortedRun(NamedTuple):
     """Rows of one stream by time, ties in order of arrival, with their sort keys."""

@@ -7,15 +7,18 @@ substreams, the columns of the result. A query that does not fit the columns is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
 from ceql.analysis.conditions import leaves
+from ceql.analysis.normal import Atom
 from ceql.errors import SchemaError, no_column
 from ceql.io.partition_keys import PartitionKeys
-from ceql.io.schemas import is_text
+from ceql.io.schemas import is_text, unify_schemas
+from ceql.io.sources import Source
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.bind import BoundGuards, Events, bind
 from ceql.predicates.values import ValueNumbers
@@ -43,6 +46,19 @@ class BoundPlan:
     """The streams without the type column, where others have it."""
     decided: bool = False
     """Whether the guards are decided elsewhere. Then the events need no type, nor the attributes that guards read."""
+
+    @classmethod
+    def over(cls, plan: Plan, sources: Sequence[Source], options: Options) -> BoundPlan:
+        """The plan over the events of these sources."""
+        schemas = [source.schema for source in sources]
+        return cls(
+            plan,
+            schema=unify_schemas(schemas),
+            streams=tuple(source.name for source in sources),
+            options=options,
+            open_schema=any(source.open_schema for source in sources),
+            untyped=options.untyped(schemas),
+        )
 
     def __post_init__(self) -> None:
         # the order is that in which an author mends a query: each step relies on those before
@@ -85,10 +101,10 @@ class BoundPlan:
         """The guards over the columns."""
         return self.guards_over(self.schema)
 
-    def guards_over(self, schema: pa.Schema) -> BoundGuards:
-        """The guards over the columns that an open schema has grown to."""
+    def guards_over(self, schema: pa.Schema, guards: tuple[Atom, ...] | None = None) -> BoundGuards:
+        """The guards (or others in their place) over the columns that an open schema has grown to."""
         events = Events(schema, self.open_schema, self.type, self.streams, self.untyped)
-        return bind(self.plan.guards, events, self.plan.source)
+        return bind(self.plan.guards if guards is None else guards, events, self.plan.source)
 
     @cached_property
     def window(self) -> BoundWindow:

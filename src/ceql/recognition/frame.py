@@ -86,10 +86,15 @@ class Recognition(ABC):
 
     def feed(self, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         """Process events; matches come in record batches whenever the buffers are full."""
-        self.unfinished = self._events(batch)
-        if self.inspect is not None:
-            self.inspect(self.unfinished, batch.data)
+        self.unfinished = self.read(batch)
         yield from self._process(resume=False)
+
+    def read(self, batch: EventBatch) -> Events:
+        """The events as the machine takes them, after they were inspected. Unless they are fed, they just pass."""
+        events = self._events(batch)
+        if self.inspect is not None:
+            self.inspect(events, batch.data)
+        return events
 
     def resume(self) -> Iterator[pa.RecordBatch]:
         """Go on with the batch that an exception (a limit, an interrupt) cut short."""

@@ -1,6 +1,6 @@
 """How far runs get: for each state, how many events brought a run there, and which of them came first and last.
 
-Both loops report it in the mode FOLLOW, in which they make no matches.
+The loop over groups reports it in the mode FOLLOW; for queries on single events `states/follow.py` does.
 """
 
 from __future__ import annotations

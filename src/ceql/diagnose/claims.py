@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ceql.diagnose.counting import counter
 from ceql.diagnose.findings import ClaimFinding, Claims, Tally
-from ceql.diagnose.ladder import counter
-from ceql.errors import CeqlError
+from ceql.diagnose.following import Following
 from ceql.explain.claims import claim_text, claims, judged
 from ceql.io.sorted_runs import EventBatch
-from ceql.plan import UnaryPlan, plan_query
+from ceql.plan import plan_query
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.unary import UnaryRecognition
 from ceql.syntax import tree as t
@@ -27,29 +27,15 @@ class Trial:
     """One version of the query at work."""
 
     def __init__(self, bound: BoundPlan) -> None:
-        plan = bound.plan
         self.counter = counter(bound)
-        self._ends: UnaryRecognition | None = None
-        self._positions = 0
-        self._exact = True
-        self._plain = isinstance(plan, UnaryPlan)
-        if self._plain:
-            first = replace(plan, query=replace(plan.query, limit=1))
-            self._ends = UnaryRecognition(replace(bound, plan=first))
-
-    def feed(self, batch: EventBatch) -> None:
-        self.counter.feed(batch)
-        if self._ends is not None:
-            try:
-                for found in (*self._ends.feed(batch), *self._ends.flush()):
-                    self._positions += found.num_rows
-            except CeqlError:  # for want of memory: what is counted so far stands
-                self._ends, self._exact = None, False
+        reader = self.counter.reader
+        self._following = Following(reader) if isinstance(reader, UnaryRecognition) else None
 
     def tally(self) -> Tally:
         counted = self.counter
-        exact = self._exact and (self._plain or counted.failure is None)
-        return Tally(self._positions if self._plain else counted.positions, counted.total, counted.whole, exact)
+        if self._following is not None:
+            return Tally(self._following.positions, counted.total, counted.whole)
+        return Tally(counted.positions, counted.total, counted.whole, counted.failure is None)
 
 
 class Trials:
@@ -68,9 +54,8 @@ class Trials:
 
         def trial(dropped: frozenset[int]) -> Trial:
             if dropped not in self._trials:
-                self._trials[dropped] = Trial(
-                    replace(bound, plan=plan_query(query, plan.source, dropped, prefers_unary=True))
-                )
+                version = plan_query(query, plan.source, dropped, prefers_unary=True)
+                self._trials[dropped] = Trial(replace(bound, plan=version))
             return self._trials[dropped]
 
         self._none, self._all = trial(every), trial(frozenset())
@@ -80,15 +65,13 @@ class Trials:
             self._each.append((j, trial(every - own), trial(own)))
 
     def feed(self, batch: EventBatch) -> None:
-        data, streams = batch
-        self._events += data.num_rows
-        rows = min(data.num_rows, MOST_EVENTS - self._seen)
+        self._events += batch.data.num_rows
+        rows = min(batch.data.num_rows, MOST_EVENTS - self._seen)
         if rows <= 0:
             return
         self._seen += rows
-        first = EventBatch(data.slice(0, rows), streams if isinstance(streams, int) else streams[:rows])
         for trial in self._trials.values():
-            trial.feed(first)
+            trial.counter.feed(batch.slice(0, rows))
 
     def findings(self) -> Claims:
         return Claims(

@@ -17,8 +17,8 @@ from ceql.analysis.normal import Atom
 from ceql.diagnose.findings import GuardFinding, PredicateFinding
 from ceql.explain.formula import conjuncts, print_guard
 from ceql.jit import Array
-from ceql.predicates.bind import Events, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
+from ceql.recognition.bound_plan import BoundPlan
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition
 
@@ -32,40 +32,23 @@ class Probe(NamedTuple):
     fails: int
 
 
-class Probes:
+class ConditionCounts:
     """Symbols of batches, and what they say of the conditions.
 
-    `guards` are counted, `others` are of use to other versions of the automaton. `bits_of(guards)[symbol]` are those
-    of a version that hold, for symbols of `symbols()`; symbol numbers only grow.
+    The guards of the query are counted in parts, `others`, those of other versions of the query, as a whole.
     """
 
-    def __init__(self, guards: tuple[Atom, ...], source: str, others: Iterable[Atom] = ()) -> None:
-        self.guards = guards
-        self._source = source
+    def __init__(self, bound: BoundPlan, others: Iterable[Atom]) -> None:
+        self._bound = bound
+        self.guards = guards = bound.plan.guards
         self._all: dict[Atom, int] = {guard: k for k, guard in enumerate(dict.fromkeys((*guards, *others)))}
-        self._own = len(self._all)
-        self._bits: dict[tuple[Atom, ...], list[int]] = {}
         self._types = [self._number(Atom(g.type, g.stream, frozenset())) for g in guards]
         self._parts = [[self._probe(g, depth, p) for depth, p in _taken_apart(g)] for g in guards]
-        self._fine = SymbolTable()
-        self._coarse = SymbolTable()
-        self._translation: Array = np.zeros(1, np.int32)
+        self._table = SymbolTable()
         self._counts: Array = np.zeros(1, np.int64)
         self._last: Array = np.full(1, -1, np.int64)
         self._symbolizer: Symbolizer | None = None
-
-    @property
-    def relevant(self) -> Array:
-        """Which symbols satisfy some guard that is counted."""
-        return np.array([bits != 0 for bits in self.bits_of(self.guards)], np.bool_)
-
-    def bits_of(self, guards: tuple[Atom, ...]) -> list[int]:
-        """The guards that hold, by symbol."""
-        known = self._bits.setdefault(guards, [])
-        numbers = [self._all[guard] for guard in guards]
-        for bits in self._coarse.bits[len(known) :]:
-            known.append(sum(1 << k for k, number in enumerate(numbers) if bits >> number & 1))
-        return known
+        self._schema = bound.schema
 
     def mask_of(self, guards: tuple[Atom, ...], mask: int) -> int:
         """A mask over such guards, for `count`."""
@@ -79,32 +62,26 @@ class Probes:
         fails = Atom(guard.type, guard.stream, frozenset(), (t.Neg(predicate),))
         return Probe(print_condition(predicate), depth, self._number(holds), self._number(fails))
 
-    def bind(self, events: Events) -> None:
-        """Read batches of this schema from now on."""
-        self._symbolizer = Symbolizer(bind(list(self._all), events, self._source), self._fine)
-
-    def symbols(self, batch: pa.RecordBatch, streams: int | Array, position: int) -> Array:
-        """The rows' symbols by the automaton's guards; conditions are counted on the way."""
-        assert self._symbolizer is not None
-        fine = self._symbolizer.symbols(batch, streams)
-        self._grow()
-        self._counts += np.bincount(fine, minlength=len(self._counts))
-        self._last[fine] = np.arange(position, position + len(fine))  # of equal symbols, the last one stays
-        return self._translation[fine]
-
-    def _grow(self) -> None:
-        known, now = len(self._counts), len(self._fine.bits)
-        if known == now:
-            return
-        own = (1 << self._own) - 1
-        new = [self._coarse.number(bits & own) for bits in self._fine.bits[known:]]
-        self._translation = np.concatenate([self._translation, np.array(new, np.int32)])
-        self._counts = np.concatenate([self._counts, np.zeros(now - known, np.int64)])
-        self._last = np.concatenate([self._last, np.full(now - known, -1, np.int64)])
+    def feed(self, batch: pa.RecordBatch, streams: int | Array, position: int) -> Array:
+        """Count the conditions of a batch that begins at `position`; which of its events satisfy some guard."""
+        if self._symbolizer is None or not batch.schema.equals(self._schema):
+            self._schema = batch.schema
+            bound = self._bound.guards_over(batch.schema, tuple(self._all))
+            self._symbolizer = Symbolizer(bound, self._table)
+        symbols = self._symbolizer.symbols(batch, streams)
+        new = len(self._table.bits) - len(self._counts)
+        if new:
+            self._counts = np.concatenate([self._counts, np.zeros(new, np.int64)])
+            self._last = np.concatenate([self._last, np.full(new, -1, np.int64)])
+        self._counts += np.bincount(symbols, minlength=len(self._counts))
+        self._last[symbols] = np.arange(position, position + len(symbols))  # of equal symbols, the last one stays
+        own = (1 << len(self.guards)) - 1
+        relevant: Array = np.array([bits & own != 0 for bits in self._table.bits], np.bool_)
+        return relevant[symbols]
 
     def count(self, mask: int) -> tuple[int, int]:
         """How many events satisfied all guards (probes too) of the mask, and the position of the last, or -1."""
-        symbols = [k for k, bits in enumerate(self._fine.bits) if bits & mask == mask and k < len(self._counts)]
+        symbols = [k for k, bits in enumerate(self._table.bits) if bits & mask == mask and k < len(self._counts)]
         return int(self._counts[symbols].sum()), int(max(self._last[symbols], default=-1))
 
     def findings(self) -> list[GuardFinding]:

@@ -1,0 +1,104 @@
+"""What each clause takes away: the query built up clause by clause, all versions fed with the same events.
+
+In: a plan. Out: rungs, from the bare formula to the query itself, in the order in which the clauses apply
+(docs/reference.md, section 3). Each has its matches counted up to a limit (`counting.py`). The positions at which
+matches end are counted by following the runs (`following.py`), which needs no limit; those of a correlated version are
+counted with its matches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ceql.diagnose.counting import counter
+from ceql.diagnose.findings import Rung
+from ceql.diagnose.following import CorrelatedFollowing, Following
+from ceql.io.sorted_runs import EventBatch
+from ceql.plan import CorrelatedPlan, Plan, plan_query
+from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.unary import UnaryRecognition
+from ceql.syntax import tree as t
+from ceql.syntax.printer import print_query
+
+ALONE = "WHERE, each event by itself"
+
+
+def versions(plan: Plan) -> list[tuple[str, Plan]]:
+    """The query with its first clause, its first two, and so on; the last is the query.
+
+    >>> from ceql.plan import make_plan
+    >>> [name for name, _ in versions(make_plan("SELECT NEXT * WHERE A ; B WITHIN 3 EVENTS LIMIT 1"))]
+    ['WHERE', 'WITHIN 3 EVENTS', 'NEXT', 'LIMIT 1']
+    >>> [name for name, _ in versions(make_plan("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k"))]
+    ['WHERE, each event by itself', 'WHERE']
+    """
+    query = plan.query
+    written = {line.split(" ", 1)[0]: line for line in print_query(query).split("\n")}
+    partial = replace(query, partition=(), window=None, strategy=None, limit=None, consume=t.Consume.NONE)
+    found = [("WHERE", partial)]
+    if query.partition:
+        found.append((written["PARTITION"], partial := replace(partial, partition=query.partition)))
+    if query.window is not None:
+        found.append((written["WITHIN"], partial := replace(partial, window=query.window)))
+    if query.strategy not in (None, t.Strategy.ALL):
+        assert query.strategy is not None
+        found.append((query.strategy.value, partial := replace(partial, strategy=query.strategy)))
+    if query.limit is not None:
+        found.append((f"LIMIT {query.limit}", partial := replace(partial, limit=query.limit)))
+    if query.consume is not t.Consume.NONE:
+        found.append((f"CONSUME BY {query.consume.value}", replace(partial, consume=query.consume)))
+    plans = [(name, plan_query(version, plan.source, prefers_unary=True)) for name, version in found]
+    bare = plans[0][1]
+    if bare.whole is not None:
+        every = frozenset(range(len(bare.whole.claims)))
+        plans.insert(0, (ALONE, plan_query(bare.query, plan.source, every, prefers_unary=True)))
+    return plans
+
+
+class Version:
+    """The query up to one of its clauses, at work.
+
+    `decides` is what can take the last match of a position away. If the version `below` has the same, its matches end
+    at the same positions, and its runs are followed for both.
+    """
+
+    def __init__(self, clause: str, bound: BoundPlan, below: Version | None) -> None:
+        self.clause = clause
+        self.bound = bound
+        self.plan = plan = bound.plan
+        self.query = plan.query
+        strict = plan.query.strategy is t.Strategy.STRICT
+        claims = [(claim.node, claim.text) for claim in plan.shape.claims] if isinstance(plan, CorrelatedPlan) else None
+        self.decides = (plan.partition, claims, plan.query.window, strict, plan.query.consume)
+        self.counter = counter(bound)
+        reader = self.counter.reader
+        self.following: Following | CorrelatedFollowing | None = None
+        if below is not None and below.decides == self.decides:
+            self.following = below.following
+        elif isinstance(reader, UnaryRecognition):
+            self.following = Following(reader)
+        elif self.is_unchosen:
+            self.following = CorrelatedFollowing(reader)
+
+    @property
+    def is_unchosen(self) -> bool:
+        """Whether all runs count: no strategy, and nothing is forgotten."""
+        return self.query.strategy is None and self.query.consume is t.Consume.NONE
+
+    def feed(self, batch: EventBatch) -> None:
+        self.counter.feed(batch)
+
+    def rung(self) -> Rung:
+        """What the clause leaves."""
+        total, whole = self.counter.total, self.counter.whole
+        if isinstance(self.following, Following):
+            return Rung(self.clause, self.following.positions, total, whole)
+        return Rung(self.clause, self.counter.positions, total, whole, self.counter.failure is None)
+
+
+def clause_by_clause(bound: BoundPlan) -> list[Version]:
+    """All versions of the query, ready to be fed."""
+    found: list[Version] = []
+    for clause, version in versions(bound.plan):
+        found.append(Version(clause, replace(bound, plan=version), found[-1] if found else None))
+    return found
