@@ -25,7 +25,7 @@ import ceql.spark
 from bench.spark import data, rivals_by_hand
 from ceql.plan import make_plan
 from ceql.recognition.options import Options
-from ceql.spark.prepare import Ask, prepare
+from ceql.spark.prepare import MatchArguments, prepare
 
 RUNS = 3
 Timed = tuple[list[float], list[float]]
@@ -107,7 +107,7 @@ def batch(master: str, folder: Path) -> dict[str, tuple[Timed, int]]:
 
 
 def _prepared(df: DataFrame, query: str) -> Any:
-    return prepare(df, make_plan(query), Ask(Options(_type(query), "ts"), ids=True, id="ts"))
+    return prepare(df, make_plan(query), MatchArguments(Options(_type(query), "ts"), ids=True, id="ts"))
 
 
 def _scan(df: DataFrame, query: str) -> DataFrame:

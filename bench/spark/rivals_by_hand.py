@@ -13,7 +13,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 import ceql.spark
 from bench.spark.data import TYPES
-from ceql.spark.streaming import BUCKET, DATA, SEAL, STATE, STEPPED, Stepper, Turn
+from ceql.spark.streaming import BUCKET, DATA, SEAL, STATE, STEPPED, BucketProcessor, BucketUpdate
 
 SECOND = 1_000_000
 
@@ -89,7 +89,7 @@ def on_group_state(df: DataFrame, query: str) -> DataFrame:
     """`match` on the older state API: the same steps, called by applyInPandasWithState."""
     original = GroupedData.transformWithState
 
-    def instead(self: GroupedData, processor: Stepper, *_: Any) -> DataFrame:
+    def instead(self: GroupedData, processor: BucketProcessor, *_: Any) -> DataFrame:
         given = processor._given
 
         def step(key: Any, frames: Iterable[pandas.DataFrame], state: GroupState) -> Iterator[pandas.DataFrame]:
@@ -97,13 +97,13 @@ def on_group_state(df: DataFrame, query: str) -> DataFrame:
                 return
             before = bytes(state.get[0]) if state.exists else None
             arrived = [] if state.hasTimedOut else [bytes(blob) for frame in frames for blob in frame[DATA]]
-            turn = Turn(*given, before, state.getCurrentWatermarkMs())
-            for row in turn.run(arrived):
+            update = BucketUpdate(*given, before, state.getCurrentWatermarkMs())
+            for row in update.run(arrived):
                 yield pandas.DataFrame([row], columns=STEPPED.names)
-            if turn.after is not None:
-                state.update((turn.after,))
-                if turn.wakes_at is not None:
-                    state.setTimeoutTimestamp(turn.wakes_at)
+            if update.after is not None:
+                state.update((update.after,))
+                if update.wakes_at is not None:
+                    state.setTimeoutTimestamp(update.wakes_at)
             elif state.exists:
                 state.remove()
 

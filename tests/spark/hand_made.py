@@ -1,8 +1,8 @@
-"""A stream without Spark: rows shipped by hand, buckets that take their turns as the stateful operator gives them.
+"""A stream without Spark: rows shipped by hand, buckets updated as the stateful operator does it.
 
-What Spark does around `Turn` is done here in a few lines: rows are hashed into buckets, a micro-batch brings each its
-blobs, states are bytes between any two turns, timers fire when the watermark reaches them. So thousands of
-micro-batches take no longer than one of Spark's.
+A few lines stand for what Spark does around `BucketUpdate`: rows are hashed into buckets, a micro-batch brings each
+bucket its blobs, states are bytes between any two updates, timers fire when the watermark reaches them. So thousands
+of micro-batches take no longer than one of Spark's.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
-from ceql.spark.bucket import Agreement
-from ceql.spark.shard import result_names
-from ceql.spark.shipment import (
+from ceql.spark.bucket import CheckpointTerms
+from ceql.spark.result_rows import result_names
+from ceql.spark.shipped_plan import WINDOW
+from ceql.spark.streaming import BUCKET, DATA, SEAL, BucketUpdate, pack, unpacker
+from ceql.spark.task_spec import (
     BITS,
     ORDER,
     STREAM,
     TIME,
-    Shipment,
+    TaskSpec,
     attribute_column,
     bits_column,
     key_column,
 )
-from ceql.spark.shipped_plan import WINDOW
-from ceql.spark.streaming import BUCKET, DATA, SEAL, Turn, pack, unpacker
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_query
 
@@ -53,8 +53,8 @@ class Shipped:
     """An example's rows as the JVM would ship them, in order of time; `bucket` is the first column."""
 
     example: ways.Example
-    shipment: Shipment
-    agreement: Agreement
+    spec: TaskSpec
+    terms: CheckpointTerms
     rows: pa.RecordBatch
 
     @property
@@ -80,7 +80,7 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
     shown = (ways.POSITION,) if ids else tuple(schema.names)
     reads = tuple(name for name in bound.needed_columns() if name not in (ways.STAMP, ways.POSITION))
     undecided = tuple(k for k in guards if k not in decided)
-    shipment = Shipment(
+    spec = TaskSpec(
         query=plan.source,
         options=options,
         attributes=tuple(dict.fromkeys([*shown, *reads])),
@@ -98,25 +98,25 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
         ordered_by=(ways.POSITION,),
     )
     division = buckets if plan.partition and plan.query.consume is not t.Consume.ANY else 1
-    agreement = Agreement(
+    terms = CheckpointTerms(
         fingerprint=plan.fingerprint,
         query=plan.source,
         buckets=division,
         type=options.type,
         time=options.time,
-        order_by=shipment.ordered_by,
+        order_by=spec.ordered_by,
         shown=shown,
         order=(TIME, *([STREAM] if several else ()), "o_0"),
     )
     drops = bound.skips and not isinstance(plan.query.window, t.EventsWindow) and not undecided
     tables = [pa.table({n: _column(table, n, schema) for n in schema.names}) for _, table in streams]
-    pieces = [_ship_one(table, k, bound, shipment, drops, several) for k, table in enumerate(tables)]
-    whole = pa.concat_tables(pieces).sort_by([(name, "ascending") for name in agreement.order]).combine_chunks()
+    pieces = [_ship_one(table, k, bound, spec, drops, several) for k, table in enumerate(tables)]
+    whole = pa.concat_tables(pieces).sort_by([(name, "ascending") for name in terms.order]).combine_chunks()
     keys = list(zip(*(whole[key_column(k)].to_pylist() for k in range(len(plan.partition))), strict=True))
     of = [crc32(repr(key).encode()) % division for key in keys] if division > 1 else [0] * whole.num_rows
     whole = whole.add_column(0, BUCKET, pa.array(of, pa.int32()))
     batches = whole.to_batches()
-    return Shipped(example, shipment, agreement, batches[0] if batches else _empty(whole.schema))
+    return Shipped(example, spec, terms, batches[0] if batches else _empty(whole.schema))
 
 
 def _stamped(table: pa.Table, example: ways.Example) -> pa.Table:
@@ -159,17 +159,15 @@ def _column(table: pa.Table, name: str, schema: pa.Schema) -> pa.ChunkedArray | 
     return table[name].cast(kind) if name in table.schema.names else pa.nulls(table.num_rows, kind)
 
 
-def _ship_one(
-    table: pa.Table, number: int, bound: BoundPlan, shipment: Shipment, drops: bool, several: bool
-) -> pa.Table:
+def _ship_one(table: pa.Table, number: int, bound: BoundPlan, spec: TaskSpec, drops: bool, several: bool) -> pa.Table:
     table = table.combine_chunks()
     batch = table.to_batches()[0] if table.num_rows else _empty(table.schema)
     known = SymbolTable()
     symbols = Symbolizer(bound.guards, known).symbols(batch, number)
     bits = [known.bits_of(symbol) for symbol in symbols.tolist()]
     columns: dict[str, Any] = {TIME: table[ways.STAMP]}
-    for word in range(len(shipment.bit_columns)):
-        mine = shipment.exact[word * BITS : (word + 1) * BITS]
+    for word in range(len(spec.bit_columns)):
+        mine = spec.exact[word * BITS : (word + 1) * BITS]
         packed = [sum((own >> guard & 1) << place for place, guard in enumerate(mine)) for own in bits]
         columns[bits_column(word)] = pa.array(packed, pa.int64())
     events = table.to_pylist()
@@ -185,7 +183,7 @@ def _ship_one(
     if several:
         columns[STREAM] = pa.array([number] * table.num_rows, pa.int32())
     columns[ORDER] = columns["o_0"] = table[ways.POSITION]
-    for k, name in enumerate(shipment.attributes):
+    for k, name in enumerate(spec.attributes):
         columns[attribute_column(k)] = table[name]
     return pa.table(columns).filter(pa.array(wanted, pa.bool_()))
 
@@ -230,24 +228,24 @@ class Operator:
             self._turn(bucket, [], clock)
 
     def _turn(self, bucket: int, blobs: list[bytes], clock: int) -> None:
-        shipment, agreement = self.shipped.shipment, self.shipped.agreement
-        turn = Turn(shipment, agreement, True, self.states.pop(bucket, None), clock)
-        for is_late, count, blob in turn.run(blobs):
+        spec, terms = self.shipped.spec, self.shipped.terms
+        update = BucketUpdate(spec, terms, True, self.states.pop(bucket, None), clock)
+        for is_late, count, blob in update.run(blobs):
             assert blob is not None
             self._read(is_late, count, blob)
         self.timers.pop(bucket, None)
-        if turn.after is not None:
-            self.states[bucket] = turn.after
-            if turn.wakes_at is not None:
-                assert turn.wakes_at > clock
-                self.timers[bucket] = turn.wakes_at
+        if update.after is not None:
+            self.states[bucket] = update.after
+            if update.wakes_at is not None:
+                assert update.wakes_at > clock
+                self.timers[bucket] = update.wakes_at
 
     def _read(self, is_late: bool, count: int, blob: bytes) -> None:
-        example, shipment = self.shipped.example, self.shipped.shipment
-        names = [*result_names(shipment.keys, example.query.plan.columns), LATE]
+        example, spec = self.shipped.example, self.shipped.spec
+        names = [*result_names(spec.keys, example.query.plan.columns), LATE]
         schema = StructType([StructField(name, LongType()) for name in names])
         step = pa.record_batch({"late": pa.array([is_late]), "data": pa.array([blob], pa.binary())})
-        rows = [row for batch in unpacker(schema, shipment, LATE)([step]) for row in batch.to_pylist()]
+        rows = [row for batch in unpacker(schema, spec, LATE)([step]) for row in batch.to_pylist()]
         assert len(rows) == count
         for row in rows:
             event = row.pop(LATE)
@@ -259,14 +257,14 @@ class Operator:
 
     def _canonical(self, row: dict[str, Any]) -> str:
         """A row of the result as `expected` writes it."""
-        plan, keys = self.shipped.example.query.plan, self.shipped.shipment.keys
+        plan, keys = self.shipped.example.query.plan, self.shipped.spec.keys
         values = [[self._place(e) for e in v] if isinstance(v, list) else v for v in row.values()]
         variables = dict(zip(plan.columns, values[len(keys) + 2 : -1], strict=True))
         return ways._canonical(values[-1], variables, None, None, dict(zip(keys, values, strict=False)))
 
     def _place(self, event: Any) -> int:
         """The position of an event of the result."""
-        return int(event if self.shipped.shipment.ids else event[ways.POSITION])
+        return int(event if self.shipped.spec.ids else event[ways.POSITION])
 
 
 def arrivals(shipped: Shipped, draw: random.Random) -> list[int]:

@@ -21,7 +21,7 @@ import ways
 from ceql import DataError
 from ceql.recognition import snapshot
 from ceql.spark.bucket import Bucket
-from ceql.spark.shipment import TIME
+from ceql.spark.task_spec import TIME
 
 SKIPPED = {  # keys made by hand are floats; test_streaming has these
     "keys compare by value: no rounding of large whole numbers",
@@ -196,4 +196,4 @@ def test_a_state_of_a_newer_version_is_refused() -> None:
     (blob,) = operator.states.values()
     newer = re.sub(rb'"version": \d+', lambda found: found[0][:-1] + b"9", blob, count=1)
     with pytest.raises(DataError, match=f"the snapshot has format 9, newer than .* reads .{snapshot.VERSION}.$"):
-        Bucket.from_bytes(newer, operator.shipped.shipment, operator.shipped.agreement)
+        Bucket.from_bytes(newer, operator.shipped.spec, operator.shipped.terms)

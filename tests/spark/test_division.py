@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 import ceql
 import ceql.spark
 from ceql.recognition.options import Options
-from ceql.spark.chunks import edges, segment
-from ceql.spark.prepare import Ask, prepare
+from ceql.spark.prepare import MatchArguments, prepare
+from ceql.spark.time_chunks import edges, segment
 
 ROWS = 20_000
 
@@ -179,8 +179,8 @@ def test_parquet_reads_what_the_query_needs(spark: SparkSession, events: pa.Tabl
     ],
 )
 def test_only_what_is_compared_is_shipped(df: DataFrame, query: str, columns: list[str]) -> None:
-    ask = Ask(Options(time="ts"), (), True, "id")
-    assert list(prepare(df, ceql.compile(query).plan, ask).shipment.attributes) == ["id", *columns]
+    arguments = MatchArguments(Options(time="ts"), (), True, "id")
+    assert list(prepare(df, ceql.compile(query).plan, arguments).spec.attributes) == ["id", *columns]
 
 
 @pytest.mark.parametrize("tasks", [1, 4])

@@ -26,8 +26,8 @@ from pyspark.sql import types as T
 from ceql.analysis.normal import Atom, normalize
 from ceql.predicates.bind import Events, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
-from ceql.spark.expressions import GuardColumn, guard_columns
-from ceql.spark.patterns import java_regex
+from ceql.spark.guard_columns import GuardColumn, guard_columns
+from ceql.spark.java_patterns import java_regex
 from ceql.syntax import tree
 from ceql.syntax.parser import parse_formula
 from ceql.syntax.printer import print_condition

@@ -27,7 +27,7 @@ import ceql
 import paths
 from ceql.recognition.options import Options
 from ceql.spark import match, streaming
-from ceql.spark.prepare import Ask, prepare
+from ceql.spark.prepare import MatchArguments, prepare
 
 POSITION, STAMP = "pos", "stamp"
 ZONE = "Europe/Paris"  # of the session; not UTC, so that a slip shows
@@ -177,7 +177,7 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
     take minutes. The rest is as `match` does it.
     """
     draw = random.Random(seed)
-    prepared, agreements, blobs = [], [], []
+    prepared, terms, blobs = [], [], []
     for k, example in enumerate(examples):
         frames = {}
         for name, table in example.tables.items():
@@ -186,14 +186,14 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
             schema = spark.createDataFrame(table.slice(0, 0)).schema
             stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
             frames[name] = stream.withWatermark(STAMP, f"{LATENESS} milliseconds")
-        ask = Ask(Options(example.options["type"], STAMP), (POSITION,), True, POSITION)
-        prepared.append(prepare(frames.get(None, frames), example.query.plan, ask))
-        agreements.append(streaming.agree(prepared[-1], 2))
-        packed = streaming.packed(prepared[-1], agreements[-1].buckets, LATENESS)
+        arguments = MatchArguments(Options(example.options["type"], STAMP), (POSITION,), True, POSITION)
+        prepared.append(prepare(frames.get(None, frames), example.query.plan, arguments))
+        terms.append(streaming.checkpoint_terms(prepared[-1], 2))
+        packed = streaming.packed(prepared[-1], terms[-1].buckets, LATENESS)
         blobs.append(packed.withColumn(streaming.BUCKET, F.col(streaming.BUCKET) + 1 + 4 * k))
     streaming.use_rocksdb(spark)
     together = reduce(DataFrame.unionAll, blobs).groupBy(streaming.BUCKET)
-    dispatch = _dispatcher([(p.shipment, a, False) for p, a in zip(prepared, agreements, strict=True)])
+    dispatch = _dispatcher([(p.spec, a, False) for p, a in zip(prepared, terms, strict=True)])
     found = together.transformWithState(
         dispatch, "case int, late boolean, rows long, data binary", "append", "EventTime"
     )
@@ -205,7 +205,7 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
     for row in spark.table(name).collect():
         assert not row.late
         k = row["case"]
-        unpack = streaming.unpacker(prepared[k].schema, prepared[k].shipment, None)
+        unpack = streaming.unpacker(prepared[k].schema, prepared[k].spec, None)
         blob = pa.RecordBatch.from_pydict({"late": [False], "rows": [row.rows], "data": [bytes(row.data)]})
         for batch in unpack([blob]):
             batch = batch.drop_columns(["start_time", "end_time"]).append_column("start_time", pa.nulls(batch.num_rows))
@@ -226,7 +226,7 @@ def _of_stream(example: Example, row: dict[str, Any]) -> str:
 
 def _dispatcher(given: list[Any]) -> Any:
     # local, so that workers get the class by value: they cannot import this module
-    class Dispatch(streaming.Stepper):
+    class Dispatch(streaming.BucketProcessor):
         def __init__(self) -> None:
             super().__init__(*given[0])
 

@@ -1,4 +1,4 @@
-"""What users call."""
+"""The functions that users call: `match`, `matcher`, `explain`, `late_rows`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ceql.plan import Plan, make_plan
 from ceql.query import Query
 from ceql.recognition.options import Options
 from ceql.spark import batch
-from ceql.spark.checks import check_streaming
-from ceql.spark.prepare import Ask, Frames, prepare
+from ceql.spark.prepare import Frames, MatchArguments, prepare
 from ceql.spark.report import report
 from ceql.spark.streaming import METRICS, stream
+from ceql.spark.streaming_checks import check_streaming
 
 BUCKETS = 16
 
@@ -52,9 +52,9 @@ def match(
     Columns: the partition keys, `start_time`, `end_time`, one array for each selected variable, and `events`, an array
     of all events of the match.
     """
-    ask = make_ask(type, time, time_unit, order_by, events, id, memory, max_states)
+    arguments = match_arguments(type, time, time_unit, order_by, events, id, memory, max_states)
     delay = check_streaming(df, time)
-    prepared = prepare(df, _plan(query), ask)
+    prepared = prepare(df, _plan(query), arguments)
     if delay is None:
         if late is not None:
             raise ValueError("late= is for streaming: in a batch no event comes too late")
@@ -85,8 +85,8 @@ def explain(
     buckets: int = BUCKETS,
 ) -> str:
     """How `match` would go about it: how the work is divided, what the JVM decides, what is shipped to Python."""
-    ask = make_ask(type, time, time_unit, order_by, events, id, 4 << 30, 1 << 16)
-    return report(prepare(df, _plan(query), ask), partitions, buckets)
+    arguments = match_arguments(type, time, time_unit, order_by, events, id, 4 << 30, 1 << 16)
+    return report(prepare(df, _plan(query), arguments), partitions, buckets)
 
 
 def late_rows(progress: Any) -> int:
@@ -101,7 +101,7 @@ def _plan(query: str | Query) -> Plan:
     return query.plan if isinstance(query, Query) else make_plan(query)
 
 
-def make_ask(
+def match_arguments(
     type: str,
     time: str,
     time_unit: str | None,
@@ -110,12 +110,12 @@ def make_ask(
     id: str | None,
     memory: int,
     max_states: int,
-) -> Ask:
-    """The arguments of `match` as one thing, checked as far as they can be by themselves."""
+) -> MatchArguments:
+    """The arguments of `match` as one value, checked as far as they can be by themselves."""
     if events not in ("rows", "ids"):
         raise ValueError(f"events must be 'rows' or 'ids', not {events!r}")
     if id is not None and events == "rows":
         raise ValueError("id= goes with events='ids'")
     options = Options(type, time, time_unit, memory=memory, max_states=max_states)
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
-    return Ask(options, order, events == "ids", id)
+    return MatchArguments(options, order, events == "ids", id)

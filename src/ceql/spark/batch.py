@@ -13,10 +13,10 @@ from enum import Enum
 
 from pyspark.sql import DataFrame
 
-from ceql.spark.chunks import chunked
 from ceql.spark.prepare import Prepared
-from ceql.spark.shard import recogniser
-from ceql.spark.shipment import MAIN
+from ceql.spark.task_recognizer import batch_task
+from ceql.spark.task_spec import MAIN
+from ceql.spark.time_chunks import chunked
 from ceql.syntax import tree as t
 
 
@@ -71,4 +71,4 @@ def run(prepared: Prepared, partitions: int | None) -> DataFrame:
             frame = frame.repartition(1)
     shipped = [*prepared.shipped, *([MAIN] if MAIN in frame.columns else [])]
     ordered = frame.sortWithinPartitions(*prepared.order).select(*shipped)
-    return ordered.mapInArrow(recogniser(prepared.shipment), prepared.schema)
+    return ordered.mapInArrow(batch_task(prepared.spec), prepared.schema)

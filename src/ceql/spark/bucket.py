@@ -1,8 +1,8 @@
 """A hash bucket of a streaming query: the rows that wait for the watermark, and one recogniser over its keys.
 
-A micro-batch brings a bucket's rows in any order. Those at or before the watermark are late; the others wait until the
-watermark has passed them, and then go to the recogniser in order of time, so that the matches do not
-depend on how rows arrive. What is carried from one micro-batch to the next is one blob: a snapshot like a recogniser's.
+A micro-batch brings a bucket's rows in any order. Rows at or before the watermark are late. The others wait until the
+watermark has passed them, and then go to the recogniser in order of time, so that the matches do not depend on how rows
+arrive. One blob carries the bucket from a micro-batch to the next: a snapshot like a recogniser's.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.recognition import snapshot
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
-from ceql.spark.shard import NO_TIME, Shard
-from ceql.spark.shipment import TIME, Shipment
+from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
+from ceql.spark.task_spec import TIME, TaskSpec
 
 KIND = "spark bucket"
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """What must not change between two runs from the same checkpoint."""
+class CheckpointTerms:
+    """The terms of a checkpoint: what must not change between two runs from it."""
 
     fingerprint: str
     query: str
@@ -38,16 +38,16 @@ class Agreement:
     order_by: tuple[str, ...]
     shown: tuple[str, ...]
     order: tuple[str, ...]
-    """The shipped columns that put rows in order; what follows from the rest."""
+    """The shipped columns that put rows in order; they follow from the rest."""
 
 
 class Bucket:
     """The state of one bucket."""
 
-    def __init__(self, shipment: Shipment, agreement: Agreement) -> None:
-        self._shipment = shipment
-        self._agreement = agreement
-        self._shard: Shard | None = None
+    def __init__(self, spec: TaskSpec, terms: CheckpointTerms) -> None:
+        self._spec = spec
+        self._terms = terms
+        self._recognizer: TaskRecognizer | None = None
         self._schema: pa.Schema | None = None  # of shipped rows, as they first were
         self._waiting: pa.RecordBatch | None = None
         self._late: list[pa.RecordBatch] = []
@@ -72,12 +72,12 @@ class Bucket:
         rest = everything if not ready.num_rows else take_rows(everything, pa.array(np.flatnonzero(~released)))
         self._waiting = rest if rest.num_rows else None
         if ready.num_rows:
-            order = [(name, "ascending") for name in self._agreement.order]
+            order = [(name, "ascending") for name in self._terms.order]
             table = pa.table(ready).sort_by(order).combine_chunks()
-            if self._shard is None:
-                self._shard = Shard(self._shipment, table.schema)
+            if self._recognizer is None:
+                self._recognizer = TaskRecognizer(self._spec, table.schema)
             for batch in table.to_batches():
-                yield from self._shard.feed(batch)
+                yield from self._recognizer.feed(batch)
         yield from self._compact(watermark)
 
     def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -100,8 +100,8 @@ class Bucket:
 
     def _compact(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Forget what the window has left, and the rows that no match can name."""
-        if self._shard is not None:
-            yield from self._shard.compact(watermark)
+        if self._recognizer is not None:
+            yield from self._recognizer.compact(watermark)
 
     @property
     def late(self) -> list[pa.RecordBatch]:
@@ -111,30 +111,30 @@ class Bucket:
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits and no match is under way: such a bucket need not be kept."""
-        return self._waiting is None and (self._shard is None or self._shard.is_idle)
+        return self._waiting is None and (self._recognizer is None or self._recognizer.is_idle)
 
     @property
     def wakes_at(self) -> int | None:
         """The watermark (in microseconds) from which there is something to do without new rows."""
         if self._waiting is not None:
             return int(_times(self._waiting).min())
-        return self._shard.expires_at if self._shard is not None else None
+        return self._recognizer.expires_at if self._recognizer is not None else None
 
     # --- state ---
 
     def to_bytes(self) -> bytes:
         """The state as a blob."""
-        agreed = self._agreement
+        terms = self._terms
         header: dict[str, Any] = {
             "kind": KIND,
-            "query": agreed.fingerprint,
-            "text": agreed.query,
-            "buckets": agreed.buckets,
-            "type": agreed.type,
-            "time": agreed.time,
-            "order_by": list(agreed.order_by),
-            "shown": list(agreed.shown),
-            "exact": list(self._shipment.exact),
+            "query": terms.fingerprint,
+            "text": terms.query,
+            "buckets": terms.buckets,
+            "type": terms.type,
+            "time": terms.time,
+            "order_by": list(terms.order_by),
+            "shown": list(terms.shown),
+            "exact": list(self._spec.exact),
             "schema": schema_to_text(self._schema) if self._schema is not None else None,
             "shard": None,
         }
@@ -142,29 +142,29 @@ class Bucket:
         tables: dict[str, Sequence[pa.RecordBatch]] = {}
         if self._waiting is not None:
             tables["waiting"] = [self._waiting]
-        if self._shard is not None:
-            header["shard"], arrays, own = self._shard.state()
+        if self._recognizer is not None:
+            header["shard"], arrays, own = self._recognizer.state()
             tables.update(own)
         return snapshot.write(header, arrays, tables)
 
     @classmethod
-    def from_bytes(cls, blob: bytes, shipment: Shipment, agreement: Agreement) -> Bucket:
+    def from_bytes(cls, blob: bytes, spec: TaskSpec, terms: CheckpointTerms) -> Bucket:
         """Go on from a blob; `DataError` says why when it is of another query or division."""
         header, arrays, tables = snapshot.read(blob)
         if header.get("kind") != KIND:
             raise DataError("the checkpoint's state is not that of a streaming query of ceql")
-        _check(header, agreement)
-        self = cls(shipment, agreement)
+        _check(header, terms)
+        self = cls(spec, terms)
         if header["schema"] is not None:
             self._schema = schema_from_text(header["schema"])
         if "waiting" in tables:
             self._waiting = tables["waiting"][0]
-            if header["exact"] != list(shipment.exact):
+            if header["exact"] != list(spec.exact):
                 raise DataError(
                     f"events wait in the checkpoint that were prepared in another way: {_CHANGED}; {_AGAIN}"
                 )
         if header["shard"] is not None:
-            self._shard = Shard.from_state(shipment, header["shard"], arrays, tables)
+            self._recognizer = TaskRecognizer.from_state(spec, header["shard"], arrays, tables)
         return self
 
 
@@ -172,24 +172,24 @@ _AGAIN = "start it with a new checkpointLocation, or run what it was begun with"
 _CHANGED = "columns had other types when the checkpoint was made, or another version of ceql made it"
 
 
-def _check(header: dict[str, Any], agreed: Agreement) -> None:
-    if header["query"] != agreed.fingerprint:
+def _check(header: dict[str, Any], terms: CheckpointTerms) -> None:
+    if header["query"] != terms.fingerprint:
         raise DataError(
             f"the checkpoint was made by another query; {_AGAIN}. It was begun with:\n{header['text']}\n"
-            f"and is now asked for:\n{agreed.query}"
+            f"and is now asked for:\n{terms.query}"
         )
-    if header["buckets"] != agreed.buckets:
+    if header["buckets"] != terms.buckets:
         raise DataError(
-            f"the checkpoint has its keys in {header['buckets']} buckets, not in {agreed.buckets}: "
+            f"the checkpoint has its keys in {header['buckets']} buckets, not in {terms.buckets}: "
             f"pass buckets={header['buckets']}, or {_AGAIN}"
         )
-    for name, now in (("type", agreed.type), ("time", agreed.time), ("order_by", list(agreed.order_by))):
+    for name, now in (("type", terms.type), ("time", terms.time), ("order_by", list(terms.order_by))):
         if header[name] != now:
             raise DataError(f"the checkpoint was made with {name}={header[name]!r}, not with {name}={now!r}; {_AGAIN}")
-    if header["shown"] != list(agreed.shown):
+    if header["shown"] != list(terms.shown):
         raise DataError(
             f"the checkpoint's events have the columns {', '.join(header['shown'])}, "
-            f"and the stream's now {', '.join(agreed.shown)}; {_AGAIN}"
+            f"and the stream's now {', '.join(terms.shown)}; {_AGAIN}"
         )
 
 

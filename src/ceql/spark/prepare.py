@@ -1,7 +1,8 @@
 """From DataFrames to shipped rows: the query bound to the columns, guards and keys computed in the JVM.
 
-All that can be wrong with a query, a schema or an option is found here, on the driver, before any job starts. Nothing
-is run: what comes out is a lazy DataFrame of shipped columns (see `shipment`) without rows that can change nothing.
+Everything that can be wrong with a query, a schema or an option is found here, on the driver, before any job starts.
+Nothing runs: the result is a lazy DataFrame of shipped columns (see `task_spec`), without the rows that can change
+nothing.
 """
 
 from __future__ import annotations
@@ -33,18 +34,19 @@ from ceql.plan import Plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
-from ceql.spark.expressions import GuardColumn, guard_columns, name_of, quoted
-from ceql.spark.shard import result_names
-from ceql.spark.shipment import (
+from ceql.spark.guard_columns import GuardColumn, guard_columns, name_of
+from ceql.spark.key_expressions import key_text, key_types, keys_as_text
+from ceql.spark.result_rows import result_names
+from ceql.spark.shipped_plan import WINDOW
+from ceql.spark.task_spec import (
     BITS,
     ORDER,
     STREAM,
     TIME,
-    Shipment,
+    TaskSpec,
     bits_column,
     key_column,
 )
-from ceql.spark.shipped_plan import WINDOW
 from ceql.syntax import tree as t
 
 Frames = DataFrame | Mapping[str, DataFrame]
@@ -53,8 +55,8 @@ WATERMARK = "spark.watermarkDelayMs"
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What the caller of `match` asks for, besides the query and the events."""
+class MatchArguments:
+    """The arguments of `match`, besides the query and the events."""
 
     options: Options
     order_by: tuple[str, ...] = ()
@@ -66,19 +68,22 @@ class Ask:
 class Prepared:
     """A query bound to DataFrames."""
 
-    plan: Plan
+    bound: BoundPlan
     frame: DataFrame
     """The shipped rows."""
-    shipment: Shipment
+    spec: TaskSpec
     schema: StructType
     """Of the result."""
-    bound: BoundPlan
     guards: tuple[GuardColumn, ...]
     drops: bool
     """Whether rows that satisfy no guard are left in the JVM."""
     order: tuple[str, ...]
     """Shipped columns that put the rows of a task in order."""
     streaming: bool
+
+    @property
+    def plan(self) -> Plan:
+        return self.bound.plan
 
     @property
     def event_type(self) -> DataType:
@@ -90,7 +95,7 @@ class Prepared:
     @property
     def keys(self) -> list[str]:
         """The shipped key columns."""
-        return list(self.shipment.key_columns)
+        return list(self.spec.key_columns)
 
     @property
     def shipped(self) -> list[str]:
@@ -98,19 +103,19 @@ class Prepared:
         return [c for c in self.frame.columns if not c.startswith("o_")]
 
 
-def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
+def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     """Bind a query to DataFrames; `SchemaError` and `QueryError` say what does not fit."""
     streams = _streams(frames, plan)
     zone = streams[0][1].sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     schemas = [arrow_schema(df.schema, zone) for _, df in streams]
     schema = unify_schemas(schemas)
-    options = ask.options
+    options = arguments.options
     check_time(options, schema)
     names = plan.query.streams or (None,)
     untyped = options.untyped(schemas)
     bound = BoundPlan(plan, schema, tuple(names), options, untyped=untyped)
     spark_types = _spark_types([df for _, df in streams], schema)
-    shown = shown_attributes(ask, plan, schema)
+    shown = shown_attributes(arguments, plan, schema)
 
     drops = bound.skips and not isinstance(plan.query.window, t.EventsWindow)
     several = len(streams) > 1
@@ -119,7 +124,7 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
     undecided = tuple(k for k, guard in enumerate(guards) if not guard.exact)
     reads = sorted({name for k in undecided for name in guards[k].needs})
     compared = compared_attributes(plan)
-    shipment = Shipment(
+    spec = TaskSpec(
         query=plan.source,
         options=replace(options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *compared, *reads])),
@@ -129,28 +134,27 @@ def prepare(frames: Frames, plan: Plan, ask: Ask) -> Prepared:
         shared=_shared(bound, spark_types),
         keys_as_text=keys_as_text(plan, spark_types),
         shown=shown,
-        ids=ask.ids,
+        ids=arguments.ids,
         exact=tuple(k for k, guard in enumerate(guards) if guard.exact),
         undecided=undecided,
         schema=schema_to_text(pa.schema([schema.field(name) for name in reads])) if undecided else "",
         type=bound.type,
         streams=tuple(names),
         untyped=untyped,
-        ordered_by=ask.order_by or (("the streams' order",) if several else ()),
+        ordered_by=arguments.order_by or (("the streams' order",) if several else ()),
     )
     shipped = [
-        _ship(df, k, bound, by_stream[k], shipment, spark_types, ask, drops, several)
+        _ship(df, k, bound, by_stream[k], spec, spark_types, arguments, drops, several)
         for k, (_, df) in enumerate(streams)
     ]
     return Prepared(
-        plan=plan,
-        frame=reduce(DataFrame.unionAll, shipped),
-        shipment=shipment,
-        schema=result_schema(bound, shipment, spark_types),
         bound=bound,
+        frame=reduce(DataFrame.unionAll, shipped),
+        spec=spec,
+        schema=result_schema(bound, spec, spark_types),
         guards=guards,
         drops=drops,
-        order=(TIME, *([STREAM] if several else ()), *(f"o_{k}" for k in range(len(ask.order_by)))),
+        order=(TIME, *([STREAM] if several else ()), *(f"o_{k}" for k in range(len(arguments.order_by)))),
         streaming=any(df.isStreaming for _, df in streams),
     )
 
@@ -223,13 +227,13 @@ def _spark_types(frames: Sequence[DataFrame], schema: pa.Schema) -> dict[str, Da
     return types
 
 
-def shown_attributes(ask: Ask, plan: Plan, schema: pa.Schema) -> tuple[str, ...]:
+def shown_attributes(arguments: MatchArguments, plan: Plan, schema: pa.Schema) -> tuple[str, ...]:
     """The attributes that the result shows of events."""
-    if ask.ids:
-        if ask.id is None:
+    if arguments.ids:
+        if arguments.id is None:
             raise SchemaError("events='ids' needs id=, the column that identifies an event")
-        require_column(ask.id, schema, "id")
-        return (ask.id,)
+        require_column(arguments.id, schema, "id")
+        return (arguments.id,)
     items = plan.query.items or ()
     if items and all(item.attributes for item in items) and not plan.query.distinct:
         named = {name for item in items for name in item.attributes}
@@ -251,9 +255,9 @@ def _ship(
     number: int,
     bound: BoundPlan,
     guards: Sequence[GuardColumn],
-    shipment: Shipment,
+    spec: TaskSpec,
     types: Mapping[str, DataType],
-    ask: Ask,
+    arguments: MatchArguments,
     drops: bool,
     several: bool,
 ) -> DataFrame:
@@ -269,35 +273,35 @@ def _ship(
         holds = [guard.column for guard in guards]
         wanted.append(reduce(Column.__or__, holds) if holds else F.lit(False))
     keys = [F.expr(key_text(part, k, bound, number, types)) for k, part in enumerate(plan.partition)]
-    for key, kind in zip(keys, _key_types(bound, types), strict=True):
+    for key, kind in zip(keys, key_types(bound, types), strict=True):
         wanted.append(key.isNotNull() & ~F.isnan(key) if kind in ("float", "double") else key.isNotNull())
-    time = name_of(str(ask.options.time))
+    time = name_of(str(arguments.options.time))
     if wanted:
         condition = reduce(Column.__and__, wanted)
         df = df.where(_after_watermark(condition, time) if df.isStreaming else condition)
     columns = [time.alias(TIME)]
-    columns += _bits(guards, shipment)
+    columns += _bits(guards, spec)
     columns += [key.alias(key_column(k)) for k, key in enumerate(keys)]
     if isinstance(plan.query.window, t.AttributeWindow):
         columns.append(name_of(plan.query.window.attribute).alias(WINDOW))
     if several:
         columns.append(F.lit(number).alias(STREAM))
     order = []
-    for name in ask.order_by:
+    for name in arguments.order_by:
         require_column(name, bound.schema, "order_by")
         order.append(name_of(name))
     if order or several:
         columns.append(F.xxhash64(*order, *([F.lit(number)] if several else [])).alias(ORDER))
     columns += [column.alias(f"o_{k}") for k, column in enumerate(order)]
-    shared = dict(shipment.shared)
-    columns += [name_of(name).alias(column) for name, column in shipment.place.items() if name not in shared]
+    shared = dict(spec.shared)
+    columns += [name_of(name).alias(column) for name, column in spec.place.items() if name not in shared]
     return df.select(*columns)
 
 
 def _shared(bound: BoundPlan, types: Mapping[str, DataType]) -> tuple[tuple[str, str], ...]:
     """The attributes that need not be shipped again: the time, and keys that are attributes as they are."""
     found = [(str(bound.time), TIME)]
-    for k, (part, kind) in enumerate(zip(bound.plan.partition, _key_types(bound, types), strict=True)):
+    for k, (part, kind) in enumerate(zip(bound.plan.partition, key_types(bound, types), strict=True)):
         ref = part.refs[0]
         same = types[ref.attribute].simpleString() == kind and kind not in ("float", "double")  # -0.0 is not 0.0
         if len(part.refs) == 1 and ref.name is None and same:
@@ -314,11 +318,11 @@ def _after_watermark(condition: Column, time: Column) -> Column:
     return condition | time.isNull() | (time < F.lit("0001-01-01").cast("timestamp"))
 
 
-def _bits(guards: Sequence[GuardColumn], shipment: Shipment) -> list[Column]:
+def _bits(guards: Sequence[GuardColumn], spec: TaskSpec) -> list[Column]:
     """Which guards hold, as the bits of integers no wider than they need to be."""
     columns = []
-    for word in range(len(shipment.bit_columns)):
-        mine = shipment.exact[word * BITS : (word + 1) * BITS]
+    for word in range(len(spec.bit_columns)):
+        mine = spec.exact[word * BITS : (word + 1) * BITS]
         kind: DataType = ShortType() if len(mine) < 16 else IntegerType() if len(mine) < 32 else LongType()
         bits = [
             F.when(guards[guard].column, F.lit(1 << place).cast(kind)).otherwise(F.lit(0).cast(kind))
@@ -328,90 +332,19 @@ def _bits(guards: Sequence[GuardColumn], shipment: Shipment) -> list[Column]:
     return columns
 
 
-def keys_as_text(plan: Plan, types: Mapping[str, DataType]) -> frozenset[int]:
-    """The keys that compare whole numbers with floats."""
-    found = set()
-    for k, part in enumerate(plan.partition):
-        kinds = {types[ref.attribute].simpleString() for ref in part.refs}
-        if kinds & {"float", "double"} and not kinds <= {"float", "double"}:
-            if any(kind.startswith("decimal") for kind in kinds):
-                names = ", ".join(ref.attribute for ref in part.refs)
-                raise SchemaError(
-                    f"decimals are compared with floats ({names}), which is not exact in Spark; cast one of them",
-                    plan.source,
-                    part.span,
-                )
-            found.add(k)
-    return frozenset(found)
-
-
-def _key_types(bound: BoundPlan, types: Mapping[str, DataType]) -> list[str]:
-    """The types of the shipped keys."""
-    texts = keys_as_text(bound.plan, types)
-    kinds = [from_arrow_type(kind).simpleString() for _, kind in bound.keys]
-    return ["string" if k in texts else kind for k, kind in enumerate(kinds)]
-
-
-def key_text(part: t.Part, index: int, bound: BoundPlan, stream: int, types: Mapping[str, DataType]) -> str:
-    """The value of a key in SQL; NULL where the event belongs to no substream.
-
-    Of one that has whole numbers and floats it is a text: as floats, large whole numbers would be rounded.
-    """
-    kind = _key_types(bound, types)[index]
-    by_text = index in keys_as_text(bound.plan, types)
-
-    def value(ref: t.PartRef) -> str:
-        column, own = quoted(ref.attribute), types[ref.attribute].simpleString()
-        if by_text and own in ("float", "double"):
-            whole = f"{column} = rint({column}) AND abs({column}) < 9223372036854775808D"
-            as_whole, as_float = (f"CAST(CAST({column} AS {kind}) AS STRING)" for kind in ("BIGINT", "DOUBLE"))
-            return f"CASE WHEN {whole} THEN {as_whole} WHEN NOT isnan({column}) THEN {as_float} END"
-        return column if own == kind else f"CAST({column} AS {kind})"
-
-    def agreed(refs: Sequence[t.PartRef]) -> str:
-        if not refs:
-            return f"CAST(NULL AS {kind})"
-        first, *others = (value(ref) for ref in refs)
-        if not others:
-            return first
-        return f"CASE WHEN {' AND '.join(f'{first} = {other}' for other in others)} THEN {first} END"
-
-    def chosen() -> str:
-        qualified = list(dict.fromkeys(ref.name for ref in part.refs if ref.name is not None))
-        bare = [ref for ref in part.refs if ref.name is None]
-        if not qualified:
-            return agreed(bare)
-        if bound.type is None or stream in bound.untyped:
-            name = bound.streams[stream]
-            return agreed([ref for ref in part.refs if ref.name in (None, name)])
-        of_types = [
-            f"WHEN {quoted(bound.type)} = {_literal(name)} "
-            f"THEN {agreed([ref for ref in part.refs if ref.name in (None, name)])}"
-            for name in qualified
-        ]
-        return f"CASE {' '.join(of_types)} ELSE {agreed(bare)} END"
-
-    # -0.0 as 0.0, with which it is equal: equal keys must go to one task
-    return f"{chosen()} + CAST(0.0 AS {kind})" if kind in ("float", "double") else chosen()
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def result_schema(bound: BoundPlan, shipment: Shipment, types: Mapping[str, DataType]) -> StructType:
+def result_schema(bound: BoundPlan, spec: TaskSpec, types: Mapping[str, DataType]) -> StructType:
     """The columns of the result."""
 
     def events(names: Sequence[str]) -> DataType:
-        if shipment.ids:
-            return ArrayType(types[shipment.shown[0]])
+        if spec.ids:
+            return ArrayType(types[spec.shown[0]])
         return ArrayType(StructType([StructField(name, types[name]) for name in names]))
 
     plan = bound.plan
     variables = plan.columns
     time = types[str(bound.time)]
     keys = [from_arrow_type(kind) for _, kind in bound.result.keys]
-    shown = [events(plan.projections.get(name, shipment.shown)) for name in variables]
-    kinds = [*keys, time, time, *shown, events(shipment.shown)]
-    names = result_names(shipment.keys, variables)
+    shown = [events(plan.projections.get(name, spec.shown)) for name in variables]
+    kinds = [*keys, time, time, *shown, events(spec.shown)]
+    names = result_names(spec.keys, variables)
     return StructType([StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ceql.explain.text import section, wrapped
 from ceql.spark.batch import Way, divide
-from ceql.spark.chunks import chunk_count
-from ceql.spark.commutation import may_commute
 from ceql.spark.prepare import Prepared
+from ceql.spark.swappable import some_can_swap
+from ceql.spark.time_chunks import chunk_count
 from ceql.syntax import tree as t
 
 
@@ -44,14 +44,14 @@ def _division(prepared: Prepared, partitions: int | None, buckets: int) -> str:
 
 
 def _jvm(prepared: Prepared) -> list[str]:
-    shipment = prepared.shipment
-    lines = [f"{len(shipment.exact)} of {len(prepared.guards)} conditions on events are decided."]
+    spec = prepared.spec
+    lines = [f"{len(spec.exact)} of {len(prepared.guards)} conditions on events are decided."]
     lines += [
         f"Condition {k} is decided in Python, from {', '.join(sorted(prepared.guards[k].needs))}."
-        for k in shipment.undecided
+        for k in spec.undecided
     ]
-    if shipment.compared:
-        lines.append(f"What is asked of several events is decided in Python, from {', '.join(shipment.compared)}.")
+    if spec.compared:
+        lines.append(f"What is asked of several events is decided in Python, from {', '.join(spec.compared)}.")
     if prepared.drops:
         lines.append("Events that satisfy no condition are dropped.")
     elif isinstance(prepared.plan.query.window, t.EventsWindow):
@@ -66,13 +66,13 @@ def _jvm(prepared: Prepared) -> list[str]:
 def _shipped(prepared: Prepared) -> list[str]:
     words = ["which conditions hold", "the time"]
     words += [f"the key {part.refs[0].attribute}" for part in prepared.plan.partition]
-    words += list(prepared.shipment.attributes)
+    words += list(prepared.spec.attributes)
     return words
 
 
 def _ties(prepared: Prepared) -> str:
-    by = prepared.shipment.ordered_by
+    by = prepared.spec.ordered_by
     rule = f"ordered by {', '.join(by)}; " if by else "not ordered (there is no order_by); "
-    if may_commute(prepared.plan):
+    if some_can_swap(prepared.plan):
         return rule + "those left in doubt are refused where their order could change the matches."
     return rule + "those of one substream left in doubt are refused, since their order may matter to this query."

@@ -1,4 +1,4 @@
-"""The plan that tasks run: the query as its text compiles, over shipped columns (see `shipment`).
+"""The plan that tasks run: the query as its text compiles, over shipped columns (see `task_spec`).
 
 The automata are those of the query; keys, the window's attribute and the attributes that are compared between events
 have the names of shipped columns. Guards keep the user's names: most of them are decided before.

@@ -1,16 +1,15 @@
 """The table function for SQL: `ceql_match(TABLE(payments) PARTITION BY card ORDER BY time, query => '...')`.
 
 Spark calls `Match.analyze` while it analyses the SQL, with the columns of the TABLE argument and the constant
-arguments, and is told the columns of the result, which of the table's columns to ship, and under which of the names of
-`shipment`. Whatever is wrong with a query or a schema is found there. The tasks get Arrow batches. `arrow_udtf` refuses
+arguments. `analyze` answers with the columns of the result and with the columns to ship, under the names of
+`task_spec`. It finds whatever is wrong with a query or a schema. The tasks get Arrow batches. `arrow_udtf` refuses
 functions with an `analyze` method (SPARK-53286), but only where it makes the function: Spark itself, and `register`,
 take them.
 
-What could be silently wrong is which rows a task gets. Without PARTITION BY they would be any rows in any order, and
-`analyze` is not told. So the shipped columns include an expression that Spark folds away where the rows have the
-column that PARTITION BY adds, and that raises an error at the first row where they have not. With
-`whole_table => true` the function asks for partitions and order itself. In every case the order of
-the rows is checked as they come.
+A task could silently get the wrong rows. Without PARTITION BY it gets any rows in any order, and Spark does not tell
+`analyze`. So the shipped columns include an expression that Spark folds away where the rows have the column that
+PARTITION BY adds, and that raises an error at the first row where they have not. With `whole_table => true` the
+function asks for partitions and order itself. In every case the task checks the order of the rows as they come.
 """
 
 from __future__ import annotations
@@ -30,21 +29,20 @@ from pyspark.util import PythonEvalType
 from ceql.errors import SchemaError
 from ceql.plan import Plan, make_plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
-from ceql.spark.api import make_ask
-from ceql.spark.expressions import quoted
+from ceql.spark.api import match_arguments
+from ceql.spark.guard_columns import quoted
+from ceql.spark.key_expressions import key_text, keys_as_text
 from ceql.spark.prepare import (
-    Ask,
+    MatchArguments,
     arrow_schema,
     check_time,
-    key_text,
-    keys_as_text,
     require_column,
     result_schema,
     shown_attributes,
 )
-from ceql.spark.shipment import ORDER, TIME, attribute_column, key_column
 from ceql.spark.shipped_plan import WINDOW
-from ceql.spark.table import SortColumns, TableShipment, TableTask
+from ceql.spark.table_task import SortColumns, TableTask, TableTaskSpec
+from ceql.spark.task_spec import ORDER, TIME, attribute_column, key_column
 from ceql.syntax import tree as t
 
 _BUCKETS = 256
@@ -71,7 +69,7 @@ def register(spark: SparkSession, name: str = "ceql_match") -> None:
 
 @dataclass
 class Analysis(AnalyzeResult):
-    """What `analyze` finds, with what the tasks need to know."""
+    """The answer of `analyze`, together with the task that Spark sends to its workers."""
 
     task: TableTask | None = None
 
@@ -98,7 +96,7 @@ class Match:
         """The columns of the result, and what is to be shipped; `QueryError` and `SchemaError` say what is wrong."""
         if not table.isTable or not isinstance(table.dataType, StructType):
             raise SchemaError("the first argument must be a table: write TABLE(name) or TABLE(SELECT ...)")
-        ask = make_ask(
+        arguments = match_arguments(
             type=_text(type, "type") or "type",
             time=_text(time, "time") or "time",
             time_unit=_text(time_unit, "time_unit"),
@@ -114,7 +112,7 @@ class Match:
         whole = _constant(whole_table, "whole_table") if whole_table is not None else False
         if not isinstance(whole, bool):
             raise SchemaError("the argument 'whole_table' must be true or false")
-        return analyse(table.dataType, make_plan(source), ask, whole)
+        return analyse(table.dataType, make_plan(source), arguments, whole)
 
     def eval(self, table: pa.RecordBatch, *constants: Any, **named: Any) -> Iterator[pa.RecordBatch]:
         """Rows of one partition."""
@@ -136,7 +134,7 @@ class Match:
             raise RuntimeError("partitions were left unrecognised: this version of Spark is not supported by ceql")
 
 
-def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
+def analyse(columns: StructType, plan: Plan, arguments: MatchArguments, whole: bool) -> Analysis:
     """Bind a query to the columns of a TABLE argument."""
     if len(plan.query.streams) > 1:
         raise SchemaError(
@@ -146,54 +144,54 @@ def analyse(columns: StructType, plan: Plan, ask: Ask, whole: bool) -> Analysis:
     if f"{_ADDED}:" in columns.simpleString():
         raise SchemaError(f"a column is called '{_ADDED}', as one that Spark adds to the table; rename it")
     schema = arrow_schema(columns, "UTC")
-    check_time(ask.options, schema)
+    check_time(arguments.options, schema)
     names = plan.query.streams or (None,)
-    untyped = ask.options.untyped([schema])
-    bound = BoundPlan(plan, schema, tuple(names), ask.options, untyped=untyped)
+    untyped = arguments.options.untyped([schema])
+    bound = BoundPlan(plan, schema, tuple(names), arguments.options, untyped=untyped)
     types: dict[str, DataType] = {
         f.name: StringType() if isinstance(f.dataType, StringType) else f.dataType for f in columns.fields
     }
-    shown = shown_attributes(ask, plan, schema)
-    for name in ask.order_by:
+    shown = shown_attributes(arguments, plan, schema)
+    for name in arguments.order_by:
         require_column(name, schema, "order_by")
     keys = [key_text(part, k, bound, 0, types) for k, part in enumerate(plan.partition)]
     reads = bound.needed_columns()
-    shipment = TableShipment(
+    spec = TableTaskSpec(
         query=plan.source,
-        options=replace(ask.options, lateness=0),
+        options=replace(arguments.options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *reads])),
         keys=tuple(name for name, _ in bound.result.keys),
         hidden_keys=len(plan.split_by),
         compared=compared_attributes(plan),
         keys_as_text=keys_as_text(plan, types),
         shown=shown,
-        ids=ask.ids,
+        ids=arguments.ids,
         exact=(),
         undecided=tuple(range(len(plan.guards))),
         type=bound.type,
         streams=tuple(names),
         untyped=untyped,
-        ordered_by=ask.order_by,
+        ordered_by=arguments.order_by,
     )
-    time = str(ask.options.time)
-    sort = SortColumns(time, ask.order_by, given=whole)
+    time = str(arguments.options.time)
+    sort = SortColumns(time, arguments.order_by, given=whole)
     alone = plan.query.consume is t.Consume.ANY  # it forgets the events of all substreams
     analysis = Analysis(
-        schema=result_schema(bound, shipment, types),
-        select=_shipped(shipment, plan, time, keys, ask.order_by, whole),
-        task=TableTask(shipment, tuple(reads), sort, together=not alone),
+        schema=result_schema(bound, spec, types),
+        select=_shipped(spec, plan, time, keys, arguments.order_by, whole),
+        task=TableTask(spec, tuple(reads), sort, together=not alone),
     )
     if whole:
         if keys and not alone:
             analysis.partitionBy = [PartitioningColumn(f"pmod(xxhash64({', '.join(keys)}), {_BUCKETS})")]
         else:
             analysis.withSinglePartition = True
-        analysis.orderBy = [OrderingColumn(quoted(name)) for name in (time, *ask.order_by)]
+        analysis.orderBy = [OrderingColumn(quoted(name)) for name in (time, *arguments.order_by)]
     return analysis
 
 
 def _shipped(
-    shipment: TableShipment, plan: Plan, time: str, keys: list[str], order_by: tuple[str, ...], whole: bool
+    spec: TableTaskSpec, plan: Plan, time: str, keys: list[str], order_by: tuple[str, ...], whole: bool
 ) -> list[SelectedColumn]:
     """The shipped columns, each with its expression."""
     columns = [SelectedColumn(quoted(time), TIME)]
@@ -202,7 +200,7 @@ def _shipped(
         columns.append(SelectedColumn(quoted(plan.query.window.attribute), WINDOW))
     if order_by:
         columns.append(SelectedColumn(f"xxhash64({', '.join(map(quoted, order_by))})", ORDER))
-    columns += [SelectedColumn(quoted(name), attribute_column(k)) for k, name in enumerate(shipment.attributes)]
+    columns += [SelectedColumn(quoted(name), attribute_column(k)) for k, name in enumerate(spec.attributes)]
     if not whole:
         columns += [SelectedColumn(quoted(name), f"o_{k}") for k, name in enumerate(order_by)]
         message = (

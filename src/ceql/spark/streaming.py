@@ -2,13 +2,13 @@
 
     rows ─► pack ─► shuffle by bucket ─► step (state: one blob per bucket) ─► unpack ─► matches
 
-Spark's price is per row and per key, so both are made few: `pack` turns an Arrow batch into one IPC blob per bucket
-(a row of the shuffle is thousands of events), a state belongs to a hash bucket of keys, and matches leave the
-stateful step as blobs too, which `unpack` opens.
+Spark's price is per row and per key, so there are few of both. `pack` turns an Arrow batch into one IPC blob for each
+bucket, so that a row of the shuffle is thousands of events. A state belongs to a hash bucket of keys. Matches leave the
+stateful step as blobs, too, which `unpack` opens.
 
-The stateful step gives lateness a meaning of its own: a row is late when its time is at or before the watermark, and
-late rows are counted and can be had, where Spark would drop them unseen. So what Spark takes for the event time of the
-packed rows is NULL, which is never late; the watermark itself comes from the user's own `withWatermark`, upstream.
+The stateful step defines lateness itself: a row is late if its time is at or before the watermark. The step counts late
+rows and can hand them out, where Spark would drop them unseen. So the packed rows have NULL for their event time, which
+is never late to Spark. The watermark itself comes from the user's own `withWatermark`, upstream.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from ceql.errors import SchemaError
 from ceql.io.schemas import take_rows
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.batch import Way, divide
-from ceql.spark.bucket import Agreement, Bucket
+from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.prepare import WATERMARK, Prepared
-from ceql.spark.shard import larger
-from ceql.spark.shipment import Shipment
+from ceql.spark.task_recognizer import larger
+from ceql.spark.task_spec import TaskSpec
 
 BUCKET, DATA, ROWS, LATE, CLOCK = "bucket", "data", "rows", "late", "clock"
 _BLOB = [StructField(ROWS, LongType()), StructField(DATA, BinaryType())]
@@ -47,31 +47,31 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 SEAL = -1
-"""A bucket without rows, whose state says what the checkpoint is of. Every micro-batch with input looks at it: a query
-that does not fit must not run on as long as its rows happen to meet no state."""
+"""A bucket without rows, whose state has the terms of the checkpoint. Every micro-batch with input looks at it, so that
+a query that does not fit is refused even if its rows meet no state."""
 METRICS = "ceql"
-"""What the names of observed metrics begin with."""
+"""The first part of the names of observed metrics."""
 _numbers = count(1)  # two of them in one streaming query must not have the same name
 
 
 def stream(prepared: Prepared, delay: int, buckets: int, late: str | None) -> DataFrame:
     """The streaming DataFrame of matches; `delay` is the watermark's, in milliseconds."""
-    agreement = agree(prepared, buckets)
-    stepper = Stepper(prepared.shipment, agreement, late is not None)
-    return opened(stepped(packed(prepared, agreement.buckets, delay), stepper), prepared, late)
+    terms = checkpoint_terms(prepared, buckets)
+    processor = BucketProcessor(prepared.spec, terms, late is not None)
+    return opened(stepped(packed(prepared, terms.buckets, delay), processor), prepared, late)
 
 
-def agree(prepared: Prepared, buckets: int) -> Agreement:
-    """What a checkpoint of this query binds."""
+def checkpoint_terms(prepared: Prepared, buckets: int) -> CheckpointTerms:
+    """The terms that a checkpoint of this query sets."""
     keyed = divide(prepared).way is Way.KEYED
-    return Agreement(
+    return CheckpointTerms(
         fingerprint=prepared.plan.fingerprint,
         query=prepared.plan.source.strip(),
         buckets=buckets if keyed else 1,
-        type=prepared.shipment.options.type,
-        time=prepared.shipment.options.time,
-        order_by=prepared.shipment.ordered_by,
-        shown=prepared.shipment.shown,
+        type=prepared.spec.options.type,
+        time=prepared.spec.options.time,
+        order_by=prepared.spec.ordered_by,
+        shown=prepared.spec.shown,
         order=prepared.order,
     )
 
@@ -84,10 +84,10 @@ def packed(prepared: Prepared, buckets: int, delay: int) -> DataFrame:
     return rows.mapInArrow(pack, PACKED).withColumn(CLOCK, clock)
 
 
-def stepped(blobs: DataFrame, stepper: Stepper) -> DataFrame:
+def stepped(blobs: DataFrame, processor: BucketProcessor) -> DataFrame:
     """The stateful step."""
     use_rocksdb(blobs.sparkSession)
-    return blobs.groupBy(BUCKET).transformWithState(stepper, STEPPED, "append", "EventTime")
+    return blobs.groupBy(BUCKET).transformWithState(processor, STEPPED, "append", "EventTime")
 
 
 def opened(blobs: DataFrame, prepared: Prepared, late: str | None) -> DataFrame:
@@ -103,7 +103,7 @@ def opened(blobs: DataFrame, prepared: Prepared, late: str | None) -> DataFrame:
             raise SchemaError(f"late='{late}' is already a column of the result; give it another name")
         fields.append(StructField(late, prepared.event_type))
     schema = StructType(fields)
-    return counted.mapInArrow(unpacker(schema, prepared.shipment, late), schema)
+    return counted.mapInArrow(unpacker(schema, prepared.spec, late), schema)
 
 
 def use_rocksdb(session: SparkSession) -> None:
@@ -136,11 +136,11 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     )
 
 
-class Stepper(StatefulProcessor):
+class BucketProcessor(StatefulProcessor):
     """The stateful step, as transformWithState calls it."""
 
-    def __init__(self, shipment: Shipment, agreement: Agreement, keeps_late: bool) -> None:
-        self._given = (shipment, agreement, keeps_late)
+    def __init__(self, spec: TaskSpec, terms: CheckpointTerms, keeps_late: bool) -> None:
+        self._given = (spec, terms, keeps_late)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -158,44 +158,45 @@ class Stepper(StatefulProcessor):
         return self._run([], timerValues)
 
     def _seal(self) -> None:
-        """Say what the checkpoint is of, or refuse to go on from one that is of something else."""
-        shipment, agreement, _ = self._given
+        """Set the terms of a new checkpoint; refuse to go on from a checkpoint with other terms."""
+        spec, terms, _ = self._given
         before = self._state.get()
         if before is None:
-            self._state.update((Bucket(shipment, agreement).to_bytes(),))
+            self._state.update((Bucket(spec, terms).to_bytes(),))
         else:
-            Bucket.from_bytes(bytes(before[0]), shipment, agreement)
+            Bucket.from_bytes(bytes(before[0]), spec, terms)
 
     def _run(self, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
         before = self._state.get() if self._state.exists() else None
-        turn = Turn(*self._given, bytes(before[0]) if before is not None else None, timers.getCurrentWatermarkInMs())
-        for row in turn.run(arrived):
+        blob = bytes(before[0]) if before is not None else None
+        update = BucketUpdate(*self._given, blob, timers.getCurrentWatermarkInMs())
+        for row in update.run(arrived):
             yield Row(**dict(zip(STEPPED.names, row, strict=True)))
         for timer in list(self._handle.listTimers()):
             self._handle.deleteTimer(timer)
-        if turn.after is not None:
-            self._state.update((turn.after,))
-            if turn.wakes_at is not None:
-                self._handle.registerTimer(turn.wakes_at)
+        if update.after is not None:
+            self._state.update((update.after,))
+            if update.wakes_at is not None:
+                self._handle.registerTimer(update.wakes_at)
         elif before is not None:
             self._state.clear()
 
 
-class Turn:
-    """A bucket's turn in a micro-batch, whatever the state is kept in.
+class BucketUpdate:
+    """What a micro-batch does to one bucket, whatever store keeps the bucket's state.
 
-    `before` is the blob to go on from; after `run`, `after` is the one to keep (None for nothing), and `wakes_at`
+    `before` is the state to go on from. After `run`, `after` is the state to keep (None for nothing), and `wakes_at` is
     the watermark in milliseconds from which on the bucket has something to do without new rows.
     """
 
     def __init__(
-        self, shipment: Shipment, agreement: Agreement, keeps_late: bool, before: bytes | None, clock: int
+        self, spec: TaskSpec, terms: CheckpointTerms, keeps_late: bool, before: bytes | None, clock: int
     ) -> None:
         self._keeps_late = keeps_late
         self._clock = max(0, clock)
-        self._bucket = Bucket(shipment, agreement)
+        self._bucket = Bucket(spec, terms)
         if before is not None:
-            self._bucket = Bucket.from_bytes(before, shipment, agreement)
+            self._bucket = Bucket.from_bytes(before, spec, terms)
         self.after: bytes | None = None
         self.wakes_at: int | None = None
 
@@ -216,7 +217,7 @@ class Turn:
 
 
 def unpacker(
-    schema: StructType, shipment: Shipment, late: str | None
+    schema: StructType, spec: TaskSpec, late: str | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that opens the blobs: rows of the result."""
     names = schema.names
@@ -228,7 +229,7 @@ def unpacker(
                     if late is None:
                         yield found
                     elif is_late:
-                        events = late_events(found, shipment)
+                        events = late_events(found, spec)
                         columns = [pa.nulls(found.num_rows)] * (len(names) - 1) + [events]
                         yield pa.RecordBatch.from_arrays(columns, names=names)
                     else:
@@ -237,10 +238,10 @@ def unpacker(
     return unpack
 
 
-def late_events(rows: pa.RecordBatch, shipment: Shipment) -> pa.Array:
+def late_events(rows: pa.RecordBatch, spec: TaskSpec) -> pa.Array:
     """Shipped rows as the events that the result would have shown."""
-    columns = [rows.column(shipment.place[name]) for name in shipment.shown]
-    return columns[0] if shipment.ids else pa.StructArray.from_arrays(columns, names=list(shipment.shown))
+    columns = [rows.column(spec.place[name]) for name in spec.shown]
+    return columns[0] if spec.ids else pa.StructArray.from_arrays(columns, names=list(spec.shown))
 
 
 def _from_ipc(blob: bytes) -> list[pa.RecordBatch]:

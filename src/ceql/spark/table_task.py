@@ -21,8 +21,8 @@ from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.recognition.snapshot import schema_to_text
-from ceql.spark.shard import FEED_ROWS, Shard
-from ceql.spark.shipment import TIME, Shipment
+from ceql.spark.task_recognizer import FEED_ROWS, TaskRecognizer
+from ceql.spark.task_spec import TIME, TaskSpec
 
 _PARTITION = "partition"
 _Rows = tuple[int, pa.RecordBatch]
@@ -30,8 +30,8 @@ _Rows = tuple[int, pa.RecordBatch]
 
 
 @dataclass(frozen=True)
-class TableShipment(Shipment):
-    """What a task needs to know; the last key of its plan is the number of the partition."""
+class TableTaskSpec(TaskSpec):
+    """A task whose plan has the number of the partition as its last key."""
 
     @cached_property
     def plan(self) -> Plan:
@@ -52,8 +52,8 @@ class SortColumns:
 class TableTask:
     """The rows of one task, partition after partition."""
 
-    def __init__(self, shipment: TableShipment, reads: tuple[str, ...], sort: SortColumns, together: bool) -> None:
-        self._shipment = shipment
+    def __init__(self, spec: TableTaskSpec, reads: tuple[str, ...], sort: SortColumns, together: bool) -> None:
+        self._spec = spec
         self._reads = reads
         self._sort = sort
         self._together = together
@@ -61,7 +61,7 @@ class TableTask:
         self._whole: list[_Rows] = []  # rows of partitions that have ended
         self._current: list[_Rows] = []
         self._rows = 0  # in both
-        self._long: Shard | None = None  # the recogniser of the current partition, if it is a long one
+        self._long: TaskRecognizer | None = None  # the recogniser of the current partition, if it is a long one
         self._last: pa.RecordBatch | None = None  # the last row that went there
 
     @property
@@ -95,16 +95,16 @@ class TableTask:
         if self._whole:
             batch = self._take(self._whole)
             order = np.argsort(encode(batch.column(TIME), TIME), kind="stable")
-            shard = self._shard(batch)
-            yield from shard.feed(self._keyed(take_rows(batch, pa.array(order))))
-            yield from shard.flush()
+            recognizer = self._recognizer(batch)
+            yield from recognizer.feed(self._keyed(take_rows(batch, pa.array(order))))
+            yield from recognizer.flush()
 
     def _recognise_current(self) -> Iterator[pa.RecordBatch]:
         """Recognise rows of the current partition, which goes on."""
         if self._current:
             batch = self._take(self._current)
             self._last = batch.slice(batch.num_rows - 1)
-            self._long = self._long or self._shard(batch)
+            self._long = self._long or self._recognizer(batch)
             yield from self._long.feed(self._keyed(batch))
 
     def _take(self, waiting: list[_Rows]) -> pa.RecordBatch:
@@ -117,11 +117,11 @@ class TableTask:
         self._check_order(batch if self._last is None else pa.concat_batches([self._last, batch]))
         return batch
 
-    def _shard(self, batch: pa.RecordBatch) -> Shard:
+    def _recognizer(self, batch: pa.RecordBatch) -> TaskRecognizer:
         """A recogniser; what the conditions read has the types of these columns."""
-        place = self._shipment.place
+        place = self._spec.place
         fields = [pa.field(name, batch.schema.field(place[name]).type) for name in self._reads]
-        return Shard(replace(self._shipment, schema=schema_to_text(pa.schema(fields))), batch.schema)
+        return TaskRecognizer(replace(self._spec, schema=schema_to_text(pa.schema(fields))), batch.schema)
 
     def _check_order(self, batch: pa.RecordBatch) -> None:
         column = batch.column(TIME)
@@ -157,7 +157,7 @@ class TableTask:
     def _keyed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Without the rows that belong to no substream: those with a key that is NULL or NaN."""
         kept: pa.Array | None = None
-        for name in self._shipment.key_columns:
+        for name in self._spec.key_columns:
             column = batch.column(name)
             there = pc.invert(pc.is_null(column, nan_is_null=True))
             kept = there if kept is None else pc.and_(kept, there)

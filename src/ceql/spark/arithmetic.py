@@ -50,8 +50,8 @@ class _Inexact(Exception):
     """Spark cannot be made to give the engine's value."""
 
 
-class Calculator:
-    """Translates nodes over the columns of `schema`."""
+class ArithmeticTranslator:
+    """Translates comparisons and arithmetic over the columns of `schema`."""
 
     def __init__(self, schema: pa.Schema, column: Callable[[str], Column]) -> None:
         self.schema = schema

@@ -1,11 +1,11 @@
-"""Events of one substream at the same time, in no order that is known: do they commute?
+"""Which events of one substream and one time can be swapped without changing the result.
 
-Spark has no order of rows but that of columns. Where two rows of a substream agree in all of these, what comes out
-could depend on which goes first. Often it does not: `A ; B` finds the same pairs whichever of two A's at the
-same time is read first. Two symbols *commute* when, from every state, reading both in either order can do
-the same to both events, completes the same matches, and reaches the same states. That is enough for every
-query that keeps all matches of a formula (no strategy, LIMIT or CONSUME) in a window of time. Where events are compared
-with each other, other than by their substreams, symbols do not say all, and none are taken to commute.
+Spark orders rows by columns alone. Where two rows of a substream agree in all of these, the result could depend on
+which row comes first. Often it does not: `A ; B` finds the same pairs whichever of two A's of the same time is read
+first. Two symbols *can be swapped* if, from every state, reading both in either order can do the same to both events,
+completes the same matches, and reaches the same states. That is enough for every query that keeps all matches of a
+formula (no strategy, LIMIT or CONSUME) in a window of time. Where a query compares events with each other, other than
+by their substreams, symbols do not say everything about an event, and no two can be swapped.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ceql.syntax import tree as t
 _Effect = tuple[Label, Label, tuple[str, int]]
 
 
-class Commutation:
-    """Which symbols of an automaton commute, worked out as they are asked for.
+class SwappableSymbols:
+    """Which symbols of an automaton can be swapped; each pair is worked out when it is first asked for.
 
     `guards` are what the bits of a symbol stand for, those of the automaton among them.
     """
@@ -40,7 +40,7 @@ class Commutation:
         self._known: dict[tuple[int, int], bool] = {}
 
     def holds(self, a: int, b: int) -> bool:
-        """Whether events with these sets of guards (bit masks) commute."""
+        """Whether events with these sets of guards (bit masks) can be swapped."""
         a, b = self._own(a), self._own(b)
         if (a, b) not in self._known:
             self._known[a, b] = self._effects(a, b, swapped=False) == self._effects(b, a, swapped=True)
@@ -79,13 +79,13 @@ class Commutation:
 
 
 @lru_cache(maxsize=16)
-def commutation(plan: Plan) -> Commutation | None:
-    """Which symbols commute under a query; None where none can."""
+def swappable_symbols(plan: Plan) -> SwappableSymbols | None:
+    """The symbols that can be swapped under a query; None where no two can."""
     cea = _automaton(plan)
-    return Commutation(cea, plan.guards) if cea is not None and may_commute(plan) else None
+    return SwappableSymbols(cea, plan.guards) if cea is not None and some_can_swap(plan) else None
 
 
-def may_commute(plan: Plan) -> bool:
+def some_can_swap(plan: Plan) -> bool:
     """Whether ties can be harmless at all under this query."""
     query = plan.query
     return (

@@ -23,8 +23,8 @@ from ceql.errors import DataError
 from ceql.io.sort_keys import bounds, decode, encode
 from ceql.jit import Array
 from ceql.spark.prepare import Prepared
-from ceql.spark.shard import NO_TIME, larger
-from ceql.spark.shipment import CHUNK, MAIN, TIME
+from ceql.spark.task_recognizer import NO_TIME, larger
+from ceql.spark.task_spec import CHUNK, MAIN, TIME
 from ceql.syntax import tree as t
 
 _SEGMENT_ROWS = 512

@@ -41,8 +41,8 @@ from ceql.predicates.columns import (
 from ceql.predicates.logic import AllOf, AnyOf, ColumnTest, Constant, Logic, Not
 from ceql.predicates.ranges import Ranges
 from ceql.predicates.text_column import TextColumn
-from ceql.spark.calculations import NEGATED, Calculator, compare
-from ceql.spark.patterns import java_like, java_regex
+from ceql.spark.arithmetic import NEGATED, ArithmeticTranslator, compare
+from ceql.spark.java_patterns import java_like, java_regex
 from ceql.syntax import tree as t
 
 Number = int | float
@@ -91,6 +91,8 @@ class _Part:
 
 
 class _Translator:
+    """Translates the logic of guards over the columns of `schema`."""
+
     def __init__(
         self, bound: BoundGuards, schema: pa.Schema, stream: Column | None, column: Callable[[str], Column]
     ) -> None:
@@ -98,7 +100,7 @@ class _Translator:
         self.schema = schema
         self.stream = stream
         self.column = column
-        self.calculator = Calculator(schema, column)
+        self.arithmetic = ArithmeticTranslator(schema, column)
 
     def guard(self, guard: Logic) -> GuardColumn:
         part = self.formula(guard, False)
@@ -141,9 +143,9 @@ class _Translator:
             case TextTestColumn(node=t.Comparison(op, _, t.Literal(value)), attribute=name):
                 return compare(NEGATED[op] if negated else op, self.text(name), F.lit(value))
             case MaskColumn(node=t.Comparison() as node):
-                return self.calculator.comparison(node, negated)
+                return self.arithmetic.comparison(node, negated)
             case MaskColumn(node=t.IsNull() as node):
-                return self.calculator.is_null(node, negated)
+                return self.arithmetic.is_null(node, negated)
         raise AssertionError(slot)
 
     def text(self, name: str) -> Column:

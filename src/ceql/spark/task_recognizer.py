@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.engine.common.machine import Events
@@ -17,31 +16,31 @@ from ceql.io.times import time_keys
 from ceql.jit import Array
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.recognise import recognise
-from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
-from ceql.results.bindings import bindings, project
 from ceql.results.matches import pieces
-from ceql.spark.commutation import commutation
-from ceql.spark.shipment import MAIN, TIME, Shipment, ShippedSymbols
-from ceql.spark.ties import Ties
+from ceql.spark.result_rows import result_rows
+from ceql.spark.shipped_symbols import ShippedSymbols
+from ceql.spark.swappable import swappable_symbols
+from ceql.spark.task_spec import MAIN, TIME, TaskSpec
+from ceql.spark.ties import TieCheck
 
 NO_TIME = "an event has no time: the time column is NULL; filter such rows out, or give them a time"
 FEED_ROWS = 1 << 16
 _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this many more than were needed
 
 
-class Shard:
-    """The state of a query over the rows of one task (or one bucket of a stream)."""
+class TaskRecognizer:
+    """The state of a query over the rows of one task, or of one bucket of a stream."""
 
-    def __init__(self, shipment: Shipment, schema: pa.Schema) -> None:
-        self.shipment = shipment
-        options = replace(shipment.options, type=None, time=TIME)
-        bound = BoundPlan(shipment.plan, schema, (None,), options, decided=True)
-        self.recognition = recognise(bound, symbols=lambda table: ShippedSymbols(shipment, table))
-        self._ties = Ties(commutation(shipment.plan), self.recognition.table, shipment.ordered_by)
+    def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
+        self.spec = spec
+        options = replace(spec.options, type=None, time=TIME)
+        bound = BoundPlan(spec.plan, schema, (None,), options, decided=True)
+        self.recognition = recognise(bound, symbols=lambda table: ShippedSymbols(spec, table))
+        self._ties = TieCheck(swappable_symbols(spec.plan), self.recognition.table, spec.ordered_by)
         self.recognition.inspect = self._inspect
-        self._columns = [shipment.place[name] for name in shipment.shown]
+        self._columns = [spec.place[name] for name in spec.shown]
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
@@ -52,7 +51,7 @@ class Shard:
 
     def _named(self, data: Any) -> Any:
         """The shown attributes under their own names."""
-        return data.rename_columns(list(self.shipment.shown))
+        return data.rename_columns(list(self.spec.shown))
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Recognise rows that come in time order; matches come out as rows of the result."""
@@ -108,13 +107,13 @@ class Shard:
     @classmethod
     def from_state(
         cls,
-        shipment: Shipment,
+        spec: TaskSpec,
         header: dict[str, Any],
         arrays: dict[str, Array],
         tables: dict[str, list[pa.RecordBatch]],
-    ) -> Shard:
+    ) -> TaskRecognizer:
         """Go on from a `state`."""
-        self = cls(shipment, schema_from_text(header["first_schema"]))
+        self = cls(spec, schema_from_text(header["first_schema"]))
         own = {name: batches[0] for name, batches in tables.items() if name not in ("rows", "waiting")}
         self.recognition.restore(header["recognition"], arrays, own)
         if tables["rows"]:
@@ -135,90 +134,19 @@ class Shard:
             ends = found.column("end").to_numpy()
             found = found.slice(int(np.searchsorted(ends, self._emit_from)))
         for piece in pieces(found):
-            yield result_rows(piece, self.rows.take, self.shipment, self.recognition.bound.result)
+            yield result_rows(piece, self.rows.take, self.spec, self.recognition.bound.result)
 
 
-def result_rows(
-    matches: pa.RecordBatch,
-    take: Callable[[npt.NDArray[np.int64]], pa.Table],
-    shipment: Shipment,
-    columns: ResultColumns,
-) -> pa.RecordBatch:
-    """Matches as rows of the result: keys, times, one list of events for each variable, all events."""
-    variables = columns.variables
-    events = matches.column("events")
-    after = matches.schema.get_field_index("events") + 1
-    own = matches.columns[after:]
-    positions = np.unique(np.asarray(events.flatten()))
-    data = take(positions).combine_chunks()
-    first_key = after - 1 - len(columns.keys)
-    keys = [
-        column.cast(pa.float64()) if k in shipment.keys_as_text else column
-        for k, column in enumerate(matches.columns[first_key : after - 1])
-    ]
-    found = [*keys, matches.column("start_time"), matches.column("end_time")]
-    projections = {} if shipment.ids else shipment.plan.projections
-    for name, column in zip(variables, own, strict=True):
-        shown = list(projections.get(name, shipment.shown))
-        found.append(_lists(column, positions, _values(data.select(shown), shipment.ids)))
-    if projections and variables:
-        rows = np.searchsorted(positions, np.asarray(events.flatten()))
-        taken = data.take(pa.array(rows)).combine_chunks().to_batches()
-        if taken:
-            masked = project(taken[0], bindings(events, own), variables, projections)
-            all_events = _with_offsets(events, _values(pa.table(masked), False))
-        else:
-            all_events = _lists(events, positions, _values(data, False))
-    else:
-        all_events = _lists(events, positions, _values(data, shipment.ids))
-    found.append(all_events)
-    return pa.RecordBatch.from_arrays(found, names=result_names(shipment.keys, variables))
-
-
-def result_names(keys: Iterable[str], variables: Iterable[str]) -> list[str]:
-    """The columns of the result in order; one that is called like another gets underscores at its end.
-
-    Spark does not tell `A` from `a`, so neither do we.
-    """
-    keys = list(keys)
-    used = {"start_time", "end_time", "events"}
-    names = []
-    for name in [*keys, *variables]:
-        while name.lower() in used:
-            name += "_"
-        used.add(name.lower())
-        names.append(name)
-    return [*names[: len(keys)], "start_time", "end_time", *names[len(keys) :], "events"]
-
-
-def _values(data: pa.Table, ids: bool) -> pa.Array:
-    """Events as structs of their attributes, or as their ids."""
-    columns = [column.combine_chunks() for column in data.columns]
-    columns = [c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for c in columns]
-    return columns[0] if ids else pa.StructArray.from_arrays(columns, fields=list(data.schema))
-
-
-def _lists(positions: pa.Array, known: Array, values: pa.Array) -> pa.Array:
-    """Lists of positions as lists of the values at them; `values[k]` stands at position `known[k]`."""
-    rows = np.searchsorted(known, np.asarray(positions.flatten()))
-    return _with_offsets(positions, values.take(pa.array(rows)))
-
-
-def _with_offsets(lists: pa.Array, values: pa.Array) -> pa.Array:
-    offsets = np.asarray(lists.offsets).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), values)
-
-
-def recogniser(shipment: Shipment) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def batch_task(spec: TaskSpec) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that a task of a batch job runs over its rows, which are in order."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        shard: Shard | None = None
+        recognizer: TaskRecognizer | None = None
         for batch in larger(batches):
-            shard = Shard(shipment, batch.schema) if shard is None else shard
-            yield from shard.feed(batch)
-        if shard is not None:
-            yield from shard.flush()
+            recognizer = TaskRecognizer(spec, batch.schema) if recognizer is None else recognizer
+            yield from recognizer.feed(batch)
+        if recognizer is not None:
+            yield from recognizer.flush()
 
     return run
 

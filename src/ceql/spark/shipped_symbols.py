@@ -1,0 +1,98 @@
+"""Symbols from the bits that the JVM computed; the task itself decides the guards that the JVM left undecided."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.jit import Array
+from ceql.predicates import kernels
+from ceql.predicates.bind import Events, bind
+from ceql.predicates.symbols import Symbolizer, SymbolTable
+from ceql.recognition.snapshot import schema_from_text
+from ceql.spark.task_spec import BITS, STREAM, TaskSpec, bits_column
+
+_DENSE = 20  # up to so many guards, every combination has a place in a table
+
+
+class ShippedSymbols:
+    """Symbols from the bits that the JVM computed, with the undecided guards decided here."""
+
+    def __init__(self, spec: TaskSpec, table: SymbolTable) -> None:
+        self._spec = spec
+        self._table = table
+        self._undecided: Symbolizer | None = None
+        self._own_table = SymbolTable()
+        if spec.undecided:
+            guards = [spec.plan.guards[k] for k in spec.undecided]
+            schema = schema_from_text(spec.schema)
+            events = Events(schema, False, spec.type, spec.streams, spec.untyped)
+            self._undecided = Symbolizer(bind(guards, events, spec.plan.source), self._own_table)
+            self._names = schema.names
+        small = not spec.undecided and len(spec.exact) <= _DENSE
+        self._dense: Array | None = np.full(1 << len(spec.exact), -1, np.int32) if small else None
+        self._known: dict[tuple[int, ...], int] = {}
+
+    def symbols(self, batch: pa.RecordBatch, streams: int | Array) -> Array:
+        """The symbol of every row."""
+        if self._dense is not None:
+            return self._from_table(batch)
+        if self._undecided is not None and not self._spec.bit_columns:
+            own = self._decide(batch)
+            return np.array([self._number((k,)) for k in range(len(self._own_table.bits))], np.int32)[own]
+        codes = [self._column(batch, name) for name in self._spec.bit_columns]
+        if self._undecided is not None:
+            codes.append(self._decide(batch))
+        # one column of codes at a time: combinations that occur are few
+        numbers: Array = np.zeros(batch.num_rows, np.int64)
+        rows: list[tuple[int, ...]] = [()]
+        for column in codes:
+            distinct, inverse = np.unique(column, return_inverse=True)
+            pairs, numbers = np.unique(numbers * len(distinct) + inverse, return_inverse=True)
+            rows = [(*rows[p // len(distinct)], int(distinct[p % len(distinct)])) for p in pairs.tolist()]
+        return np.array([self._number(row) for row in rows], np.int32)[numbers]
+
+    def relevant(self, batch: pa.RecordBatch, streams: int | Array) -> tuple[Array, Array]:
+        """The rows whose symbol is not 0, and their symbols."""
+        symbols = self.symbols(batch, streams)
+        rows = np.flatnonzero(symbols)
+        return rows, symbols[rows]
+
+    def _from_table(self, batch: pa.RecordBatch) -> Array:
+        assert self._dense is not None
+        result: Array = np.zeros(batch.num_rows, np.int32)
+        if not self._spec.bit_columns:
+            return result
+        codes = self._column(batch, bits_column(0)).astype(np.int32)
+        while kernels.to_symbols(codes, self._dense, result):
+            for code in np.unique(codes[result < 0]).tolist():
+                self._dense[code] = self._number((code,))
+        return result
+
+    @staticmethod
+    def _column(batch: pa.RecordBatch, name: str) -> Array:
+        return np.asarray(batch.column(name).to_numpy(zero_copy_only=False))
+
+    def _decide(self, batch: pa.RecordBatch) -> Array:
+        assert self._undecided is not None
+        columns = [batch.column(self._spec.place[name]) for name in self._names]
+        named = pa.RecordBatch.from_arrays(columns, names=self._names)
+        streams: int | Array = 0
+        if len(self._spec.streams) > 1:
+            streams = self._column(batch, STREAM).astype(np.int32)
+        return self._undecided.symbols(named, streams).astype(np.int64)
+
+    def _number(self, row: tuple[int, ...]) -> int:
+        """The symbol of a combination: the shipped words of bits, then the undecided guards' symbol."""
+        known = self._known.get(row)
+        if known is None:
+            bits = 0
+            words = row[: len(self._spec.bit_columns)]
+            for place, guard in enumerate(self._spec.exact):
+                bits |= (words[place // BITS] >> place % BITS & 1) << guard
+            if self._undecided is not None:
+                own = self._own_table.bits_of(row[-1])
+                for place, guard in enumerate(self._spec.undecided):
+                    bits |= (own >> place & 1) << guard
+            known = self._known[row] = self._table.number(bits)
+        return known

@@ -1,0 +1,100 @@
+"""What the driver tells a task: the query, and which shipped column is what.
+
+The JVM ships columns to Python under names of their own, which never clash with the user's:
+
+    bits0 ...   which guards hold
+    time
+    key0 ...    what substreams are made by, the PARTITION BY clause first
+    window      the attribute of `WITHIN n [a]`
+    order       a hash of the columns that order events of the same time
+    main        whether a row belongs to its chunk, or only warms it up
+    a0 ...      attributes of events: for the output, to compare events, and for guards that the JVM cannot decide
+
+Everything here is plain data, pickled to the workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ceql.plan import Plan
+from ceql.recognition.options import Options
+from ceql.spark.shipped_plan import shipped_plan
+
+TIME, ORDER, MAIN, CHUNK, STREAM = "time", "order", "main", "chunk", "stream"
+BITS = 63
+"""Guards in one shipped column: what a signed 64-bit integer holds without its sign."""
+
+
+def bits_column(index: int) -> str:
+    """The shipped column that says which of guards 63 * index and following hold."""
+    return f"bits{index}"
+
+
+def key_column(index: int) -> str:
+    """The shipped column of a key."""
+    return f"key{index}"
+
+
+def attribute_column(index: int) -> str:
+    """The shipped column of an attribute."""
+    return f"a{index}"
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """The query, which shipped column is what, and what the result shows.
+
+    `exact` lists the guards that the JVM decides, in the order of the bits; `undecided` those that the task decides
+    itself, bound to the attributes' schema (`schema`, as text) under these names.
+    """
+
+    query: str
+    options: Options
+    attributes: tuple[str, ...]
+    """The shipped attributes by name: number i is the column `a{i}`, but for those in `shared`."""
+    keys: tuple[str, ...]
+    """The names of the key columns in the result; they are the first that are shipped."""
+    shown: tuple[str, ...]
+    """The attributes that the events of the result have; a single one, the id, where `ids`."""
+    ids: bool
+    exact: tuple[int, ...]
+    hidden_keys: int = 0
+    """How many more keys are shipped: what all events of a match have in common though no clause says so."""
+    compared: tuple[str, ...] = ()
+    """The attributes that are compared between events, other than by keys."""
+    shared: tuple[tuple[str, str], ...] = ()
+    """Attributes that are shipped already, as the time or a key, with that column."""
+    keys_as_text: frozenset[int] = frozenset()
+    """The keys that are shipped as texts, so as not to be rounded, and shown as floats."""
+    undecided: tuple[int, ...] = ()
+    schema: str = ""
+    type: str | None = None
+    streams: tuple[str | None, ...] = (None,)
+    untyped: frozenset[int] = frozenset()
+    ordered_by: tuple[str, ...] = ()
+    """What the user gave as order_by, for messages."""
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan over the shipped columns."""
+        return self._plan_by(self.key_columns)
+
+    def _plan_by(self, keys: tuple[str, ...]) -> Plan:
+        return shipped_plan(self.query, keys, tuple((name, self.place[name]) for name in self.compared))
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The shipped columns of keys."""
+        return tuple(key_column(k) for k in range(len(self.keys) + self.hidden_keys))
+
+    @cached_property
+    def place(self) -> dict[str, str]:
+        """The shipped column of each attribute."""
+        return {name: attribute_column(k) for k, name in enumerate(self.attributes)} | dict(self.shared)
+
+    @property
+    def bit_columns(self) -> list[str]:
+        """The shipped columns of bits."""
+        return [bits_column(k) for k in range(-(-len(self.exact) // BITS))]
