@@ -72,7 +72,7 @@ def draw(folder: Path, name: str, title: str, panels: list[Panel], columns: int 
 def _draw(file: Path, title: str, panels: list[Panel], columns: int, look: dict[str, Any]) -> None:
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    settings = {
+    settings: dict[Any, Any] = {
         "figure.facecolor": look["page"],
         "axes.facecolor": look["page"],
         "axes.edgecolor": look["faint"],

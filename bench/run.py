@@ -41,7 +41,7 @@ MARK = "<!-- below: written by `python -m bench docs` -->"
 
 def run(settings: Settings, peers: dict[str, str], names: Sequence[str], again: bool) -> int:
     """Measure what is missing, write all pages, say what is asked of ceql and was not met."""
-    about = {
+    about: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d"),
         "quick": settings.quick,
         "machine": machine.describe(),

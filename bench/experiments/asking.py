@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -28,7 +28,11 @@ def asked(
     """A task for each peer, or for those named."""
     for peer in settings.peers:
         if not names or peer.name in names:
-            yield Task((Place(panel, peer.name, x),), lambda peer=peer: [ask(settings, peer, events, pattern, memory)])
+            yield Task((Place(panel, peer.name, x),), partial(_alone, settings, peer, events, pattern, memory))
+
+
+def _alone(settings: Settings, peer: Peer, events: str, pattern: Pattern, memory: bool) -> list[Figure]:
+    return [ask(settings, peer, events, pattern, memory)]
 
 
 def ask(settings: Settings, peer: Peer, events: str, pattern: Pattern, memory: bool = False) -> Figure:

@@ -13,6 +13,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -54,15 +55,15 @@ QUERIES: dict[str, Callable[[int], ceql.Query]] = {"chain": chain, "rule": rule}
 def tasks(settings: Settings) -> Iterator[Task]:
     for keys in settings.several(KEYS[:2], KEYS):
         places = tuple(Place(BY_KEYS, form, keys) for form in FORMS)
-        yield Task(places, lambda keys=keys: _by_keys(settings, int(keys)))
+        yield Task(places, partial(_by_keys, settings, int(keys)))
     for name in QUERIES:
         windows = settings.several(FEW_WINDOWS, WINDOWS)
         places = tuple(Place(BY_WINDOW, name, window) for window in windows)
-        yield Task(places, lambda name=name, windows=windows: _by_window(settings, name, windows))
+        yield Task(places, partial(_by_window, settings, name, windows))
     if not settings.quick:
         for name in QUERIES:
             places = tuple(Place(PLACES, name, k) for k in range(1, PASSES + 1))
-            yield Task(places, lambda name=name: _passes(settings, name))
+            yield Task(places, partial(_passes, settings, name))
 
 
 def without_substreams(text: str) -> ceql.Query:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import ceql
 from bench.figures import Figure, Figures, Place, Task
@@ -52,16 +53,15 @@ def tasks(settings: Settings) -> Iterator[Task]:
         for burst in settings.several(FEW_BURSTS, BURSTS):
             number = int(burst) ** 2
             place = (Place(BY_NUMBER, name, number),)
-            yield Task(place, lambda make=make, burst=burst: [_delay(settings, make(3), 3, int(burst))])
+            yield Task(place, partial(_delay, settings, make, 3, int(burst)))
         for length in settings.several(FEW_LENGTHS, LENGTHS):
             if name != "rule" or length <= 6:  # a rule of n atoms has states for each set of them
                 place = (Place(BY_LENGTH, name, length),)
-                yield Task(
-                    place, lambda make=make, length=length: [_delay(settings, make(int(length)), int(length), 2)]
-                )
+                yield Task(place, partial(_delay, settings, make, int(length), 2))
 
 
-def _delay(settings: Settings, query: ceql.Query, length: int, each: int) -> Figure:
+def _delay(settings: Settings, make: Callable[[int], ceql.Query], length: int, each: int) -> list[Figure]:
+    query = make(length)
     number = each ** (length - 1)
     groups = max(1, min(OUTPUT // (length * number), 100_000))
     table = keyed.bursts(length, each, groups)
@@ -76,7 +76,7 @@ def _delay(settings: Settings, query: ceql.Query, length: int, each: int) -> Fig
     (whole, found), (counted, also) = timed["all"], timed["counted"]
     assert found == also == groups * number, f"{query.text}: {found:,}, counted {also:,}, must be {groups * number:,}"
     delay = max(0.0, whole.cpu - counted.cpu) / (length * found) * 1e9
-    return replace(whole, more={"delay": delay, "counted": counted.cpu})
+    return [replace(whole, more={"delay": delay, "counted": counted.cpu})]
 
 
 def show(settings: Settings, figures: Figures, page: Page) -> None:

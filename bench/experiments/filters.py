@@ -8,6 +8,7 @@ bench-check` guards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def cases(events: int) -> dict[str, Callable[[], tuple[Callable[[], Any], Callab
     """For each name: what ceql does, what it is compared with, and how many events both read."""
     made: dict[str, Callable[[], tuple[Callable[[], Any], Callable[[], Any], int]]] = {}
     for length in LENGTHS:
-        made[f"sequence of {length}"] = lambda length=length: _sequence(events, length)
+        made[f"sequence of {length}"] = partial(_sequence, events, length)
     made["sequence of 3, 1,000 keys"] = lambda: _keyed(events)
     made["dense output"] = lambda: _dense(events)
     made["smart homes, sequence of 9, consuming"] = lambda: _workload(homes, 9)
@@ -45,7 +46,7 @@ def cases(events: int) -> dict[str, Callable[[], tuple[Callable[[], Any], Callab
     made["letters, Q6, consuming"] = lambda: _letters(letters.query("Q6"))
     for strategy in ("LAST", "MAX"):
         changed = letters.query("Q5", strategy=strategy, window=100, consume=False, limit=1)
-        made[f"letters, Q5, {strategy} within 100 events"] = lambda changed=changed: _letters(changed, FEW_ROWS)
+        made[f"letters, Q5, {strategy} within 100 events"] = partial(_letters, changed, FEW_ROWS)
     made["operator PARTITION BY, 1,000 keys"] = lambda: _operator()
     made["rule T(x), S(x, y), R(x, y)"] = lambda: _rule()
     return made
@@ -54,7 +55,7 @@ def cases(events: int) -> dict[str, Callable[[], tuple[Callable[[], Any], Callab
 def tasks(settings: Settings) -> Iterator[Task]:
     for name, make in cases(settings.events).items():
         places = (Place(PANEL, "ceql", name), Place(PANEL, YARDSTICK, name))
-        yield Task(places, lambda make=make: measure(make, settings.runs if settings.quick else RUNS))
+        yield Task(places, partial(measure, make, settings.runs if settings.quick else RUNS))
 
 
 def measure(make: Callable[[], tuple[Callable[[], Any], Callable[[], Any], int]], runs: int) -> list[Figure]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from bench.experiments.asking import asked
 from bench.figures import Figure, Figures, Place, Task
@@ -41,7 +42,7 @@ def tasks(settings: Settings) -> Iterator[Task]:
     for query, title in correlated_joins.TITLES.items():
         for size in settings.several(FEW_SIZES, SIZES):
             places = tuple(Place(title, who, size) for who in correlated_joins.WHO)
-            yield Task(places, lambda query=query, size=size: _correlated(settings, query, int(size)))
+            yield Task(places, partial(_correlated, settings, query, int(size)))
 
 
 def _correlated(settings: Settings, query: str, size: int) -> list[Figure]:
@@ -56,7 +57,7 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
     page.text(f"{__doc__.split(chr(10), 2)[2].strip()} {RATE_CAPTION}")
     page.text("Matches are compared by their number, those of the last three queries by a hash of their rows.")
     lengths, sizes = settings.several(FEW_LENGTHS, LENGTHS), settings.several(FEW_SIZES, SIZES)
-    parts = {STOCK: (lengths, SERIES), ACCOUNT: (sizes, SERIES)}
+    parts: dict[str, tuple[list[float], tuple[str, ...]]] = {STOCK: (lengths, SERIES), ACCOUNT: (sizes, SERIES)}
     parts |= dict.fromkeys(correlated_joins.TITLES.values(), (sizes, correlated_joins.WHO))
     panels = []
     for title, (xs, series) in parts.items():

@@ -59,11 +59,11 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
     panels = []
     for form in FORMS:
         for data in data_for(settings.quick):
-            panel = f"{data}, {form}"
+            title = f"{data}, {form}"
             for length in lengths:
-                engine_alone(figures, panel, length)
-            curves = {name: curve(figures, panel, name, lengths) for name in SERIES}
-            panels.append(Panel(panel, "events in the sequence", "events per second", curves, ticks=list(lengths)))
+                engine_alone(figures, title, length)
+            curves = {name: curve(figures, title, name, lengths) for name in SERIES}
+            panels.append(Panel(title, "events in the sequence", "events per second", curves, ticks=list(lengths)))
     page.plot("Throughput by the length of the sequence", panels)
     for panel in panels:
         page.title(panel.title[0].upper() + panel.title[1:])
@@ -90,8 +90,7 @@ def _memory(figures: Figures, page: Page) -> None:
     page.text("The most that an engine held besides the events, in MB; for Flink CEP after a collection of garbage.")
     panels = []
     for form in FORMS:
-        panel = f"{MEMORY}, {form}, memory"
-        curves = {name: curve(figures, panel, name, LENGTHS, "megabytes") for name in SERIES}
+        curves = {name: curve(figures, f"{MEMORY}, {form}, memory", name, LENGTHS, "megabytes") for name in SERIES}
         panels.append(Panel(f"{MEMORY}, {form}", "events in the sequence", "MB", curves, ticks=list(LENGTHS)))
     page.plot("Memory by the length of the sequence", panels, columns=2, name="memory")
     rows: list[list[object]] = []

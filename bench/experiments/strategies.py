@@ -7,7 +7,9 @@ a greedy procedure of its own, which finds the same events that complete matches
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
 
 from bench.experiments.asking import asked
 from bench.figures import Figures, Task
@@ -17,7 +19,7 @@ from bench.settings import Settings, event_file
 from bench.workloads import letters
 
 TITLE = "Selection strategies (foundations-cep-2018, Figure 5)"
-STREAMS = {"S1": letters.uniform, "S2": letters.skewed}
+STREAMS: dict[str, Callable[..., pa.Table]] = {"S1": letters.uniform, "S2": letters.skewed}
 STRATEGIES = ("NEXT", "LAST", "MAX")
 FLINK = "Flink CEP"
 

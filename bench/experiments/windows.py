@@ -8,6 +8,7 @@ the machine meets all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import ceql
 from bench.experiments.asking import asked
@@ -37,9 +38,7 @@ def tasks(settings: Settings) -> Iterator[Task]:
             yield from asked(settings, data, factor, events, pattern, able)
         factors = settings.several(FEW, (*TIMES, *MORE))
         places = tuple(Place(data, IN_TURN, factor) for factor in factors)
-        yield Task(
-            places, lambda events=events, workload=workload, factors=factors: _in_turn(events, workload, factors)
-        )
+        yield Task(places, partial(_in_turn, events, workload, factors))
 
 
 def _in_turn(events: str, workload: Data, factors: list[float]) -> list[Figure]:

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def _scan(df: DataFrame, query: str) -> DataFrame:
 def _identity(df: DataFrame, query: str) -> DataFrame:
     """The same plan, with a function that gives back what it gets."""
     prepared = _prepared(df, query)
-    ordered = prepared.frame.repartition(*prepared.keys).sortWithinPartitions(*prepared.order)
+    ordered: DataFrame = prepared.frame.repartition(*prepared.keys).sortWithinPartitions(*prepared.order)
     shipped = ordered.select(*prepared.shipped)
 
     def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -192,9 +192,9 @@ def rivals(master: str, folder: Path) -> dict[int, dict[str, Any]]:
         counts = {ours.count(), join.count(), loop.count()}
         assert len(counts) == 1, counts
         found[length] = {
-            "ceql": _timed(lambda frame=ours: _noop(frame)),
-            "join": _timed(lambda frame=join: _noop(frame)),
-            "loop": _timed(lambda frame=loop: _noop(frame)),
+            "ceql": _timed(partial(_noop, ours)),
+            "join": _timed(partial(_noop, join)),
+            "loop": _timed(partial(_noop, loop)),
             "matches": counts.pop(),
         }
     return found

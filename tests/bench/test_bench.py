@@ -122,7 +122,7 @@ def test_a_peer_that_finds_something_else_is_told_so(monkeypatch, tmp_path):
     assert asking.ask(settings, Fake(good), events, pattern).note == ""
     assert asking.ask(settings, Fake(bad), events, pattern).note.startswith("other matches")
     peer = Fake(bad)
-    peer.first_only = True  # and the query consumes: one match for each event is what it gives
+    monkeypatch.setattr(Fake, "first_only", True)  # and the query consumes: one match for each event is what it gives
     assert asking.ask(settings, peer, events, pattern).note == ""
     assert asking.ask(settings, Fake(Run(error="no")), events, pattern).error == "no"
 

@@ -33,8 +33,8 @@ def events(seed: int, count: int = 40) -> pa.Table:
 
 def step(dice: random.Random, plus: bool) -> Step:
     types = tuple(dice.sample(TYPES, dice.choice((1, 1, 2))))
-    tests = ((dice.choice(("x", "x", "k")), "=", 0),) if dice.random() < 0.2 else ()
-    tests = tuple((name, "=", "u") if name == "k" else (name, dice.choice(("<", ">=")), 2) for name, _, _ in tests)
+    names = [dice.choice(("x", "x", "k"))] if dice.random() < 0.2 else []
+    tests = tuple((name, "=", "u") if name == "k" else (name, dice.choice(("<", ">=")), 2) for name in names)
     return Step(types, tests, plus)
 
 

@@ -55,7 +55,7 @@ def call(*arguments: object):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
-def positions(output: str) -> list[dict]:
+def positions(output: str) -> list[dict[str, object]]:
     found = [json.loads(line) for line in output.splitlines()]
     return [{k: v for k, v in match.items() if "time" not in k} for match in found]
 
@@ -63,10 +63,11 @@ def positions(output: str) -> list[dict]:
 # --- a process of its own: pipes, signals ---
 
 
-def start(*arguments: str, **options) -> subprocess.Popen:
+def start(*arguments: str, **options) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "ceql", *arguments]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, **{**pipes, **options})
+    # no buffer: a line that is read must not take with it what comes after
+    return subprocess.Popen(command, bufsize=0, **{**pipes, **options})
 
 
 def piped(stdin: str | bytes, *arguments: str) -> tuple[int, str, str]:
@@ -75,8 +76,9 @@ def piped(stdin: str | bytes, *arguments: str) -> tuple[int, str, str]:
         return process.returncode, out.decode(), err.decode()
 
 
-def wait_for_line(process: subprocess.Popen) -> bytes:
+def wait_for_line(process: subprocess.Popen[bytes]) -> bytes:
     """The next line of output; fails when none comes, instead of hanging."""
+    assert process.stdout is not None
     ready, _, _ = select.select([process.stdout], [], [], 120)
     assert ready, "nothing came"
     return process.stdout.readline()

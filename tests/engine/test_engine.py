@@ -15,8 +15,6 @@ import corpus
 import generators
 import oracle
 import paths
-from ceql.engine.groups.machine import JoinMachine
-from ceql.engine.states.machine import Machine
 from rule_oracle import RuleCase, rule_cases
 
 CASES = corpus.load()
@@ -55,8 +53,7 @@ def test_random_correlated_cases(case: generators.Generated, data: st.DataObject
 
 @pytest.fixture
 def unsplit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceql.plan, "split_off", ceql.plan.split_off)  # restored afterwards
-    checks.use_no_substreams()
+    checks.use_no_substreams(monkeypatch.setattr)
 
 
 @settings(EXAMPLES, max_examples=100)
@@ -89,9 +86,7 @@ def test_random_cases_of_two_streams(case: generators.Generated, data: st.DataOb
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in (Machine, JoinMachine):
-        monkeypatch.setattr(kind, "__init__", kind.__init__)  # restored afterwards
-    checks.use_tiny_buffers()
+    checks.use_tiny_buffers(monkeypatch.setattr)
 
 
 @settings(EXAMPLES, max_examples=150)

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.engine.groups.machine import JoinMachine
-from ceql.engine.states.machine import Machine
 from ceql.recognition import correlated
 from checks import use_tiny_buffers
 
@@ -74,10 +72,8 @@ def test_sizes_do_not_matter(query: str, table: pa.Table, monkeypatch: pytest.Mo
     whole = run(query, table)
     assert whole.num_rows > 0
     assert ceql.match(query, table, time_unit="ms").count() == whole.num_rows
-    for kind in (Machine, JoinMachine):
-        monkeypatch.setattr(kind, "__init__", kind.__init__)  # restored afterwards
     monkeypatch.setattr(correlated, "_THIN_OUT", 50)
-    use_tiny_buffers()
+    use_tiny_buffers(monkeypatch.setattr)
     assert run(query, table, batch_rows=97).equals(whole)
 
 
@@ -112,9 +108,7 @@ def test_a_window_in_events_of_a_substream_is_exact_on_a_long_stream(table: pa.T
 def test_a_limit_keeps_the_first_of_many_matches(formula, limit, tiny, table, monkeypatch):
     """More matches end at an event than the buffers hold, or than are counted before they are listed."""
     if tiny:
-        for kind in (Machine, JoinMachine):
-            monkeypatch.setattr(kind, "__init__", kind.__init__)  # so that it is put back
-        use_tiny_buffers()
+        use_tiny_buffers(monkeypatch.setattr)
     events = table.slice(0, 40 if "+" in formula else 120)
     everything = ceql.match(f"SELECT * WHERE {formula}", events).to_arrow().select(["start", "end", "events"])
     found = ceql.match(f"SELECT * WHERE {formula} LIMIT {limit}", events).to_arrow().select(["start", "end", "events"])

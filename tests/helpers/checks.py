@@ -6,8 +6,9 @@ The suite and `fuzz.py` use it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -22,7 +23,8 @@ from ceql.engine.states.machine import Machine
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
-OPTIONS = {"time_unit": "ms"}
+Patch = Callable[[Any, str, Any], None]  # setattr, or that of monkeypatch
+OPTIONS: dict[str, Any] = {"time_unit": "ms"}
 
 
 def check_whole(case: generators.Generated) -> tuple[ceql.Query, generators.Generated, list[oracle.Match]]:
@@ -52,15 +54,15 @@ def check_rule(case: rule_oracle.RuleCase, data: st.DataObject) -> None:
     check_case(generators.Generated(query.plan.query, case.events), data)
 
 
-def use_no_substreams() -> None:
+def use_no_substreams(patch: Patch = setattr) -> None:
     """Leave it to the loop over groups to find what events have in common: no substreams but those of the clause."""
-    setattr(ceql.plan, "split_off", lambda shape, query: ((), shape))  # noqa: B010
+    patch(ceql.plan, "split_off", lambda shape, query: ((), shape))
 
 
-def use_tiny_buffers() -> None:
+def use_tiny_buffers(patch: Patch = setattr) -> None:
     """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow."""
     for kind in (Machine, JoinMachine):
-        kind.__init__ = functools.partialmethod(kind.__init__, matches=3, entries=5, nodes=8)
+        patch(kind, "__init__", functools.partialmethod(kind.__init__, matches=3, entries=5, nodes=8))
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
 from itertools import groupby, pairwise, product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ceql.syntax import tree
 from oracle_predicates import Moment, is_nan, is_number
@@ -268,7 +268,9 @@ class Evaluator:
             case tree.Neg(item=tree.Bracket(name=name, predicate=predicate)):
                 condition = tree.Bracket(name, tree.Neg(predicate))
             case tree.Bracket(name=name, predicate=tree.Conj(items=items)):  # x[P AND Q] is x[P] AND x[Q]
-                return self.filtered(vs, tree.Conj(tuple(tree.Bracket(name, item) for item in items)), bound)
+                return self.filtered(
+                    vs, tree.Conj(tuple(tree.Bracket(name, cast(tree.Predicate, item)) for item in items)), bound
+                )
         atom = as_atom(condition)
         pending = Pending(atom, atom.variables - bound, due=atom.variables & bound)
         return self.settled(replace(v, pending=v.pending | {pending}) for v in vs)

@@ -48,7 +48,7 @@ def flat(items: Strategy, kind: type) -> Strategy:
 
 def expressions(attributes: bool = True) -> Strategy:
     """Values; with bare attributes inside `x[...]`, without them after FILTER."""
-    leaves = literals | st.builds(tree.Ref, names, names) | st.builds(tree.Prev, names)
+    leaves: Strategy = literals | st.builds(tree.Ref, names, names) | st.builds(tree.Prev, names)
     if attributes:
         leaves |= st.builds(tree.Attribute, names)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -108,7 +109,7 @@ def test_a_generator_is_read_no_further_than_needed():
 
 @pytest.mark.parametrize("make", [list, iter], ids=["list", "generator"])
 def test_types_of_dicts_are_unified_across_batches(make):
-    rows = [{"a": 1, "b": None}, {"a": 2.5, "b": "x"}, {"a": 3, "c": True}]
+    rows: list[dict[str, Any]] = [{"a": 1, "b": None}, {"a": 2.5, "b": "x"}, {"a": 3, "c": True}]
     source = open_source(make(rows), batch_rows=1)
     found = [batch.to_pylist()[0] for batch in source.batches()]
     for row, original in zip(found, rows, strict=True):

@@ -56,7 +56,7 @@ def test_a_snapshot_of_another_query_is_refused() -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b"XXXX" + b[4:], lambda b: b[:20], lambda b: b""])
-def test_a_damaged_snapshot_is_refused(damage) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_snapshot_is_refused(damage) -> None:
     query = ceql.compile("SELECT * WHERE A ; B")
     recognizer = query.recognizer()
     found(recognizer.feed(events("AA")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -113,7 +114,7 @@ class Fake:
         self.projections = projections or {}
         self.fail = fail
         self.passes = self.read = self.counts = 0
-        self._current = None
+        self._current: Any = None
 
     def batches(self, rows=False):
         self.passes += 1

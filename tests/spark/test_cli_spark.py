@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.errors import PySparkException
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -179,7 +180,7 @@ def test_options_of_spark_need_it(events, option, value):
 )
 def test_what_a_worker_raises_is_what_is_said(raised, kind, message):
     text = f"[PYTHON_EXCEPTION] An exception was thrown from the Python worker: \nTraceback (most recent):\n{raised}\n"
-    error = _translated(RuntimeError(text))
+    error = _translated(PySparkException(text))
     assert type(error) is kind
     assert str(error).startswith(message)
 

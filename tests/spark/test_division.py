@@ -152,7 +152,9 @@ def test_rows_of_the_result(spark: SparkSession) -> None:
 def test_matcher_chains(df: DataFrame, events: pa.Table) -> None:
     query = "SELECT * WHERE A ; D FILTER A[v = 1] AND D[v = 1] PARTITION BY k WITHIN 1 MINUTE"
     matches = df.transform(ceql.spark.matcher(query, time="ts", order_by="id"))
-    assert matches.groupBy("k").count().agg(F.sum("count")).first()[0] == ceql.match(query, events, time="ts").count()
+    row = matches.groupBy("k").count().agg(F.sum("count")).first()
+    assert row is not None
+    assert row[0] == ceql.match(query, events, time="ts").count()
 
 
 def test_parquet_reads_what_the_query_needs(spark: SparkSession, events: pa.Table, tmp_path: Any) -> None:

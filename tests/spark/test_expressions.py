@@ -7,6 +7,7 @@ exact must agree on every row; any other must be true wherever the engine's is.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -63,7 +64,7 @@ def whole(bits: int) -> list[int]:
 
 FLOATS = [0.0, -0.0, NAN, INF, -INF, 1.0, -1.0, 0.5, 1.5, 2.0, 3.0, 5e-324, -5e-324, 1.1, 0.1, 0.3, 1e300, -1e300,
           1.7976931348623157e308, float(2**53), 1e-45, float(np.float32(1.1)), 3.4028234663852886e38]  # fmt: skip
-VALUES: dict[str, tuple[pa.DataType, list[object]]] = {
+VALUES: dict[str, tuple[pa.DataType, Sequence[object]]] = {
     "type": (pa.string(), [*["A"] * 12, "B", "a"]),
     "i8": (pa.int8(), whole(8)),
     "i16": (pa.int16(), whole(16)),
@@ -117,6 +118,7 @@ def rows(spark: SparkSession) -> DataFrame:
 @contextmanager
 def setting(spark: SparkSession, name: str, value: str):
     before = spark.conf.get(f"spark.sql.{name}")
+    assert before is not None
     spark.conf.set(f"spark.sql.{name}", value)
     try:
         yield
@@ -294,7 +296,7 @@ def column_tests(draw) -> tree.Predicate:
     attribute = tree.Attribute(name)
     if name == "s":
         regex = draw(st.booleans())
-        test = tree.Like(attribute, draw(regexes if regex else patterns), regex, draw(st.booleans()))
+        test: tree.Predicate = tree.Like(attribute, draw(regexes if regex else patterns), regex, draw(st.booleans()))
     else:
         literals = numbers if name in NUMBERS else st.datetimes().map(datetime.isoformat)
         test = tree.Comparison(draw(st.sampled_from(COMPARISONS)), attribute, tree.Literal(draw(literals)))
@@ -367,7 +369,7 @@ def test_collations_do_not_count(spark):
 def test_a_guard_that_is_not_exact_keeps_the_rest_and_names_what_it_reads(rows):
     exact, weak = translate(rows, [atom("v > 1"), atom("v > 1 AND big * v = 1 AND s RLIKE '(ab)*'")])
     assert (exact.exact, exact.needs) == (True, frozenset())
-    assert (weak.exact, weak.needs) == (False, {"type", "v", "big", "s"})
+    assert (weak.exact, weak.needs) == (False, frozenset({"type", "v", "big", "s"}))
     kept = rows.filter(weak.column)
     assert kept.filter("type = 'A' AND v > 1 AND big IS NOT NULL AND s IS NOT NULL").count() == kept.count() > 0
 

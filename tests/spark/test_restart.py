@@ -56,7 +56,8 @@ class Stream:
         return stream.parquet(str(self.folder / source)).withWatermark("time", f"{DELAY} milliseconds")
 
     def match(self, query: str = QUERY, **options: Any) -> DataFrame:
-        options = {"order_by": "id", "buckets": 4} | options
+        options.setdefault("order_by", "id")
+        options.setdefault("buckets", 4)
         return match(self.read(), query, events="ids", id="id", **options)
 
     def run(self, result: DataFrame, checkpoint: str = "checkpoint") -> Run:

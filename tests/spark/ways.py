@@ -50,7 +50,7 @@ class Example:
         given = paths.inputs(query, events)
         tables = dict(given) if isinstance(given, dict) else {None: given}
         time = options.pop("time", "time")
-        whole = [e.get(time) for e in events]
+        whole: list[Any] = [e.get(time) for e in events]
         timed = bool(events) and all(isinstance(t, int) for t in whole) and whole == sorted(whole)
         streams = query.plan.query.streams
         of = [e.get(paths.BOOKKEEPING) for e in events]
@@ -179,7 +179,7 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
     draw = random.Random(seed)
     prepared, terms, blobs = [], [], []
     for k, example in enumerate(examples):
-        frames = {}
+        frames: dict[Any, DataFrame] = {}
         for name, table in example.tables.items():
             source = folder / f"{k}-{name}"
             write_files(table, source, draw)

@@ -37,7 +37,10 @@ T, S, R, U, E = map(Event, "TSRUE")
 
 def equal(left, right):
     def side(value):
-        return Ref(*value.split(".")) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        variable, attribute = value.split(".")
+        return Ref(variable, attribute)
 
     return Comparison("=", side(left), side(right))
 
@@ -243,7 +246,7 @@ def test_options_that_are_wrong(options, message, column, suggestion):
     with pytest.raises(ceql.QueryError, match=message) as caught:
         ceql.rule("Q() <- T(x)", attributes=SCHEMA, **options)
     assert caught.value.column == column
-    assert suggestion is None or suggestion in caught.value.suggestion
+    assert suggestion is None or suggestion in (caught.value.suggestion or "")
 
 
 # --- meaning ---
