@@ -567,7 +567,7 @@ def test_streams_that_do_not_fit_together():
 def test_a_full_buffer_is_an_error_that_leaves_the_state_valid():
     sequencer = Sequencer(["A", "B"], "t", max_buffered_rows=3)
     sequencer.push(batch_of([(1, 0), (2, 1), (3, 2)]), 0)
-    with pytest.raises(ResourceError, match="stream 'B' has said nothing") as caught:
+    with pytest.raises(ResourceError, match="stream 'B' has brought no event") as caught:
         sequencer.push(batch_of([(4, 3)]), 0)
     assert caught.value.limit == "max_buffered_rows"
     out = sequencer.push(batch_of([(9, 4)]), 1) + sequencer.push(batch_of([(4, 3)]), 0) + sequencer.finish()

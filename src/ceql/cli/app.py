@@ -61,7 +61,7 @@ UnitOption = Annotated[
 ]
 LatenessOption = Annotated[
     str,
-    typer.Option("--lateness", help="How late an event may come and still be put in order, as '10 seconds'."),
+    typer.Option("--lateness", help="How late an event may come and still be put in order, such as '10 seconds'."),
 ]
 
 
@@ -73,7 +73,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
 ) -> None:
     """Complex event recognition: find the matches of a CEQL query in a stream of events."""
 
@@ -84,11 +84,11 @@ def run_command(
     events: EventsArgument = None,
     out: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write to this file; its suffix tells the format."),
+        typer.Option("-o", "--output", metavar="FILE", help="Write to this file, in the format of its suffix."),
     ] = None,
     format: Annotated[
         Format | None,
-        typer.Option("--format", help="How to write matches: table, unless -o tells.", show_default=False),
+        typer.Option("--format", help="How to write matches: as -o's suffix says, else table.", show_default=False),
     ] = None,
     type: TypeOption = "type",
     time: TimeOption = "time",
@@ -97,36 +97,35 @@ def run_command(
     stream: StreamOption = None,
     limit_output: Annotated[
         int | None,
-        typer.Option("--limit-output", min=1, help="Stop after so many matches (a table on the terminal: 100)."),
+        typer.Option("--limit-output", min=1, help="Stop after this many matches (a table on the terminal: 100)."),
     ] = None,
-    with_events: Annotated[bool, typer.Option("--events", help="The events themselves, not just positions.")] = False,
+    with_events: Annotated[bool, typer.Option("--events", help="Show the events, not just positions.")] = False,
     only_count: Annotated[bool, typer.Option("--count", help="Only print how many matches there are.")] = False,
-    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show how far long files are.")] = True,
+    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on long files.")] = True,
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Go on after a line of standard input that is no event.")
+        bool, typer.Option("--skip-bad-lines", help="Skip lines of standard input that are no events.")
     ] = False,
-    memory: Annotated[
-        int, typer.Option("--memory", min=1, help="The most that partial matches may take, in MiB.")
-    ] = 4096,
+    memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory for partial matches, in MiB.")] = 4096,
     spark: Annotated[
         bool, typer.Option("--spark", help="Run on Spark: EVENTS may be folders and patterns, -o makes a folder.")
     ] = False,
     master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark's master, as local[4].", show_default=False)
+        str | None,
+        typer.Option("--master", metavar="URL", help="Where Spark runs: local[4], yarn …", show_default=False),
     ] = None,
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", metavar="[NAME=]TABLE", help="A table of Spark's with the events (of stream NAME)."),
+        typer.Option("--table", metavar="[NAME=]TABLE", help="A Spark table with the events (of stream NAME)."),
     ] = None,
     order_by: Annotated[
         list[str] | None,
-        typer.Option("--order-by", metavar="COLUMN", help="With --spark: what orders events of the same time."),
+        typer.Option("--order-by", metavar="COLUMN", help="With --spark: orders events of the same time."),
     ] = None,
 ) -> None:
     """Find the matches of QUERY in EVENTS."""
     with reporting_errors():
         if only_count and (limit_output or with_events or out or format):
-            raise UsageError("--count prints one number: it goes without -o, --format, --events and --limit-output")
+            raise UsageError("--count prints one number: leave out -o, --format, --events and --limit-output")
         columns = {**_columns(type, time, time_unit, lateness), "memory": memory << 20}
         if spark:
             _refuse(
@@ -151,7 +150,7 @@ def explain_command(
     query: QueryArgument,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw the automaton as a Mermaid diagram.")] = False,
     dot: Annotated[bool, typer.Option("--dot", help="Draw the automaton for Graphviz.")] = False,
-    schema: Annotated[Path | None, typer.Option("--schema", help="A file of events: how its columns are used.")] = None,
+    schema: Annotated[Path | None, typer.Option("--schema", help="Events, to show how columns are used.")] = None,
     type: TypeOption = "type",
     time: TimeOption = "time",
     time_unit: UnitOption = None,
@@ -196,7 +195,7 @@ def bench_command(
     time_unit: UnitOption = None,
     lateness: LatenessOption = "0",
     stream: StreamOption = None,
-    runs: Annotated[int, typer.Option("--runs", min=3, help="How often each is timed.")] = 5,
+    runs: Annotated[int, typer.Option("--runs", min=3, help="How often to time it.")] = 5,
 ) -> None:
     """Time QUERY over EVENTS: events per second, with and without writing out the matches."""
     with reporting_errors():
@@ -210,7 +209,7 @@ def bench_command(
 @app.command("demo")
 def demo_command(
     spark: Annotated[
-        bool, typer.Option("--spark", help="On Spark: the same events as files, and as a stream.")
+        bool, typer.Option("--spark", help="Run on Spark: the same events in files, then as a stream.")
     ] = False,
 ) -> None:
     """Recognise frauds in 20,000 sample card payments."""

@@ -31,7 +31,7 @@ class TextTimes:
         try:
             return table.set_column(index, self.name, column.cast(self._type))
         except pa.ArrowInvalid as error:
-            raise DataError(f"the times in column '{self.name}' are not all ISO 8601 and alike: {error}") from error
+            raise DataError(f"the times in column '{self.name}' are not all ISO 8601 of one form: {error}") from error
 
 
 def _zone(column: pa.ChunkedArray) -> str | None:

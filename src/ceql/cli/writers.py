@@ -121,7 +121,7 @@ class ColumnWriter:
             self._schema = batch.schema
             self._writer = self._open(batch.schema)
         if not batch.schema.equals(self._schema):
-            raise DataError("the events' columns changed on the way, which a table cannot follow; use --format json")
+            raise DataError("the columns of the events have changed, and a table cannot; use --format json")
         self._writer.write(batch)
 
     def begin(self, schema: pa.Schema) -> None:

@@ -219,7 +219,7 @@ class Sequencer:
             held += 0 if limit is None else int((new[1] > limit).sum())
         if held > self.max_buffered_rows:
             silent = [self._called(s) for s, key in enumerate(self._greatest) if key is None and not self._closed[s]]
-            cause = f"{silent[0]} has said nothing yet; close it" if silent else "use a smaller lateness"
+            cause = f"{silent[0]} has brought no event yet; close it" if silent else "use a smaller lateness"
             raise ResourceError(
                 f"{held} rows would wait for their turn, and max_buffered_rows is {self.max_buffered_rows}: {cause}, "
                 "take the late rows out, or raise the limit",

@@ -98,7 +98,7 @@ def _stream(spark: SparkSession, pieces: list[pa.Table], folder: Path) -> None:
     print(
         "And as a stream: the files arrive one after the other, and matches are shown as they happen. Events may be out"
     )
-    print(f"of order by {DELAY}, and so long a match waits until no event before it can come any more:\n")
+    print(f"of order by {DELAY}, so a match waits that long, until no earlier event can come:\n")
     schema = spark.read.parquet(str(folder / "batch")).schema
     (folder / "stream").mkdir()
     arriving = spark.readStream.schema(schema).parquet(str(folder / "stream")).withWatermark("time", DELAY)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ceql.errors import DataError
-from ceql.io import sort_keys as keys
+from ceql.io import sort_keys
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats(allow_nan=False)
@@ -38,10 +38,10 @@ COLUMNS = [
 @given(data=st.data())
 def test_keys_are_ordered_like_the_values_and_give_them_back(type, values, data):
     column = pa.array(data.draw(st.lists(values, max_size=8)), type)
-    found = keys.encode(column, "a")
+    found = sort_keys.encode(column, "a")
     assert found.dtype == np.int64
-    assert keys.is_ordered(type)
-    back = keys.decode(found, type)
+    assert sort_keys.is_ordered(type)
+    back = sort_keys.decode(found, type)
     back.validate(full=True)
     assert back.type == type
     assert back.equals(column)
@@ -59,15 +59,15 @@ def test_sliced_columns_with_nulls_keep_the_keys_of_the_others(values, start):
     for type in (pa.int64(), pa.float64(), pa.decimal128(9, 2), pa.timestamp("s"), pa.date32(), pa.uint64()):
         numbers = [abs(v) if v is not None and type == pa.uint64() else v for v in values]
         column = pa.array(numbers, pa.int32()).cast(type) if type == pa.date32() else pa.array(numbers, type)
-        found = keys.encode(column.slice(start), "a")
+        found = sort_keys.encode(column.slice(start), "a")
         for key, value in zip(found, column.slice(start).to_pylist(), strict=True):
             if value is not None:
-                assert keys.decode(np.array([key]), type).to_pylist() == [value]
+                assert sort_keys.decode(np.array([key]), type).to_pylist() == [value]
 
 
 @given(st.lists(INT64, min_size=1), st.fractions(0, 2**64))
 def test_integer_bounds_are_the_least_key_within_the_width(values, width):
-    found = keys.bounds(np.array(values, np.int64), pa.int64(), width)
+    found = sort_keys.bounds(np.array(values, np.int64), pa.int64(), width)
     for value, bound in zip(values, found.tolist(), strict=True):
         assert value - bound <= width
         assert bound == -(2**63) or value - (bound - 1) > width
@@ -76,7 +76,9 @@ def test_integer_bounds_are_the_least_key_within_the_width(values, width):
 @given(st.lists(st.floats(-1e15, 1e15), min_size=1), st.floats(0, 1e12))
 def test_float_bounds_are_exact(values, width):
     column = pa.array(values, pa.float64())
-    found = keys.decode(keys.bounds(keys.encode(column, "a"), pa.float64(), Fraction(width)), pa.float64())
+    found = sort_keys.decode(
+        sort_keys.bounds(sort_keys.encode(column, "a"), pa.float64(), Fraction(width)), pa.float64()
+    )
     for value, bound in zip(values, found.to_pylist(), strict=True):
         assert Fraction(value) - Fraction(bound) <= Fraction(width)
         below = float(np.nextafter(bound, -np.inf))
@@ -85,25 +87,25 @@ def test_float_bounds_are_exact(values, width):
 
 def test_infinite_times_have_infinite_bounds(recwarn):
     column = pa.array([-np.inf, np.inf])
-    found = keys.bounds(keys.encode(column, "a"), pa.float64(), Fraction(5))
-    assert keys.decode(found, pa.float64()).to_pylist() == [-np.inf, np.inf]
+    found = sort_keys.bounds(sort_keys.encode(column, "a"), pa.float64(), Fraction(5))
+    assert sort_keys.decode(found, pa.float64()).to_pylist() == [-np.inf, np.inf]
     assert not recwarn.list
 
 
 def test_decimal_bounds_count_in_the_columns_own_unit():
     type = pa.decimal128(10, 2)
     column = pa.array([Decimal("10.00")], type)
-    found = keys.bounds(keys.encode(column, "a"), type, Fraction(5, 2))
-    assert keys.decode(found, type).to_pylist() == [Decimal("7.50")]
+    found = sort_keys.bounds(sort_keys.encode(column, "a"), type, Fraction(5, 2))
+    assert sort_keys.decode(found, type).to_pylist() == [Decimal("7.50")]
 
 
 def test_a_decimal_beyond_64_bits_is_an_error_that_names_the_column():
     for type in (pa.decimal128(38, 0), pa.decimal256(70, 0)):
         for value in (Decimal(2**63), Decimal(10**30), Decimal(-(10**37))):
             with pytest.raises(DataError, match="'price'"):
-                keys.encode(pa.array([value], type), "price")
+                sort_keys.encode(pa.array([value], type), "price")
     with pytest.raises(DataError, match="'price'"):
-        keys.encode(pa.array([Decimal(10**60)], pa.decimal256(70, 0)), "price")
+        sort_keys.encode(pa.array([Decimal(10**60)], pa.decimal256(70, 0)), "price")
 
 
 @pytest.mark.parametrize(
@@ -119,4 +121,4 @@ def test_a_decimal_beyond_64_bits_is_an_error_that_names_the_column():
     ],
 )
 def test_ticks(type, unit, expected):
-    assert keys.ticks(1_500_000_000, type, unit) == expected
+    assert sort_keys.ticks(1_500_000_000, type, unit) == expected
