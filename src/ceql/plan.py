@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import Any
 
 from ceql.analysis.classify import compares_events
-from ceql.analysis.normal import Atom, Normal, normalize
+from ceql.analysis.normal import Atom, Normal, normalize, to_normal
+from ceql.analysis.resolve import resolve
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.shape import Shape
-from ceql.analysis.substreams import is_simple, split_off, to_normal
+from ceql.analysis.substreams import is_simple, split_off
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
 from ceql.automata.correlated import Correlated, correlate
@@ -184,20 +185,21 @@ def read_clause(draft: Draft) -> Draft:
 
 
 def find_claims(draft: Draft) -> Draft:
-    """Bring a formula that compares events with each other to its shape: operators over leaves, and claims.
+    """Bring the formula to its shape: operators over leaves, and claims, those on several events apart from the others.
 
-    >>> [claim.text for claim in find_claims(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v")).shape.claims]
-    ['x.v < y.v']
-    >>> find_claims(to_tree("SELECT * WHERE A AS x ; B FILTER x.v < 3")).shape is None
+    >>> draft = find_claims(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v AND x.v < 3"))
+    >>> [claim.text for claim in draft.whole.claims], draft.whole.leaf[0].predicates
+    (['x.v < y.v'], (Comparison(op='<', left=Attribute(name='v'), right=Literal(value=3)),))
+    >>> find_claims(to_tree("SELECT * WHERE A AS x ; B FILTER x.v < 3")).whole is None
     True
     """
     query = draft.query
     if not compares_events(query, draft.source):
-        return draft
+        return replace(draft, shape=resolve(query.formula, draft.source, unary=True))
     by_variable = query.partition and not draft.shown_keys
     formula = t.PartitionBy(query.formula, query.partition, span=query.span) if by_variable else query.formula
-    shape = Shape(formula, draft.source).without(draft.dropped)
-    return replace(draft, whole=shape, shape=shape)
+    whole = resolve(formula, draft.source, unary=False).at_leaves().without(draft.dropped)
+    return replace(draft, whole=whole, shape=whole)
 
 
 def split_stream(draft: Draft) -> Draft:
@@ -205,11 +207,11 @@ def split_stream(draft: Draft) -> Draft:
 
     >>> draft = split_stream(find_claims(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k")))
     >>> draft.split_by, draft.shape.claims
-    ((Part(refs=(PartRef(attribute='k', name=None),)),), [])
+    ((Part(refs=(PartRef(attribute='k', name=None),)),), ())
     """
-    if draft.shape is None:
+    if draft.whole is None:
         return draft
-    split_by, shape = split_off(draft.shape, draft.query)
+    split_by, shape = split_off(draft.whole, draft.query)
     return replace(draft, split_by=split_by, shape=shape)
 
 
@@ -227,8 +229,9 @@ def choose_loop(draft: Draft) -> Plan:
     'UnaryPlan'
     """
     shape, query = draft.shape, draft.query
-    if shape is None:
-        return _unary(draft, normalize(query.formula, draft.source))
+    assert shape is not None
+    if draft.whole is None:
+        return _unary(draft, normalize(shape))
     simple = is_simple(shape)
     if simple and draft.prefers_unary:
         return _unary(draft, to_normal(shape))

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ceql.analysis.normal import Atom, normalize
+from ceql.analysis.resolve import resolve
 from ceql.predicates.bind import Events, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.spark.guard_columns import GuardColumn, guard_columns
@@ -129,7 +130,7 @@ def setting(spark: SparkSession, name: str, value: str):
 def atom(predicate: str | tree.Predicate, type: str = "A") -> Atom:
     if not isinstance(predicate, str):
         return Atom(type, None, frozenset([type]), (predicate,))
-    formula = normalize(parse_formula(f"{type} FILTER {type}[{predicate}]"), predicate)
+    formula = normalize(resolve(parse_formula(f"{type} FILTER {type}[{predicate}]"), predicate, unary=True))
     assert isinstance(formula, Atom)
     return formula
 

@@ -8,13 +8,15 @@ one predicate, `x[P] OR x[Q]` -> `x[P OR Q]`, which spares the formula its dupli
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from ceql.errors import QueryError
 from ceql.syntax import tree as t
 
+Read = t.Ref | t.Prev | t.Attribute
+N = TypeVar("N", t.Predicate, t.Expression)
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -60,7 +62,7 @@ def simplify(condition: t.FilterCondition, single: Collection[str], source: str)
         case t.Neg(item):
             return simplify(_negate_filter(cast(t.FilterCondition, item)), single, source)
         case t.Bracket(name, predicate, span=span):
-            return t.Bracket(name, cast(t.Predicate, _own(predicate, name)), span=span)
+            return t.Bracket(name, _own(predicate, name), span=span)
         case t.Comparison():
             return _comparison(condition, source)
         case t.Conj(items):
@@ -118,41 +120,15 @@ def _comparison(condition: t.Comparison, source: str) -> t.FilterCondition:
     if any(isinstance(leaf, t.Prev) for leaf in found):
         if len(names) == 1:  # `x.a = PREV.a` is `x[a = PREV.a]`
             name = names.pop()
-            return t.Bracket(name, cast(t.Predicate, _own(condition, name)), span=condition.span)
+            return t.Bracket(name, _own(condition, name), span=condition.span)
         which = (
             "an event to precede" if not names else f"one event to precede, not those of {' and '.join(sorted(names))}"
         )
         raise QueryError(f"PREV needs {which}", source, condition.span, "Write the comparison inside x[...].")
     if len(names) == 1:
         name = names.pop()
-        return t.Bracket(name, cast(t.Predicate, _own(condition, name)), span=condition.span)
+        return t.Bracket(name, _own(condition, name), span=condition.span)
     return condition
-
-
-def _own(node: t.Condition | t.Expression, name: str) -> t.Condition | t.Expression:
-    """`node` with the references to `name` itself turned into bare attributes."""
-
-    def expression(e: t.Expression) -> t.Expression:
-        return cast(t.Expression, _own(e, name))
-
-    def condition(c: t.Condition) -> t.Condition:
-        return cast(t.Condition, _own(c, name))
-
-    match node:
-        case t.Ref(variable, attribute, span=span) if variable == name:
-            return t.Attribute(attribute, span=span)
-        case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
-            return replace(node, left=expression(left), right=expression(right))
-        case t.Minus(inner) | t.Like(inner) | t.In(inner) | t.IsNull(inner):
-            return replace(node, operand=expression(inner))
-        case t.Between(inner, low, high):
-            return replace(node, operand=expression(inner), low=expression(low), high=expression(high))
-        case t.Neg(item):
-            return replace(node, item=condition(item))
-        case t.Conj(items) | t.Disj(items):
-            return replace(node, items=tuple(condition(i) for i in items))
-        case _:
-            return node
 
 
 def _negate_filter(condition: t.FilterCondition) -> t.FilterCondition:
@@ -167,3 +143,61 @@ def _negate_filter(condition: t.FilterCondition) -> t.FilterCondition:
             return t.Bracket(name, t.Neg(predicate), span=span)
         case t.Comparison(op, left, right, span=span):
             return t.Comparison(_NEGATED[op], left, right, span=span)
+
+
+def variables_of(node: t.Condition | t.Expression) -> set[str]:
+    """The variables whose attributes a condition or expression reads."""
+    return {ref.variable for ref in refs(node)}
+
+
+def _own(node: N, name: str) -> N:
+    """`node` with the references to `name` itself turned into bare attributes."""
+
+    def bare(leaf: Read) -> t.Expression:
+        if isinstance(leaf, t.Ref) and leaf.variable == name:
+            return t.Attribute(leaf.attribute, span=leaf.span)
+        return leaf
+
+    return replaced(node, bare)
+
+
+def spell_out(node: N, name: str) -> N:
+    """`node` with bare attributes turned into those of the variable `name`."""
+
+    def named(leaf: Read) -> t.Expression:
+        return t.Ref(name, leaf.name, span=leaf.span) if isinstance(leaf, t.Attribute) else leaf
+
+    return replaced(node, named)
+
+
+def of_one_event(node: N) -> N:
+    """`node`, which reads one event, with bare attributes."""
+
+    def bare(leaf: Read) -> t.Expression:
+        return leaf if isinstance(leaf, t.Attribute) else t.Attribute(leaf.attribute, span=leaf.span)
+
+    return replaced(node, bare)
+
+
+def replaced(node: N, change: Callable[[Read], t.Expression]) -> N:
+    """`node` with every attribute that it reads changed."""
+    return cast(N, _replaced(node, change))
+
+
+def _replaced(node: Any, change: Callable[[Read], t.Expression]) -> Any:
+    match node:
+        case t.Ref() | t.Prev() | t.Attribute():
+            return change(node)
+        case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
+            return replace(node, left=_replaced(left, change), right=_replaced(right, change))
+        case t.Minus(inner) | t.Like(inner) | t.In(inner) | t.IsNull(inner):
+            return replace(node, operand=_replaced(inner, change))
+        case t.Between(inner, low, high):
+            operand, low, high = (_replaced(e, change) for e in (inner, low, high))
+            return replace(node, operand=operand, low=low, high=high)
+        case t.Neg(item):
+            return replace(node, item=_replaced(item, change))
+        case t.Conj(items) | t.Disj(items):
+            return replace(node, items=tuple(_replaced(item, change) for item in items))
+        case _:
+            return node

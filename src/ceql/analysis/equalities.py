@@ -1,23 +1,17 @@
-"""Claims as equalities between events: what an index can look up, and whether that settles the claim.
+"""Claims as equalities between events, which is what an index can look up.
 
 A PARTITION BY operator, or `FILTER x.a = y.b` where both variables are surely bound, says that a value is the same
-for all its events in an instance of its scope. Where two such events follow each other in a run, the step between
-them compares them; equality being transitive, that is all there is to do if no other event can stand between.
+for all its events in an instance of its scope. Equality is transitive, so claims of one scope that share a
+value are one equality. Which of them an automaton's steps settle is up to `automata.lookups`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ceql.analysis.shape import Claim, Leaves, Same, Shape, Test, join_of
+from ceql.analysis.shape import Claim, Same, Shape, Test, join_of
 from ceql.syntax import tree as t
-
-if TYPE_CHECKING:
-    from ceql.automata.parallel import Parallel, Source, Step
-
-Terms = dict[int, tuple[t.Expression, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +19,9 @@ class Equality:
     """One value, which is not NULL, at all leaves of `terms`, in each instance of `scope`."""
 
     scope: int
-    terms: Terms
-    claims: tuple[Claim, ...]
+    terms: Mapping[int, tuple[t.Expression, ...]]
+    claims: tuple[int, ...]
+    """The numbers of the claims that say so."""
 
 
 def equalities(shape: Shape) -> list[Equality]:
@@ -35,7 +30,7 @@ def equalities(shape: Shape) -> list[Equality]:
     for claim in shape.claims:
         match claim.what:
             case Same(terms):
-                found.append(Equality(claim.node, terms, (claim,)))
+                found.append(Equality(claim.node, terms, (claim.number,)))
             case Test() as test:
                 equality = _join(shape, claim, test)
                 if equality is not None:
@@ -59,7 +54,7 @@ def _join(shape: Shape, claim: Claim, test: Test) -> Equality | None:
     for leaves, side in ((one.leaves, left), (two.leaves, right)):
         for leaf in sorted(leaves):
             terms[leaf] = tuple(dict.fromkeys((*terms.get(leaf, ()), side)))
-    return Equality(scope, terms, (claim,))
+    return Equality(scope, terms, (claim.number,))
 
 
 def _merged(shape: Shape, found: list[Equality]) -> list[Equality]:
@@ -83,59 +78,3 @@ def _merged(shape: Shape, found: list[Equality]) -> list[Equality]:
 def _share(shape: Shape, a: Equality, b: Equality) -> bool:
     both = a.terms.keys() & b.terms.keys()
     return shape.surely(a.scope, frozenset(leaf for leaf in both if set(a.terms[leaf]) & set(b.terms[leaf])))
-
-
-def same_instance(shape: Shape, scope: int, step: Step) -> bool:
-    """Whether a step stays in the instance of `scope` that its sources were in."""
-    return not step.loops.intersection(shape.above(scope)[1:])
-
-
-def compared(shape: Shape, equality: Equality, last: Leaves, step: Step) -> tuple[t.Expression, t.Expression] | None:
-    """The values of the event before and of this one that a step compares for an equality."""
-    before = sorted(last & equality.terms.keys())
-    now = sorted(step.leaves & equality.terms.keys())
-    if not before or not now or not same_instance(shape, equality.scope, step):
-        return None
-    return equality.terms[before[0]][0], equality.terms[now[0]][0]
-
-
-def is_settled(shape: Shape, auto: Parallel, equality: Equality) -> bool:
-    """Whether the steps' comparisons alone make sure of an equality.
-
-    A run is followed by what is known of its events that the equality speaks of: there are none; all have the value of
-    the last event; or the last event is another, so that their value is out of reach.
-    """
-    none, at_hand, lost = 0, 1, 2
-    known: list[set[int]] = [set() for _ in auto.last]
-    grows = True
-
-    def of(source: Source, step: Step) -> set[int]:
-        if not same_instance(shape, equality.scope, step):
-            return {none}
-        return set().union(*(known[state] for state in source.states))
-
-    while grows:
-        grows = False
-        for step in auto.steps:
-            values = [of(source, step) for source in step.sources]
-            if not all(values):
-                continue  # not reached yet
-            if step.leaves & equality.terms.keys():
-                if any(lost in value for value in values):
-                    return False
-                result = {at_hand}
-            else:
-                if sum(1 for value in values if value != {none}) > 1:
-                    return False
-                result = {none} if all(none in value for value in values) else set()
-                if any(value & {at_hand, lost} for value in values):
-                    result.add(lost)
-            if not result <= known[step.target]:
-                known[step.target] |= result
-                grows = True
-    return True
-
-
-def settled(shape: Shape, auto: Parallel, found: Sequence[Equality]) -> list[Equality]:
-    """Those that need no check of the finished matches."""
-    return [equality for equality in found if is_settled(shape, auto, equality)]

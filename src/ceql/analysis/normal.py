@@ -1,25 +1,19 @@
 """LP-normal form: every predicate stands at the event it speaks of (foundations-cep-2018, 5.2 and Theorem 2).
 
-In: the formula of a query without cross-event conditions. Out: a formula of `Atom` (an event type, the
-variables that it is bound to, the predicates that the event must satisfy) under `Sequence`, `Repeat`,
-`Choice` and `Both`. AS and FILTER are gone: `φ AS x` adds x to every atom of φ, and `φ FILTER x[P]` adds P
-to every atom of φ that carries x.
+In: a shape whose claims are about one event each. Out: a formula of `Atom` (an event type, the variables that it is
+bound to, the predicates that the event must satisfy) under `Sequence`, `Repeat`, `Choice` and `Both`.
 
-A filter on a variable that its own operand does not bind constrains the nearest enclosing formula that does
-(docs/reference.md, section 3). Such a filter travels upwards as `Pending`. At the formula ψ that binds x it is
-discharged by cases: the matches of ψ in which x satisfies P, the filter taken as true; and those that
-do not use the filtered part at all. Their union is exact, since a match either uses the part or not.
+A claim `x[P]` adds P to every leaf that binds x in its scope. Where matches of the scope may do without the node
+that the claim filters (OR), the claim is discharged by cases: the matches in which x satisfies P, and those that do not
+use the node at all. Their union is exact, since a match either uses the node or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
 
-from ceql.analysis.conditions import simplify
-from ceql.analysis.scopes import binds, bound_once
-from ceql.errors import QueryError
+from ceql.analysis.conditions import of_one_event
+from ceql.analysis.shape import Claim, Kind, Leaves, Shape, Test
 from ceql.syntax import tree as t
 
 
@@ -59,176 +53,87 @@ class Both:
     items: tuple[Normal, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """`body`, provided that the enclosing binding of `variable` satisfies `predicate`."""
-
-    body: Normal
-    variable: str
-    predicate: t.Predicate
-
-
-Normal = Atom | Sequence | Repeat | Choice | Both | Pending
-Constraint = tuple[str, t.Predicate]
+Normal = Atom | Sequence | Repeat | Choice | Both
 NEVER = Choice(())
 
 
-def normalize(formula: t.Formula, source: str) -> Normal:
-    """`formula`, which compares no two events, in LP-normal form."""
-    return _normal(formula, source)
+def normalize(shape: Shape) -> Normal:
+    """A shape whose claims are about one event each, in LP-normal form.
+
+    >>> from ceql.analysis.resolve import resolve
+    >>> from ceql.syntax.parser import parse_formula
+    >>> normal = normalize(resolve(parse_formula("((A FILTER x[v > 1]) OR B) ; C AS x"), "", unary=True))
+    >>> [case.items[1].predicates for case in normal.items]  # with A or B, and with B alone
+    [(Comparison(op='>', left=Attribute(name='v'), right=Literal(value=1)),), ()]
+    """
+    return _Cases(shape).normal(shape.root, frozenset())
 
 
-def _normal(formula: t.Formula, source: str) -> Normal:
-    match formula:
-        case t.Event(type, stream):
-            return Atom(type, stream, frozenset([type]))
-        case t.As(inner, variable):
-            body = _bind(_normal(inner, source), variable)
-            wanted = [c for c in _pending(body) if c[0] == variable]
-            return _discharge([body], [(c, {0}) for c in wanted], lambda parts: parts[0])
-        case t.Plus(inner, in_a_row):
-            body = _normal(inner, source)
-            own = binds(inner)
-            wanted = [c for c in _pending(body) if c[0] in own]
-            return _discharge([body], [(c, {0}) for c in wanted], lambda parts: _repeat(parts[0], in_a_row))
-        case t.Then(items, contiguous):
-            bodies = [_normal(i, source) for i in items]
-            joins = contiguous
-            return _discharge(bodies, _targets(items, bodies), lambda parts: _sequence(parts, joins))
-        case t.All(items):
-            bodies = [_normal(i, source) for i in items]
-            return _discharge(bodies, _targets(items, bodies), _both)
-        case t.Or(items):
-            return _choice([_normal(i, source) for i in items])
-        case t.Filter(inner, condition):
-            body = _normal(inner, source)
-            simple = simplify(condition, bound_once(inner), source)
-            return _filter(body, simple, binds(inner), source)
-        case t.PartitionBy():
-            raise QueryError("the PARTITION BY operator compares events with each other", source, formula.span)
+def to_normal(shape: Shape, node: int | None = None) -> Normal:
+    """A node of a shape (the root, if none is given), its claims left out."""
+    return _Cases(replace(shape, claims=())).normal(shape.root if node is None else node, frozenset())
 
 
-def _filter(body: Normal, condition: t.FilterCondition, own: frozenset[str], source: str) -> Normal:
-    match condition:
-        case t.Conj(items):
-            for item in items:
-                body = _filter(body, cast(t.FilterCondition, item), own, source)
-            return body
-        case t.Disj(items):
-            return _choice([_filter(body, cast(t.FilterCondition, item), own, source) for item in items])
-        case t.Bracket(name, predicate):
-            return _push(body, name, predicate) if name in own else _hold(body, name, predicate)
-        case t.Comparison():  # without any variable: the same for every match, so it can stand at any event
-            return _everywhere(body, condition)
-        case t.Neg():
-            raise AssertionError("simplify() leaves no NOT outside brackets")
+class _Cases:
+    """A shape in normal form, given the claims that a case takes as true or does without."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.sure: set[int] = set()
+        self.at_scope: dict[int, dict[object, list[Claim]]] = {}
+        """The claims to be discharged at each node; those that ask the same are one case."""
+        self.asked: dict[int, list[tuple[int, t.Predicate]]] = {leaf: [] for leaf in shape.leaf}
+        for claim in shape.claims:
+            test = claim.what
+            assert isinstance(test, Test)
+            assert test.is_unary
+            scope, leaves = claim.node, shape.below(claim.node)
+            for name, comparand in test.variables.items():
+                scope, leaves = comparand.scope, comparand.leaves
+                if scope != claim.node:
+                    self.at_scope.setdefault(scope, {}).setdefault((name, test.predicate, leaves), []).append(claim)
+            if scope == claim.node:
+                self.sure.add(claim.number)
+            for leaf in leaves:
+                self.asked[leaf].append((claim.number, of_one_event(test.predicate)))
+
+    def normal(self, node: int, assumed: frozenset[int], refused: Leaves = frozenset()) -> Normal:
+        """A node, where claims `assumed` hold and nodes `refused` are not used."""
+        if node in refused:
+            return NEVER
+        return self._discharged(node, list(self.at_scope.get(node, {}).values()), assumed, refused)
+
+    def _discharged(self, node: int, left: list[list[Claim]], assumed: frozenset[int], refused: Leaves) -> Normal:
+        if not left:
+            return self._built(node, assumed, refused)
+        alike, *rest = left
+        holds = self._discharged(node, rest, assumed | {alike[0].number}, refused)
+        nodes = frozenset(claim.node for claim in alike)
+        if self.shape.surely(node, frozenset().union(*map(self.shape.below, nodes))):
+            return holds
+        return _choice([holds, self._discharged(node, rest, assumed, refused | nodes)])
+
+    def _built(self, node: int, assumed: frozenset[int], refused: Leaves) -> Normal:
+        here = self.shape.nodes[node]
+        items = tuple(self.normal(item, assumed, refused) for item in here.items)
+        match here.kind:
+            case Kind.LEAF:
+                leaf = self.shape.leaf[node]
+                asked = [p for number, p in self.asked[node] if number in self.sure or number in assumed]
+                return Atom(leaf.type, leaf.stream, leaf.variables, (*leaf.predicates, *asked))
+            case Kind.CHOICE:
+                return _choice(items)
+            case _ if NEVER in items:
+                return NEVER
+            case Kind.SEQUENCE:
+                return Sequence(items, here.contiguous)
+            case Kind.REPEAT:
+                return Repeat(items[0], here.contiguous[0])
+            case Kind.ALL:
+                return Both(items)
 
 
-def _targets(items: tuple[t.Formula, ...], bodies: list[Normal]) -> list[tuple[Constraint, set[int]]]:
-    """The pending constraints that another item of the same formula binds, each with the items that wait for it."""
-    targets: dict[Constraint, set[int]] = {}
-    bound = [binds(i) for i in items]
-    for index, body in enumerate(bodies):
-        others = frozenset().union(*(b for j, b in enumerate(bound) if j != index))
-        for constraint in _pending(body):
-            if constraint[0] in others:
-                targets.setdefault(constraint, set()).add(index)
-    return list(targets.items())
-
-
-def _discharge(
-    bodies: list[Normal], targets: list[tuple[Constraint, set[int]]], build: Callable[[list[Normal]], Normal]
-) -> Normal:
-    """`build(bodies)` with the `targets` decided by cases (see the module's docstring)."""
-    if not targets:
-        return build(bodies)
-    (constraint, where), rest = targets[0], targets[1:]
-    assumed = [_settle(b, constraint, True) if i in where else b for i, b in enumerate(bodies)]
-    refused = [_settle(b, constraint, False) if i in where else b for i, b in enumerate(bodies)]
-    return _choice(
-        [_push(_discharge(assumed, rest, build), *constraint), _discharge(refused, rest, build)],
-    )
-
-
-def _pending(body: Normal) -> list[Constraint]:
-    match body:
-        case Atom():
-            return []
-        case Pending(inner, variable, predicate):
-            return [*_pending(inner), (variable, predicate)]
-        case Repeat(inner):
-            return _pending(inner)
-        case Sequence(items) | Choice(items) | Both(items):
-            found: dict[Constraint, None] = {}
-            for item in items:
-                found.update(dict.fromkeys(_pending(item)))
-            return list(found)
-
-
-def _settle(body: Normal, constraint: Constraint, holds: bool) -> Normal:
-    """`body` where the constraint is known to hold, or known not to be used."""
-    match body:
-        case Pending(inner, variable, predicate):
-            inner = _settle(inner, constraint, holds)
-            if (variable, predicate) == constraint:
-                return inner if holds else NEVER
-            return _hold(inner, variable, predicate)
-        case _:
-            return _map(body, lambda item: _settle(item, constraint, holds))
-
-
-def _push(body: Normal, variable: str, predicate: t.Predicate) -> Normal:
-    if isinstance(body, Atom):
-        return replace(body, predicates=(*body.predicates, predicate)) if variable in body.variables else body
-    return _map(body, lambda item: _push(item, variable, predicate))
-
-
-def _bind(body: Normal, variable: str) -> Normal:
-    if isinstance(body, Atom):
-        return replace(body, variables=body.variables | {variable})
-    return _map(body, lambda item: _bind(item, variable))
-
-
-def _everywhere(body: Normal, predicate: t.Predicate) -> Normal:
-    if isinstance(body, Atom):
-        return replace(body, predicates=(*body.predicates, predicate))
-    return _map(body, lambda item: _everywhere(item, predicate))
-
-
-def _map(body: Normal, change: Callable[[Normal], Normal]) -> Normal:
-    """`body` with `change` applied to its parts and rebuilt, so that what became NEVER disappears."""
-    match body:
-        case Atom():
-            return body
-        case Pending(inner, variable, predicate):
-            return _hold(change(inner), variable, predicate)
-        case Repeat(inner, contiguous):
-            return _repeat(change(inner), contiguous)
-        case Sequence(items, contiguous):
-            return _sequence([change(i) for i in items], contiguous)
-        case Choice(items):
-            return _choice([change(i) for i in items])
-        case Both(items):
-            return _both([change(i) for i in items])
-
-
-def _hold(body: Normal, variable: str, predicate: t.Predicate) -> Normal:
-    return body if body == NEVER else Pending(body, variable, predicate)
-
-
-def _repeat(body: Normal, contiguous: bool) -> Normal:
-    return body if body == NEVER else Repeat(body, contiguous)
-
-
-def _sequence(items: list[Normal], contiguous: tuple[bool, ...]) -> Normal:
-    return NEVER if NEVER in items else Sequence(tuple(items), contiguous)
-
-
-def _both(items: list[Normal]) -> Normal:
-    return NEVER if NEVER in items else Both(tuple(items))
-
-
-def _choice(items: list[Normal]) -> Normal:
+def _choice(items: tuple[Normal, ...] | list[Normal]) -> Normal:
     flat: dict[Normal, None] = {}
     for item in items:
         flat.update(dict.fromkeys(item.items if isinstance(item, Choice) else [item]))

@@ -7,10 +7,7 @@ CONSUME BY PARTITION are relative to the substream.
 
 from __future__ import annotations
 
-from copy import copy
-
 from ceql.analysis.equalities import Equality, equalities
-from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
 from ceql.analysis.shape import Kind, Shape
 from ceql.syntax import tree as t
 
@@ -27,10 +24,8 @@ def split_off(shape: Shape, query: t.Query) -> tuple[tuple[t.Part, ...], Shape]:
         part = part_of(shape, equality)
         if part is not None:
             parts[part] = None
-            settled.update(id(claim) for claim in equality.claims)
-    rest = copy(shape)
-    rest.claims = [claim for claim in shape.claims if id(claim) not in settled]
-    return tuple(parts), rest
+            settled.update(equality.claims)
+    return tuple(parts), shape.without(settled)
 
 
 def relative_to_substreams(shape: Shape, query: t.Query) -> str | None:
@@ -53,7 +48,7 @@ def part_of(shape: Shape, equality: Equality) -> t.Part | None:
         kind = shape.leaf[number].type
         if len(terms) != 1 or not isinstance(terms[0], t.Attribute) or by_type.setdefault(kind, terms[0]) != terms[0]:
             return None
-    span = equality.claims[0].span
+    span = shape.claim(equality.claims[0]).span
     if len(set(by_type.values())) == 1:
         (attribute,) = set(by_type.values())
         return t.Part((t.PartRef(attribute.name, span=attribute.span),), span=span)
@@ -64,22 +59,3 @@ def part_of(shape: Shape, equality: Equality) -> t.Part | None:
 def is_simple(shape: Shape) -> bool:
     """Whether nothing is left that the first loop cannot do, or would need a large automaton for."""
     return not shape.claims and all(node.kind is not Kind.ALL or len(node.items) <= MOST_SIDES for node in shape.nodes)
-
-
-def to_normal(shape: Shape, node: int | None = None) -> Normal:
-    """A shape without claims in LP-normal form."""
-    number = shape.root if node is None else node
-    here = shape.nodes[number]
-    items = tuple(to_normal(shape, item) for item in here.items)
-    match here.kind:
-        case Kind.LEAF:
-            leaf = shape.leaf[number]
-            return Atom(leaf.type, leaf.stream, frozenset(leaf.variables), tuple(leaf.predicates))
-        case Kind.SEQUENCE:
-            return Sequence(items, here.contiguous)
-        case Kind.REPEAT:
-            return Repeat(items[0], here.contiguous[0])
-        case Kind.CHOICE:
-            return Choice(items)
-        case Kind.ALL:
-            return Both(items)

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ceql.analysis.equalities import Equality, compared, equalities, is_settled
+from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Claim, Leaves, Shape, Test, prev_of
+from ceql.automata.lookups import compared, is_settled
 from ceql.automata.parallel import Parallel, Source, Step, build
 from ceql.syntax import tree as t
 
@@ -139,7 +140,7 @@ def correlate(shape: Shape, strict: frozenset[str] | None = None) -> Correlated:
     `strict` are the selected variables under STRICT: if they name every event of a chain, each must follow the other.
     """
     known = equalities(shape)
-    prev = {id(claim): _prev_leaves(shape, claim) for claim in shape.claims}
+    prev = {claim.number: _prev_leaves(claim) for claim in shape.claims}
     auto = build(shape, known, frozenset().union(*prev.values()))
     shown = strict is not None and all(leaf.variables & strict for leaf in shape.leaf.values())
     if shown and all(len(step.sources) <= 1 for step in auto.steps):
@@ -149,7 +150,7 @@ def correlate(shape: Shape, strict: frozenset[str] | None = None) -> Correlated:
     return _Sealer(shape, auto, known, prev).seal()
 
 
-def _prev_leaves(shape: Shape, claim: Claim) -> Leaves:
+def _prev_leaves(claim: Claim) -> Leaves:
     """The leaves at which a claim looks at PREV."""
     found: Leaves = frozenset()
     for test in claim.tests:
@@ -164,9 +165,9 @@ class _Sealer:
         self.auto = auto
         self.known = known
         self.prev = [
-            (claim, prev[id(claim)], claim.what)
+            (claim.number, prev[claim.number], claim.what)
             for claim in shape.claims
-            if prev[id(claim)] and isinstance(claim.what, Test) and self._always(claim, claim.what)
+            if prev[claim.number] and isinstance(claim.what, Test) and self._always(claim, claim.what)
         ]
         self.out = Correlated(shape, auto)
         self.guards: dict[Atom, int] = {}
@@ -174,20 +175,26 @@ class _Sealer:
         self.marks: dict[Mark, int] = {}
         self.indexes: dict[object, int] = {}
         self.loops: Leaves = frozenset()
-        self.unlike: set[int] = set()  # the tests with != that indexes settle
+        self.unlike: set[int] = set()  # the claims with != that indexes settle
 
     def _always(self, claim: Claim, test: Test) -> bool:
-        """Whether the test is asked of every event of its owner."""
+        """Whether the test is asked of every event of its owner.
+
+        It is not where a match may do without the filtered node, or leave another variable unbound.
+        """
         assert test.owner is not None
         scope = test.variables[test.owner].scope
-        return scope == claim.node or self.shape.surely(scope, self.shape.below(claim.node))
+        others = [comparand for name, comparand in test.variables.items() if name != test.owner]
+        return (scope == claim.node or self.shape.surely(scope, self.shape.below(claim.node))) and all(
+            self.shape.surely(comparand.scope, comparand.leaves) for comparand in others
+        )
 
     def seal(self) -> Correlated:
         out = self.out
-        settled = {id(c) for e in self.known if is_settled(self.shape, self.auto, e) for c in e.claims}
-        partly = {id(c) for e in self.known for c in e.claims}
+        settled = {c for e in self.known if is_settled(self.shape, self.auto, e) for c in e.claims}
+        partly = {c for e in self.known for c in e.claims}
         unlike: list[Leaves] = []
-        for claim, leaves, test in self.prev:
+        for number, leaves, test in self.prev:
             simple = prev_of(test)
             if simple is None:
                 continue
@@ -195,11 +202,11 @@ class _Sealer:
                 if any(step.leaves & leaves and step.leaves & other for step in self.auto.steps for other in unlike):
                     continue  # an index leaves out one value: further disequalities are checked
                 unlike.append(leaves)
-                self.unlike.add(id(test))
-            settled.add(id(claim))
-            partly.add(id(claim))
-        out.checks = [c for c in self.shape.claims if id(c) not in settled]
-        out.looked_up = [c for c in self.shape.claims if id(c) in partly]
+                self.unlike.add(number)
+            settled.add(number)
+            partly.add(number)
+        out.checks = [c for c in self.shape.claims if c.number not in settled]
+        out.looked_up = [c for c in self.shape.claims if c.number in partly]
         self.loops = frozenset(loop for claim in out.checks for loop in self.shape.above(claim.node)[1:])
         for step in self.auto.steps:
             self._transition(step)
@@ -210,7 +217,7 @@ class _Sealer:
         return out
 
     def _transition(self, step: Step) -> None:
-        prev = [(leaves, test) for _, leaves, test in self.prev if step.leaves & leaves]
+        prev = [(number, test) for number, leaves, test in self.prev if step.leaves & leaves]
         if not step.sources and any(isinstance(test.predicate, t.Comparison) for _, test in prev):
             return  # PREV is NULL at the first event
         guard = 0
@@ -223,14 +230,15 @@ class _Sealer:
             first, *others = values or [None]
             if others:
                 here = self.shape.leaf[min(step.leaves)]
-                same = tuple(t.Comparison("=", first, other, span=equality.claims[0].span) for other in others)  # type: ignore[arg-type]
+                span = self.shape.claim(equality.claims[0]).span
+                same = tuple(t.Comparison("=", first, other, span=span) for other in others)  # type: ignore[arg-type]
                 guard |= 1 << self._guard(Atom(here.type, here.stream, frozenset(), same))
             needs.update(dict.fromkeys(self._term(e) for e in values))
         for links in self._links(step, prev):
             mark = self.marks.setdefault(Mark(step.leaves, step.loops & self.loops), len(self.marks))
             self.out.transitions.append(Transition(guard, tuple(needs), links, mark, step.target))
 
-    def _links(self, step: Step, prev: list[tuple[Leaves, Test]]) -> list[tuple[Link, ...]]:
+    def _links(self, step: Step, prev: list[tuple[int, Test]]) -> list[tuple[Link, ...]]:
         """The sources of a step as links; several where the states of a source are looked up by different values."""
         ways: list[tuple[Link, ...]] = [()]
         for source in step.sources:
@@ -247,7 +255,7 @@ class _Sealer:
         return ways
 
     def _compared(
-        self, step: Step, state: int, prev: list[tuple[Leaves, Test]]
+        self, step: Step, state: int, prev: list[tuple[int, Test]]
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         same: dict[tuple[int, int], None] = {}
         unlike: dict[tuple[int, int], None] = {}
@@ -255,13 +263,13 @@ class _Sealer:
             pair = compared(self.shape, equality, self.auto.last[state], step)
             if pair is not None:
                 same[self._term(pair[0]), self._term(pair[1])] = None
-        for _, test in prev:
+        for number, test in prev:
             simple = prev_of(test)
             if simple is not None:
                 op, before, own = simple
                 if op == "=":
                     same[self._term(before), self._term(own)] = None
-                elif id(test) in self.unlike:
+                elif number in self.unlike:
                     unlike[self._term(before), self._term(own)] = None
         self.out.compares += [*same, *unlike]
         return (

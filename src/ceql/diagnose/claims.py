@@ -45,8 +45,8 @@ class Trials:
         plan = bound.plan
         query = replace(plan.query, strategy=None, limit=None, consume=t.Consume.NONE)
         groups: dict[tuple[str, object], set[int]] = {}
-        for number, claim in enumerate(claims(plan)):
-            groups.setdefault((claim_text(claim), claim.span), set()).add(number)
+        for claim in claims(plan):
+            groups.setdefault((claim_text(claim), claim.span), set()).add(claim.number)
         every = frozenset(number for group in groups.values() for number in group)
         self._trials: dict[frozenset[int], Trial] = {}
         self._seen = 0

@@ -50,7 +50,7 @@ def versions(plan: Plan) -> list[tuple[str, Plan]]:
     plans = [(name, plan_query(version, plan.source, prefers_unary=True)) for name, version in found]
     bare = plans[0][1]
     if bare.whole is not None:
-        every = frozenset(range(len(bare.whole.claims)))
+        every = frozenset(claim.number for claim in bare.whole.claims)
         plans.insert(0, (ALONE, plan_query(bare.query, plan.source, every, prefers_unary=True)))
     return plans
 

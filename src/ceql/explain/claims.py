@@ -12,10 +12,12 @@ from enum import Enum
 from typing import NamedTuple
 
 from ceql.analysis.conditions import leaves as attributes_of
-from ceql.analysis.equalities import Equality, compared, equalities, same_instance
+from ceql.analysis.equalities import Equality, equalities
+from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim, Either, Leaves, Same, Shape, Test, join_of, prev_of
-from ceql.analysis.substreams import part_of, relative_to_substreams, to_normal
+from ceql.analysis.substreams import part_of, relative_to_substreams
 from ceql.automata.correlated import Correlated
+from ceql.automata.lookups import compared, same_instance
 from ceql.errors import QueryError
 from ceql.explain.formula import print_normal
 from ceql.plan import CorrelatedPlan, Plan
@@ -63,9 +65,9 @@ def judged(plan: Plan) -> list[Judged]:
     return sorted(found.values(), key=lambda j: (j.line, j.column))
 
 
-def claims(plan: Plan) -> list[Claim]:
+def claims(plan: Plan) -> tuple[Claim, ...]:
     """All claims of the formula, those that became substreams too."""
-    return [] if plan.whole is None else plan.whole.claims
+    return () if plan.whole is None else plan.whole.claims
 
 
 def claim_text(claim: Claim) -> str:
@@ -93,14 +95,14 @@ def listed(words: Iterable[str]) -> str:
 
 
 def _judge(plan: Plan, whole: Shape, claim: Claim) -> tuple[How, str]:
-    if isinstance(plan, CorrelatedPlan) and any(c is claim for c in plan.shape.claims):
+    if isinstance(plan, CorrelatedPlan) and claim in plan.shape.claims:
         return _Judge(plan).judge(claim)
     return How.SUBSTREAMS, _split(whole, claim)
 
 
 def _split(whole: Shape, claim: Claim) -> str:
     for equality in equalities(whole):
-        if any(c is claim for c in equality.claims):
+        if claim.number in equality.claims:
             part = part_of(whole, equality)
             if part is not None:
                 return (
@@ -118,7 +120,7 @@ class _Judge:
 
     def judge(self, claim: Claim) -> tuple[How, str]:
         auto = self.plan.automaton
-        known = next((e for e in equalities(self.shape) if any(c is claim for c in e.claims)), None)
+        known = next((e for e in equalities(self.shape) if claim.number in e.claims), None)
         if all(c is not claim for c in auto.checks):
             return How.LOOKED_UP, self._looked_up(claim, known)
         if known is None:
@@ -134,7 +136,7 @@ class _Judge:
             if isinstance(predicate, t.Comparison) and predicate.op == "!=":
                 return f"{prev}a step looks up the runs that have another value there"
             return f"{prev}a step looks up the runs that have its value there"
-        together = _together(claim, known)
+        together = _together(self.shape, claim, known)
         why = f"a step looks up the runs whose last event has its value{together}; no other event can stand between"
         reason = relative_to_substreams(self.shape, self.plan.query)
         if reason is not None and part_of(self.shape, known) is not None:
@@ -146,11 +148,11 @@ class _Judge:
         used = _is_compared(self.shape, auto, known)
         how = How.NARROWED if used else How.CHECKED
         for equality, other in auto.auto.conflicts:
-            if any(c is claim for c in equality.claims):
+            if claim.number in equality.claims:
                 return how, _conflict(self.shape, equality, other, text)
         whose = _whose(self.shape, claim)
         between = [_event_name(self.shape, leaf) for leaf in sorted(_between(self.shape, auto, known))]
-        together = _together(claim, known)
+        together = _together(self.shape, claim, known)
         if not between:
             return how, f"'{text}' cannot be looked up at every step{together}, so it is checked on each candidate"
         stands = f"an event of {between[0]} stands" if len(between) == 1 else f"events of {listed(between)} stand"
@@ -172,8 +174,8 @@ def print_part(part: t.Part) -> str:
     return "[" + ", ".join(refs) + "]"
 
 
-def _together(claim: Claim, known: Equality) -> str:
-    others = [f"'{claim_text(c)}'" for c in known.claims if c is not claim]
+def _together(shape: Shape, claim: Claim, known: Equality) -> str:
+    others = [f"'{claim_text(shape.claim(number))}'" for number in known.claims if number != claim.number]
     return f" (one value with {listed(others)})" if others else ""
 
 
@@ -196,7 +198,7 @@ def _conflict(shape: Shape, one: Equality, other: Equality, text: str) -> str:
         return listed(print_name(shape.leaf[k].type) if plain else _event_name(shape, k) for k in leaves)
 
     single = sorted(one.terms.keys() ^ other.terms.keys())
-    with_ = listed(f"'{claim_text(c)}'" for c in other.claims)
+    with_ = listed(f"'{claim_text(shape.claim(number))}'" for number in other.claims)
     parts = f"{named(sorted(both))} {'takes' if len(both) == 1 else 'take'} part in both"
     ones = f"{named(single)} in one {'each' if len(single) > 1 else 'only'}"
     return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ceql.analysis.normal import Atom, Both, Choice, Normal, Pending, Repeat, Sequence
+from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
 from ceql.automata.cea import Label
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition, print_expression, print_name
@@ -107,6 +107,3 @@ def _bare(normal: Normal) -> tuple[str, int]:
             return " OR ".join(_normal(i, BOTH) for i in items), CHOICE
         case Both(items):
             return " ALL ".join(_normal(i, THEN) for i in items), BOTH
-        case Pending(body, variable, predicate):
-            condition = f"{print_name(variable)}[{print_condition(predicate)}]"
-            return f"{_normal(body, POSTFIX)} provided {condition}", CHOICE

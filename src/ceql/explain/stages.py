@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from ceql.analysis.conditions import leaves
 from ceql.analysis.equalities import Equality
+from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim
-from ceql.analysis.substreams import to_normal
 from ceql.automata.correlated import Correlated
 from ceql.automata.parallel import QTree
 from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows

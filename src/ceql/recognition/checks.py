@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.conditions import leaves as attributes_of
-from ceql.analysis.shape import Claim, Either, Leaves, Same, Shape, Test, replaced
+from ceql.analysis.conditions import replaced
+from ceql.analysis.shape import Claim, Either, Leaves, Same, Shape, Test
 from ceql.automata.correlated import Correlated
 from ceql.engine.common.chunk import Chunk
 from ceql.errors import no_column
@@ -261,7 +262,7 @@ def _equal(one: t.Expression, other: t.Expression, claim: Claim) -> t.Comparison
     def of(variable: str) -> Callable[[Any], t.Expression]:
         return lambda leaf: t.Ref(variable, leaf.name, span=leaf.span)
 
-    return t.Comparison("=", replaced(one, of("first")), replaced(other, of("other")), span=claim.span)  # type: ignore[arg-type]
+    return t.Comparison("=", replaced(one, of("first")), replaced(other, of("other")), span=claim.span)
 
 
 def _attribute(leaf: t.Ref | t.Prev | t.Attribute) -> str:
@@ -280,4 +281,4 @@ def _name(leaf: t.Ref | t.Prev | t.Attribute) -> str:
 
 def _flat(predicate: t.Predicate) -> t.Predicate:
     """A predicate over events side by side."""
-    return replaced(predicate, lambda leaf: t.Attribute(_name(leaf), span=leaf.span))  # type: ignore[return-value]
+    return replaced(predicate, lambda leaf: t.Attribute(_name(leaf), span=leaf.span))

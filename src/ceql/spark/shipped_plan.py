@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import cast
 
-from ceql.analysis.shape import Claim, Either, Same, Test, replaced
+from ceql.analysis.conditions import replaced
+from ceql.analysis.shape import Claim, Either, Same, Test
 from ceql.automata.correlated import Correlated
 from ceql.plan import CorrelatedPlan, Plan, make_plan
 from ceql.syntax import tree as t
@@ -55,10 +55,10 @@ def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
         return replace(leaf, attribute=names[leaf.attribute])
 
     def term(expression: t.Expression) -> t.Expression:
-        return cast(t.Expression, replaced(expression, change))
+        return replaced(expression, change)
 
     def test(one: Test) -> Test:
-        return replace(one, predicate=cast(t.Predicate, replaced(one.predicate, change)))
+        return replace(one, predicate=replaced(one.predicate, change))
 
     def claim(one: Claim) -> Claim:
         match one.what:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ceql.analysis.normal import Atom
-from ceql.analysis.substreams import is_simple, to_normal
+from ceql.analysis.normal import Atom, to_normal
+from ceql.analysis.substreams import is_simple
 from ceql.automata.cea import CEA, NO_LABEL, Label, Transition
 from ceql.automata.compile import compile_formula
 from ceql.plan import Plan, UnaryPlan
