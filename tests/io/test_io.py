@@ -22,10 +22,14 @@ from ceql.errors import DataError, ResourceError, SchemaError
 from ceql.io import files, sorted_runs
 from ceql.io.schemas import conform, take_rows, unify_types
 from ceql.io.sequencer import Sequencer, merge_sources
-from ceql.io.sources import open_source, open_streams, to_batches
+from ceql.io.sources import open_source, open_streams
 
 ROWS = [{"type": t, "price": p, "n": n} for t, p, n in [("A", 1.5, 1), ("B", 2.0, 2), ("A", None, 3)]]
 TABLE = pa.Table.from_pylist(ROWS)
+
+
+def to_batches(events):
+    return list(open_source(events).batches())
 
 
 def rows_of(source, columns=None):

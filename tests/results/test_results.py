@@ -341,10 +341,10 @@ class Missing:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Missing())
-from ceql.io.sources import to_batches
+from ceql.io.sources import open_source
 from ceql.results.matches import Matches
 
-assert to_batches([{"a": 1}])[0].num_rows == 1
+assert next(open_source([{"a": 1}]).batches()).num_rows == 1
 for name in ("pandas", "polars"):
     try:
         getattr(Matches(None), "to_" + name)()

@@ -26,7 +26,7 @@ from pyspark.sql import types as T
 
 from ceql.analysis.normal import Atom, normalize
 from ceql.analysis.resolve import resolve
-from ceql.predicates.bind import Events, bind
+from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.spark.guard_columns import GuardColumn, guard_columns
 from ceql.spark.java_patterns import java_regex
@@ -136,7 +136,7 @@ def atom(predicate: str | tree.Predicate, type: str = "A") -> Atom:
 
 
 def symbolizer(atoms: list[Atom], schema: pa.Schema, streams: tuple[str | None, ...] = (None,)) -> Symbolizer:
-    return Symbolizer(bind(atoms, Events(schema, False, "type", streams), ""), SymbolTable())
+    return Symbolizer(bind(atoms, InputSchema(schema, False, "type", streams), ""), SymbolTable())
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:

@@ -21,7 +21,7 @@ from ceql.explain.formula import alternatives, print_guard, print_normal
 from ceql.explain.guarantee import guarantee, losses
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
 from ceql.plan import CorrelatedPlan, Plan
-from ceql.predicates.bind import Events, bind
+from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
@@ -250,7 +250,7 @@ def columns_read(plan: Plan) -> list[str]:
 def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
     type, time = options.type_column(schema), options.time_column(schema)
     streams: tuple[str | None, ...] = plan.query.streams or (None,)
-    bound = bind(plan.guards, Events(schema, False, type, streams), plan.source)
+    bound = bind(plan.guards, InputSchema(schema, False, type, streams), plan.source)
     rows = []
     for column in bound.columns:
         match column:

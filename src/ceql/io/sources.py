@@ -240,11 +240,6 @@ def open_streams(events: Any, streams: Sequence[str] = (), batch_rows: int = BAT
     return [open_source(events, streams[0] if streams else None, batch_rows)]
 
 
-def to_batches(events: Any, batch_rows: int = BATCH_ROWS) -> list[pa.RecordBatch]:
-    """All batches of one input."""
-    return list(open_source(events, batch_rows=batch_rows).batches())
-
-
 def _pruned(schema: pa.Schema, names: set[str]) -> pa.Schema:
     kept = [field for field in schema if field.name in names]
     return pa.schema(kept or list(schema)[:1])

@@ -45,8 +45,8 @@ class BoundGuards:
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
-    """What the guards are bound to: the columns, which of them is the type, and the streams."""
+class InputSchema:
+    """What guards are bound to: the columns of the events, which of them is the type, and the streams."""
 
     schema: pa.Schema
     open_schema: bool
@@ -56,19 +56,19 @@ class Events:
     """The streams that lack the type column, though others have it. The type of their events is the stream's name."""
 
 
-def bind(guards: Sequence[Atom], events: Events, source: str) -> BoundGuards:
+def bind(guards: Sequence[Atom], input: InputSchema, source: str) -> BoundGuards:
     """Bind `guards`; raises `SchemaError` if one does not fit."""
-    return _Binder(events, source).bind(guards)
+    return _Binder(input, source).bind(guards)
 
 
-def bind_predicate(node: t.Predicate, events: Events, source: str) -> BoundGuards:
+def bind_predicate(node: t.Predicate, input: InputSchema, source: str) -> BoundGuards:
     """Bind one predicate, whatever the event's type."""
-    return _Binder(events, source).bind_one(node)
+    return _Binder(input, source).bind_one(node)
 
 
 class _Binder:
-    def __init__(self, events: Events, source: str) -> None:
-        self.events = events
+    def __init__(self, input: InputSchema, source: str) -> None:
+        self.input = input
         self.source = source
         self.masks = MaskCompiler(lambda node: value_type(self.attribute(node)), source)
         self.numbers: dict[str, list[Ranges]] = {}
@@ -87,7 +87,7 @@ class _Binder:
         for key, slot in self.slots.items():
             match key:
                 case ("number", str(name)):
-                    type = value_type(self.events.schema.field(name).type)
+                    type = value_type(self.input.schema.field(name).type)
                     columns.append(NumberColumn(name, type, self.numbers[name]))
                 case ("text", str(name)):
                     tests = self.texts[name]
@@ -123,23 +123,23 @@ class _Binder:
         return AllOf(tuple(parts))
 
     def event_type(self, guard: Atom) -> Logic:
-        streams = self.events.streams
+        streams = self.input.streams
         parts: list[Logic] = []
         if guard.stream is not None:
             parts.append(self.stream_test(streams.index(guard.stream)))
         named = [k for k, name in enumerate(streams) if name == guard.type]
-        if self.events.type is None:
+        if self.input.type is None:
             parts.append(AnyOf(tuple(self.stream_test(k) for k in named)))
         else:
-            of_type = self.text_test(self.events.type, frozenset([guard.type]), False)
-            untyped = [self.stream_test(k) for k in named if k in self.events.untyped]
+            of_type = self.text_test(self.input.type, frozenset([guard.type]), False)
+            untyped = [self.stream_test(k) for k in named if k in self.input.untyped]
             parts.append(AnyOf((of_type, *untyped)) if untyped else of_type)
         return AllOf(tuple(parts))
 
     def stream_test(self, stream: int) -> Logic:
-        if len(self.events.streams) == 1:
+        if len(self.input.streams) == 1:
             return Constant(True)
-        return ColumnTest(self.slot("stream", StreamColumn(len(self.events.streams))), stream)
+        return ColumnTest(self.slot("stream", StreamColumn(len(self.input.streams))), stream)
 
     # --- predicates ---
 
@@ -259,11 +259,11 @@ class _Binder:
 
     def attribute(self, node: t.Attribute) -> pa.DataType:
         """The column's type; the null type if the schema is open and no event has shown the column yet."""
-        schema = self.events.schema
+        schema = self.input.schema
         index = schema.get_field_index(node.name)
         if index >= 0:
             return schema.field(index).type
-        if self.events.open_schema:
+        if self.input.open_schema:
             return pa.null()
         raise no_column(node.name, schema.names, self.source, node.span)
 

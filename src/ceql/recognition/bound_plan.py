@@ -20,7 +20,7 @@ from ceql.io.partition_keys import PartitionKeys
 from ceql.io.schemas import is_text, unify_schemas
 from ceql.io.sources import Source
 from ceql.plan import CorrelatedPlan, Plan
-from ceql.predicates.bind import BoundGuards, Events, bind
+from ceql.predicates.bind import BoundGuards, InputSchema, bind
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
 from ceql.recognition.options import Options
@@ -103,7 +103,7 @@ class BoundPlan:
 
     def guards_over(self, schema: pa.Schema, guards: tuple[Atom, ...] | None = None) -> BoundGuards:
         """The guards (or others in their place) over the columns that an open schema has grown to."""
-        events = Events(schema, self.open_schema, self.type, self.streams, self.untyped)
+        events = InputSchema(schema, self.open_schema, self.type, self.streams, self.untyped)
         return bind(self.plan.guards if guards is None else guards, events, self.plan.source)
 
     @cached_property

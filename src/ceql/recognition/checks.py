@@ -20,7 +20,7 @@ from ceql.automata.correlated import Correlated
 from ceql.engine.common.chunk import Chunk
 from ceql.errors import no_column
 from ceql.jit import Array
-from ceql.predicates.bind import BoundGuards, Events, bind_predicate
+from ceql.predicates.bind import BoundGuards, InputSchema, bind_predicate
 from ceql.predicates.logic import TRUE, ColumnTest, Truths, code, evaluate
 from ceql.syntax import tree as t
 
@@ -64,7 +64,7 @@ class Checks:
                     fields[_name(leaf)] = self.schema.field(index).with_name(_name(leaf))
                 elif not self.open_schema:
                     raise no_column(_attribute(leaf), self.schema.names, self.source, leaf.span)
-            events = Events(pa.schema(list(fields.values())), True, None, ("",))
+            events = InputSchema(pa.schema(list(fields.values())), True, None, ("",))
             self._bound[predicate] = bind_predicate(flat, events, self.source)
         return self._bound[predicate]
 

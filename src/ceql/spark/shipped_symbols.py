@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ceql.jit import Array
 from ceql.predicates import kernels
-from ceql.predicates.bind import Events, bind
+from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.snapshot import schema_from_text
 from ceql.spark.task_spec import BITS, STREAM, TaskSpec, bits_column
@@ -26,7 +26,7 @@ class ShippedSymbols:
         if spec.undecided:
             guards = [spec.plan.guards[k] for k in spec.undecided]
             schema = schema_from_text(spec.schema)
-            events = Events(schema, False, spec.type, spec.streams, spec.untyped)
+            events = InputSchema(schema, False, spec.type, spec.streams, spec.untyped)
             self._undecided = Symbolizer(bind(guards, events, spec.plan.source), self._own_table)
             self._names = schema.names
         small = not spec.undecided and len(spec.exact) <= _DENSE
