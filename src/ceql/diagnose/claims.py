@@ -1,45 +1,28 @@
 """What each condition across events takes away: the query with none of them, one alone, all but one, and all.
 
 In: a plan, and the first events of a stream. Out: how many matches each trial has, and at how many positions they end.
-Clauses that choose among matches are left out; PARTITION BY and WITHIN stay, so that a trial has as little to do as can
-be. A condition is the one that failed in the matches of `all but it` that `all` has not.
+The trials keep PARTITION BY and WITHIN, so that they have little to do, and leave out the clauses that choose among
+matches. Where `all but one` has matches and `all` has none, that one condition is what failed.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ceql.diagnose.counting import counter
-from ceql.diagnose.findings import ClaimFinding, Claims, Tally
-from ceql.diagnose.following import Following
+from ceql.diagnose.counting import Counter, counter
+from ceql.diagnose.findings import ClaimFinding, Claims
 from ceql.explain.claims import claim_text, claims, judged
 from ceql.io.sorted_runs import EventBatch
 from ceql.plan import plan_query
 from ceql.recognition.bound_plan import BoundPlan
-from ceql.recognition.unary import UnaryRecognition
 from ceql.syntax import tree as t
 
 MOST_EVENTS = 1 << 16
 MOST_CLAIMS = 12
 
 
-class Trial:
-    """One version of the query at work."""
-
-    def __init__(self, bound: BoundPlan) -> None:
-        self.counter = counter(bound)
-        reader = self.counter.reader
-        self._following = Following(reader) if isinstance(reader, UnaryRecognition) else None
-
-    def tally(self) -> Tally:
-        counted = self.counter
-        if self._following is not None:
-            return Tally(self._following.positions, counted.total, counted.whole)
-        return Tally(counted.positions, counted.total, counted.whole, counted.failure is None)
-
-
-class Trials:
-    """All trials of a query."""
+class ClaimTrials:
+    """All trials of a query, over the first events of a stream."""
 
     def __init__(self, bound: BoundPlan) -> None:
         plan = bound.plan
@@ -48,14 +31,14 @@ class Trials:
         for claim in claims(plan):
             groups.setdefault((claim_text(claim), claim.span), set()).add(claim.number)
         every = frozenset(number for group in groups.values() for number in group)
-        self._trials: dict[frozenset[int], Trial] = {}
+        self._trials: dict[frozenset[int], Counter] = {}
         self._seen = 0
         self._events = 0
 
-        def trial(dropped: frozenset[int]) -> Trial:
+        def trial(dropped: frozenset[int]) -> Counter:
             if dropped not in self._trials:
                 version = plan_query(query, plan.source, dropped, prefers_unary=True)
-                self._trials[dropped] = Trial(replace(bound, plan=version))
+                self._trials[dropped] = counter(replace(bound, plan=version))
             return self._trials[dropped]
 
         self._none, self._all = trial(every), trial(frozenset())
@@ -71,7 +54,7 @@ class Trials:
             return
         self._seen += rows
         for trial in self._trials.values():
-            trial.counter.feed(batch.slice(0, rows))
+            trial.feed(batch.slice(0, rows))
 
     def findings(self) -> Claims:
         return Claims(

@@ -1,9 +1,7 @@
 """What each clause takes away: the query built up clause by clause, all versions fed with the same events.
 
 In: a plan. Out: rungs, from the bare formula to the query itself, in the order in which the clauses apply
-(docs/reference.md, section 3). Each has its matches counted up to a limit (`counting.py`). The positions at which
-matches end are counted by following the runs (`following.py`), which needs no limit; those of a correlated version are
-counted with its matches.
+(docs/reference.md, section 3), each with its matches and the positions at which they end (`counting.py`).
 """
 
 from __future__ import annotations
@@ -12,11 +10,8 @@ from dataclasses import replace
 
 from ceql.diagnose.counting import counter
 from ceql.diagnose.findings import Rung
-from ceql.diagnose.following import CorrelatedFollowing, Following
-from ceql.io.sorted_runs import EventBatch
-from ceql.plan import CorrelatedPlan, Plan, plan_query
+from ceql.plan import Plan, plan_query
 from ceql.recognition.bound_plan import BoundPlan
-from ceql.recognition.unary import UnaryRecognition
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_query
 
@@ -56,49 +51,25 @@ def versions(plan: Plan) -> list[tuple[str, Plan]]:
 
 
 class Version:
-    """The query up to one of its clauses, at work.
+    """The query up to one of its clauses, at work."""
 
-    `decides` is what can take the last match of a position away. If the version `below` has the same, its matches end
-    at the same positions, and its runs are followed for both.
-    """
-
-    def __init__(self, clause: str, bound: BoundPlan, below: Version | None) -> None:
+    def __init__(self, clause: str, bound: BoundPlan) -> None:
         self.clause = clause
         self.bound = bound
-        self.plan = plan = bound.plan
-        self.query = plan.query
-        strict = plan.query.strategy is t.Strategy.STRICT
-        claims = [(claim.node, claim.text) for claim in plan.shape.claims] if isinstance(plan, CorrelatedPlan) else None
-        self.decides = (plan.partition, claims, plan.query.window, strict, plan.query.consume)
+        self.plan = bound.plan
         self.counter = counter(bound)
-        reader = self.counter.reader
-        self.following: Following | CorrelatedFollowing | None = None
-        if below is not None and below.decides == self.decides:
-            self.following = below.following
-        elif isinstance(reader, UnaryRecognition):
-            self.following = Following(reader)
-        elif self.is_unchosen:
-            self.following = CorrelatedFollowing(reader)
 
     @property
     def is_unchosen(self) -> bool:
         """Whether all runs count: no strategy, and nothing is forgotten."""
-        return self.query.strategy is None and self.query.consume is t.Consume.NONE
-
-    def feed(self, batch: EventBatch) -> None:
-        self.counter.feed(batch)
+        return self.plan.query.strategy is None and self.plan.query.consume is t.Consume.NONE
 
     def rung(self) -> Rung:
         """What the clause leaves."""
-        total, whole = self.counter.total, self.counter.whole
-        if isinstance(self.following, Following):
-            return Rung(self.clause, self.following.positions, total, whole)
-        return Rung(self.clause, self.counter.positions, total, whole, self.counter.failure is None)
+        tally = self.counter.tally()
+        return Rung(self.clause, tally.positions, tally.matches, tally.counted_all, tally.all_positions)
 
 
 def clause_by_clause(bound: BoundPlan) -> list[Version]:
     """All versions of the query, ready to be fed."""
-    found: list[Version] = []
-    for clause, version in versions(bound.plan):
-        found.append(Version(clause, replace(bound, plan=version), found[-1] if found else None))
-    return found
+    return [Version(clause, replace(bound, plan=plan)) for clause, plan in versions(bound.plan)]

@@ -33,7 +33,7 @@ class Probe(NamedTuple):
 
 
 class ConditionCounts:
-    """Symbols of batches, and what they say of the conditions.
+    """Counts the events that satisfy each condition.
 
     The guards of the query are counted in parts, `others`, those of other versions of the query, as a whole.
     """

@@ -1,17 +1,20 @@
-"""The matches of a query, counted by the engine up to a limit.
+"""The matches of a query, counted by the engine up to a limit, and the positions at which they end.
 
 Without its window a query may have so many matches that counting them would take longer than anyone waits. A match
 costs at least one step of counting, so the limit bounds the work as well. The candidates of a correlated query are
-limited like matches.
+limited like matches. The positions of a query on single events come from following its runs, which needs no limit.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
+from ceql.diagnose.findings import Tally
+from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
 from ceql.engine.groups import layout as j
 from ceql.engine.states.graph import NODES
 from ceql.errors import CeqlError
@@ -19,6 +22,7 @@ from ceql.io.sorted_runs import EventBatch
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
+from ceql.recognition.frame import Recognition
 from ceql.recognition.unary import UnaryRecognition
 
 MOST_MATCHES = 10_000_000
@@ -28,67 +32,103 @@ _WORK = 1 << 28  # nodes of the arena times events that may be counted before lo
 _MEMORY = 1 << 29  # of a correlated version, which may need far more than the query
 
 
-def counter(bound: BoundPlan) -> Counter:
-    """What counts the matches of a plan."""
-    return CorrelatedCounter(bound) if isinstance(bound.plan, CorrelatedPlan) else Counter(bound)
+def counter(bound: BoundPlan) -> UnaryCounter | CorrelatedCounter:
+    """A counter of the matches of a plan."""
+    return CorrelatedCounter(bound) if isinstance(bound.plan, CorrelatedPlan) else UnaryCounter(bound)
 
 
-class Counter:
-    """The number of matches, up to a limit."""
+class Counter(ABC):
+    """Counts matches, up to a limit.
 
-    positions = 0
+    `total` is None where counting failed, and `failure` says why. `whole` is False as soon as there are more matches.
+    """
 
-    def __init__(self, bound: BoundPlan) -> None:
-        self.recognition: UnaryRecognition | CorrelatedRecognition = UnaryRecognition(bound, counting=True)
+    def __init__(self) -> None:
         self.total: int | None = 0
-        self.size = _FIRST_SLICE  # grows as long as there is little to count
         self.whole = True
         self.failure: str | None = None
+        self._size = _FIRST_SLICE  # grows as long as there is little to count
 
     @property
-    def reader(self) -> UnaryRecognition | CorrelatedRecognition:
+    @abstractmethod
+    def reader(self) -> Recognition:
         """The recognition that reads every batch first."""
-        return self.recognition
+
+    @abstractmethod
+    def _count(self, batch: EventBatch) -> int:
+        """The matches so far, with those of this batch."""
+
+    @abstractmethod
+    def tally(self) -> Tally:
+        """What was counted so far."""
+
+    @abstractmethod
+    def _so_far(self) -> int | None:
+        """The matches that are known when counting fails."""
+
+    @abstractmethod
+    def _nodes(self) -> int:
+        """The size of the graph, which counting may have to walk at each event."""
 
     def feed(self, batch: EventBatch) -> None:
-        """Count on, or, where counting has stopped, let the events pass."""
+        """Count on. Where counting has stopped, the events pass, for those who inspect them."""
         at = 0
         while self.whole and at < batch.data.num_rows:
-            self.size = size = max(_FIRST_SLICE, min(2 * self.size, _MOST_SLICE, _WORK // (self._nodes() + 1)))
+            size = max(_FIRST_SLICE, min(2 * self._size, _MOST_SLICE, _WORK // (self._nodes() + 1)))
             try:
                 counted = self._count(batch.slice(at, size))
                 self.whole = counted <= MOST_MATCHES
                 self.total = min(counted, MOST_MATCHES)
             except CeqlError as error:
                 self.total, self.whole, self.failure = self._so_far(), False, str(error)
+            self._size = size
             at += size
         if self.reader.inspect is not None and at < batch.data.num_rows:
             self.reader.read(batch.slice(at))
 
-    def _so_far(self) -> int | None:
-        """The matches, where counting fails."""
-        return None
+
+class UnaryCounter(Counter):
+    """Counts the matches of a query on single events, without enumerating them."""
+
+    def __init__(self, bound: BoundPlan) -> None:
+        super().__init__()
+        self._recognition = UnaryRecognition(bound, counting=True)
+        self._following = UnaryFollowing(self._recognition)
+
+    @property
+    def reader(self) -> UnaryRecognition:
+        """The recognition that reads every batch."""
+        return self._recognition
+
+    def follow(self) -> UnaryFollowing:
+        """Follow the runs too."""
+        return self._following
+
+    def tally(self) -> Tally:
+        """What was counted so far."""
+        return Tally(self._following.positions, self.total, self.whole)
 
     def _nodes(self) -> int:
-        return int(self.recognition.machine.regs[NODES])
+        return int(self._recognition.machine.regs[NODES])
+
+    def _so_far(self) -> int | None:
+        return None
 
     def _count(self, batch: EventBatch) -> int:
-        """The matches so far, with those of this batch."""
-        for _ in self.recognition.feed(batch):
+        for _ in self._recognition.feed(batch):
             pass
-        return self.recognition.counted
+        return self._recognition.counted
 
 
 class CorrelatedCounter(Counter):
-    """The same for a correlated query, with the positions at which matches end.
+    """Counts the matches of a correlated query, and the positions at which they end.
 
-    Where matches come straight from the automaton, they are counted as such, and the positions are the matches of the
-    query with LIMIT 1. Where they are chosen among candidates, one pass gives both.
+    If matches come straight from the automaton, they are counted without enumerating them, and the positions are the
+    matches of the query with LIMIT 1. If they are chosen among candidates, one pass gives both.
     """
 
-    recognition: CorrelatedRecognition
-
     def __init__(self, bound: BoundPlan) -> None:
+        super().__init__()
         options = replace(bound.options, memory=min(bound.options.memory, _MEMORY))
 
         def bounded(plan: Plan, counting: bool = False) -> CorrelatedRecognition:
@@ -97,43 +137,46 @@ class CorrelatedCounter(Counter):
             return made
 
         plan = bound.plan
-        self.recognition = bounded(plan, counting=True)
-        self._ends: CorrelatedRecognition | None = None
-        if self.recognition.enumerates:
-            self.recognition = bounded(plan)
+        self._counting: CorrelatedRecognition | None = bounded(plan, counting=True)
+        if self._counting.enumerates:
+            self._counting = None
+            self._enumerating = bounded(plan)
         else:
-            self._ends = bounded(replace(plan, query=replace(plan.query, limit=1)))
-        self.total = 0
-        self.size = _FIRST_SLICE
-        self.whole = True
-        self.failure = None
-        self.positions = 0
+            self._enumerating = bounded(replace(plan, query=replace(plan.query, limit=1)))
+        self._positions = 0
         self._enumerated = 0
         self._last = -1
 
     @property
     def reader(self) -> CorrelatedRecognition:
-        return self._ends or self.recognition
+        """The recognition that reads every batch first."""
+        return self._enumerating
+
+    def follow(self) -> CorrelatedFollowing:
+        """Follow the runs too."""
+        return CorrelatedFollowing(self._enumerating)
+
+    def tally(self) -> Tally:
+        """What was counted so far."""
+        return Tally(self._positions, self.total, self.whole, self.failure is None)
 
     def _nodes(self) -> int:
-        return int(self.recognition.machine.regs[j.NODES])
-
-    def _count(self, batch: EventBatch) -> int:
-        if self._ends is not None:
-            self._enumerate(self._ends, batch)
-            return super()._count(batch)
-        self._enumerate(self.recognition, batch)
-        return self._enumerated
+        return int((self._counting or self._enumerating).machine.regs[j.NODES])
 
     def _so_far(self) -> int | None:
-        return self._enumerated if self._ends is None else None
+        return self._enumerated if self._counting is None else None
 
-    def _enumerate(self, recognition: CorrelatedRecognition, batch: EventBatch) -> None:
-        for found in chain(recognition.feed(batch), recognition.flush()):
+    def _count(self, batch: EventBatch) -> int:
+        for found in chain(self._enumerating.feed(batch), self._enumerating.flush()):
             ends = found.column(found.schema.get_field_index("end")).to_numpy(zero_copy_only=False)
             self._enumerated += len(ends)
-            self.positions += int(np.count_nonzero(np.diff(ends, prepend=self._last)))
+            self._positions += int(np.count_nonzero(np.diff(ends, prepend=self._last)))
             self._last = int(ends[-1]) if len(ends) else self._last
+        if self._counting is None:
+            return self._enumerated
+        for _ in self._counting.feed(batch):
+            pass
+        return self._counting.counted
 
 
 class CandidateBudget:

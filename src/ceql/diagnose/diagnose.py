@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.analysis.scopes import types
-from ceql.diagnose.claims import Trials
-from ceql.diagnose.clauses import Version, clause_by_clause
+from ceql.diagnose.claims import ClaimTrials
+from ceql.diagnose.clauses import clause_by_clause
 from ceql.diagnose.conditions import ConditionCounts
-from ceql.diagnose.findings import AttributeFinding, Diagnosis, KeyFinding, MissingType, Place, Reach, SeenType
+from ceql.diagnose.findings import AttributeFinding, Diagnosis, KeyFinding, MissingType, Place, SeenType
 from ceql.diagnose.following import CorrelatedFollowing
 from ceql.diagnose.reach import reach
 from ceql.explain.claims import claim_text, claims, listed
@@ -49,13 +49,16 @@ def diagnose(plan: Plan, events: Any, options: Options) -> Diagnosis:
 
 
 class Inquiry:
-    """What is known so far."""
+    """Collects what is known of the events and the query, batch by batch."""
 
     def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
         self.plan = plan
         self.bound = bound = BoundPlan.over(plan, sources, options)
         self.versions = clause_by_clause(bound)
-        self.trials = Trials(bound) if claims(plan) else None
+        unchosen = [v for v in self.versions if v.is_unchosen]
+        self.windowless = [v for v in unchosen if v.plan.query.window is None][-1].counter.follow()
+        self.windowed = next((v.counter.follow() for v in unchosen if v.plan.query.window is not None), None)
+        self.trials = ClaimTrials(bound) if claims(plan) else None
         lateness = options.lateness_in(bound.time_type)
         self.sequencer = Sequencer(list(bound.streams), bound.time, lateness, options.max_buffered_rows)
         self.conditions = ConditionCounts(bound, [guard for v in self.versions for guard in v.plan.guards])
@@ -84,7 +87,7 @@ class Inquiry:
             self.dropped += int(outside.sum())
             self.dropped_relevant += int((outside & relevant).sum())
         for version in self.versions:
-            version.feed(batch)
+            version.counter.feed(batch)
         if self.trials is not None:
             self.trials.feed(batch)
         self.events += data.num_rows
@@ -123,9 +126,6 @@ class Inquiry:
         seen = [SeenType(name, events, name in named) for name, events in self.types.most_common()]
         shown = sorted(seen[:SHOWN_TYPES] + [s for s in seen[SHOWN_TYPES:] if s.named], key=lambda s: -s.events)
         missing = [MissingType(name, _nearest(name, list(self.types))) for name in sorted(named - self.types.keys())]
-        unchosen = [v for v in self.versions if v.is_unchosen]
-        windowless = [v for v in unchosen if v.query.window is None]
-        windowed = [v for v in unchosen if v.query.window is not None]
         return Diagnosis(
             events=self.events,
             late=self.sequencer.late_rows,
@@ -135,11 +135,11 @@ class Inquiry:
             missing_types=tuple(missing),
             guards=tuple(self.conditions.findings()),
             attributes=tuple(self._attribute(name) for name in columns_read(self.plan)),
-            reach=self._reach(windowless[-1]),
-            reach_in_window=self._reach(windowed[0]) if windowed else None,
+            reach=reach(self.windowless, self.conditions, self._place),
+            reach_in_window=reach(self.windowed, self.conditions, self._place) if self.windowed is not None else None,
             rungs=tuple(version.rung() for version in self.versions),
             keys=self._keys(),
-            notes=tuple(self._notes(windowless[-1])),
+            notes=tuple(self._notes()),
             claims=self.trials.findings() if self.trials is not None else None,
         )
 
@@ -148,15 +148,14 @@ class Inquiry:
             return None
         return KeyFinding(len(self.keys), self.dropped, self.dropped_relevant, bool(self.plan.split_by))
 
-    def _notes(self, windowless: Version) -> Iterator[str]:
+    def _notes(self) -> Iterator[str]:
         for v in self.versions:
             if v.counter.failure:
                 how = "could not be counted" if v.counter.total is None else "were not all counted"
                 yield f"the matches of the query up to {v.clause} {how}: {v.counter.failure}"
-        following = windowless.following
-        if isinstance(following, CorrelatedFollowing):
-            if following.seen < self.events:
-                yield f"how far it got was looked at in the first {following.seen:,} events only"
+        if isinstance(self.windowless, CorrelatedFollowing):
+            if self.windowless.seen < self.events:
+                yield f"how far it got was looked at in the first {self.windowless.seen:,} events only"
             if isinstance(self.plan, CorrelatedPlan) and self.plan.automaton.checks:
                 late = listed(f"'{claim_text(claim)}'" for claim in self.plan.automaton.checks)
                 yield f"how far it got takes no account of {late}, checked on complete candidates"
@@ -165,10 +164,6 @@ class Inquiry:
         present = name in self.names
         suggestion = None if present else _nearest(name, list(self.names))
         return AttributeFinding(name, self.present[name], present, suggestion)
-
-    def _reach(self, version: Version) -> Reach:
-        assert version.following is not None
-        return reach(version.following, version.plan.split_by, self.conditions, self._place)
 
     def _place(self, event: Array) -> Place:
         kind = self.bound.time_type

@@ -28,11 +28,12 @@ from ceql.recognition.unary import UnaryRecognition
 MOST_EVENTS = 50_000
 
 
-class Following:
+class UnaryFollowing:
     """Follows the runs of a query on single events, by all that `recognition` reads."""
 
     def __init__(self, recognition: UnaryRecognition) -> None:
         self.cea = cea = recognition.plan.cea
+        self.split_by = recognition.plan.split_by
         self._recognition = recognition
         recognition.inspect = self._inspect
         rows = [(-1, t) for t in cea.initial] + [(s, t) for s, row in enumerate(cea.states) for t in row]
@@ -69,6 +70,7 @@ class CorrelatedFollowing:
 
     def __init__(self, recognition: CorrelatedRecognition) -> None:
         self.auto = auto = recognition.auto
+        self.split_by = recognition.plan.split_by
         self._recognition = recognition
         recognition.inspect = self._inspect
         self._stopped_at: int | None = None

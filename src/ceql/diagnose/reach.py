@@ -12,33 +12,27 @@ import numpy as np
 
 from ceql.diagnose.conditions import ConditionCounts
 from ceql.diagnose.findings import Place, Reach, Wait
-from ceql.diagnose.following import CorrelatedFollowing, Following
-from ceql.diagnose.ways import NEVER, START, CorrelatedWays, StateWays
+from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
+from ceql.diagnose.ways import NEVER, START, CorrelatedWays, UnaryWays
 from ceql.explain.claims import print_part
 from ceql.explain.formula import print_asked, print_mask
 from ceql.jit import Array
-from ceql.syntax import tree as t
 
 PlaceOf = Callable[[Array], Place]
 """The place of an event, given by position and time."""
 
 
-def reach(
-    following: Following | CorrelatedFollowing,
-    split_by: tuple[t.Part, ...],
-    counts: ConditionCounts,
-    place_of: PlaceOf,
-) -> Reach:
-    """How far the followed runs got, in substreams that are made by `split_by` too."""
-    common = " & ".join(f"the same {print_part(part)}" for part in split_by)
-    if isinstance(following, Following):
-        return _reach(following, common, counts, place_of)
+def reach(following: UnaryFollowing | CorrelatedFollowing, counts: ConditionCounts, place_of: PlaceOf) -> Reach:
+    """How far the followed runs got."""
+    common = " & ".join(f"the same {print_part(part)}" for part in following.split_by)
+    if isinstance(following, UnaryFollowing):
+        return _unary_reach(following, common, counts, place_of)
     return _correlated_reach(following, common, counts, place_of)
 
 
-def _reach(following: Following, common: str, counts: ConditionCounts, place_of: PlaceOf) -> Reach:
+def _unary_reach(following: UnaryFollowing, common: str, counts: ConditionCounts, place_of: PlaceOf) -> Reach:
     reached, cea = following.reached, following.cea
-    ways = StateWays(cea)
+    ways = UnaryWays(cea)
     states = [s for s in np.flatnonzero(reached.entered).tolist() if s in ways.done]
     state = max(states, key=ways.share, default=START)
     first = last = None

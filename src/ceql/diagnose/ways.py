@@ -63,7 +63,7 @@ class Ways:
         return min(states, key=lambda state: self.done.get(state, NEVER))
 
 
-class StateWays(Ways):
+class UnaryWays(Ways):
     """The ways through the automaton of a query on single events. `START` stands for a run that has not begun."""
 
     def __init__(self, cea: CEA) -> None:

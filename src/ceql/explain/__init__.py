@@ -1,1 +1,1 @@
-"""Every stage of a query as text, its automaton as a picture, and why it did not match."""
+"""Every stage of a query as text, and its automaton as a picture."""

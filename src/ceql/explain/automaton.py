@@ -73,6 +73,16 @@ class Arrow(NamedTuple):
         return f"{asked} / {self.binds}" if self.binds else asked
 
 
+class Edge(NamedTuple):
+    """A line of a picture, from a state or a point to another."""
+
+    source: str
+    target: str
+    label: str
+    waits: bool = False
+    joins: bool = False
+
+
 class AutomatonView:
     """What `Query.automaton()` returns; `print` shows a table, a notebook that knows mermaid shows a picture."""
 
@@ -130,19 +140,20 @@ class AutomatonView:
         """The table, of no more than `most` transitions; final states have a star."""
         arrows = list(self.arrows())
         shown = arrows if most is None else arrows[:most]
+        head, rooms = ["from", "event", "binds", "to"], [8, 48, 28, 8]
+        rows = [[self._stars(a), a.event, a.binds or "-", self._star(a.target)] for a in shown]
         if isinstance(self.automaton, Correlated):
-            head, rooms = ["from", "event", "compared", "binds", "to"], (10, 28, 34, 12, 5)
-            rows = [[self._stars(a), a.event, a.compares or "-", a.binds or "-", self._star(a.target)] for a in shown]
-        else:
-            head, rooms = ["from", "event", "binds", "to"], (8, 48, 28, 8)  # type: ignore[assignment]
-            rows = [[self._stars(a), a.event, a.binds or "-", self._star(a.target)] for a in shown]
+            head.insert(2, "compared")
+            rooms = [10, 28, 34, 12, 5]
+            for row, a in zip(rows, shown, strict=True):
+                row.insert(2, a.compares or "-")
         lines = table(head, [self._short(row, rooms) for row in rows])
         if len(shown) < len(arrows):
             lines.append(f"… and {len(arrows) - len(shown):,} more transitions")
         return [*lines, "* final: a match ends at the event that enters it"]
 
     @staticmethod
-    def _short(row: list[str], rooms: tuple[int, ...]) -> list[str]:
+    def _short(row: list[str], rooms: list[int]) -> list[str]:
         """The row with its long texts shortened, so that the table keeps its shape."""
         return [cell if len(cell) <= room else cell[: room - 1] + "…" for cell, room in zip(row, rooms, strict=True)]
 
@@ -152,24 +163,31 @@ class AutomatonView:
     def _stars(self, arrow: Arrow) -> str:
         return " and ".join("|".join(map(self._star, source.states)) for source in arrow.sources)
 
+    def _drawing(self) -> Iterator[Edge | str]:
+        """The edges of a picture. The point at which a transition joins runs comes before its edges, as a name."""
+        for k, a in enumerate(self.arrows()):
+            if len(a.sources) == 1:
+                for state, compared in zip(*a.sources[0], strict=True):
+                    yield Edge(_id(state), _id(a.target), a.label(compared), waits=a.waits)
+                continue
+            yield (point := f"j{k}")
+            for source in a.sources:
+                for state, compared in zip(*source, strict=True):
+                    yield Edge(_id(state), point, compared, joins=True)
+            yield Edge(point, _id(a.target), a.text)
+
     def to_dot(self) -> str:
         """A Graphviz digraph. A transition that joins runs has a point where they meet."""
         lines = ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];", '  start [shape=point, label=""];']
         for number in range(self.states):
             shape = "doublecircle" if number in self._final else "circle"
             lines.append(f'  s{number} [shape={shape}, label="{number}"];')
-        for k, a in enumerate(self.arrows()):
-            style = ", style=dashed" if a.waits else ""
-            if len(a.sources) == 1:
-                for state, compared in zip(*a.sources[0], strict=True):
-                    label = dot_text(a.label(compared))
-                    lines.append(f'  {_id(state)} -> {_id(a.target)} [label="{label}"{style}];')
-                continue
-            lines.append(f'  j{k} [shape=point, label=""];')
-            for source in a.sources:
-                for state, compared in zip(*source, strict=True):
-                    lines.append(f'  {_id(state)} -> j{k} [label="{dot_text(compared)}", dir=none];')
-            lines.append(f'  j{k} -> {_id(a.target)} [label="{dot_text(a.text)}"];')
+        for drawn in self._drawing():
+            if isinstance(drawn, str):
+                lines.append(f'  {drawn} [shape=point, label=""];')
+            else:
+                style = ", style=dashed" if drawn.waits else ", dir=none" if drawn.joins else ""
+                lines.append(f'  {drawn.source} -> {drawn.target} [label="{dot_text(drawn.label)}"{style}];')
         return "\n".join([*lines, "}", ""])
 
     def to_mermaid(self) -> str:
@@ -179,18 +197,13 @@ class AutomatonView:
             f"  s{state}((({state})))" if state in self._final else f"  s{state}(({state}))"
             for state in range(self.states)
         ]
-        for k, a in enumerate(self.arrows()):
-            line = "-.->" if a.waits else "-->"
-            if len(a.sources) == 1:
-                for state, compared in zip(*a.sources[0], strict=True):
-                    lines.append(f'  {_id(state)} {line}|"{mermaid_text(a.label(compared))}"| {_id(a.target)}')
-                continue
-            lines.append(f"  j{k}[ ]")
-            for source in a.sources:
-                for state, compared in zip(*source, strict=True):
-                    text = f'|"{mermaid_text(compared)}"|' if compared else ""
-                    lines.append(f"  {_id(state)} ---{text} j{k}")
-            lines.append(f'  j{k} -->|"{mermaid_text(a.text)}"| {_id(a.target)}')
+        for drawn in self._drawing():
+            if isinstance(drawn, str):
+                lines.append(f"  {drawn}[ ]")
+            else:
+                line = "-.->" if drawn.waits else "---" if drawn.joins else "-->"
+                text = f'|"{mermaid_text(drawn.label)}"|' if drawn.label else ""
+                lines.append(f"  {drawn.source} {line}{text} {drawn.target}")
         return "\n".join([*lines, ""])
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
@@ -203,7 +216,7 @@ def print_link(auto: Correlated, link: Link) -> dict[int, str]:
     found: dict[int, str] = {}
     for state, (key, unlike) in index.feeders.items():
         parts = [
-            f"{print_expression(_term(auto, a))} {op} {_of(_term(auto, b), names[state])}"
+            f"{print_expression(_term(auto, a))} {op} {print_value(_term(auto, b), names[state])}"
             + " or NULL" * (a >= NULLS_DIFFER)
             for op, own, theirs in (("=", link.key, key), ("!=", link.unlike, unlike))
             for a, b in zip(own, theirs, strict=True)
@@ -218,8 +231,8 @@ def index_rows(auto: Correlated) -> list[tuple[str, str]]:
     for k, index in enumerate(auto.indexes):
         fed: dict[str, list[int]] = {}
         for state, (key, unlike) in index.feeders.items():
-            under = ", ".join(_of(_term(auto, term), names[state]) for term in key)
-            apart = ", ".join(_of(_term(auto, term), names[state]) for term in unlike)
+            under = ", ".join(print_value(_term(auto, term), names[state]) for term in key)
+            apart = ", ".join(print_value(_term(auto, term), names[state]) for term in unlike)
             how = f"under {under}" if under else "all together"
             fed.setdefault(f"{how}, told apart by {apart}" if apart else how, []).append(state)
         text = "; ".join(f"runs in {number_list(states)}, {how}" for how, states in fed.items())
@@ -234,8 +247,8 @@ def index_rows(auto: Correlated) -> list[tuple[str, str]]:
                             leaf_name(auto.shape, leaf) for leaf in sorted(auto.marks[transition.mark].leaves)
                         )
                     )
-                    values = [_of(_term(auto, term), event) for term in link.key]
-                    values += [f"any but {_of(_term(auto, term), event)}" for term in link.unlike]
+                    values = [print_value(_term(auto, term), event) for term in link.key]
+                    values += [f"any but {print_value(_term(auto, term), event)}" for term in link.unlike]
                     asked[", ".join(values) if values else f"{event} (whatever its values)"] = None
         rows.append((f"i{k + 1}", f"{text}; looked up by {' | '.join(asked)}"))
     return rows
@@ -261,8 +274,8 @@ def number_list(states: list[int]) -> str:
     return f"state{'s' * (len(states) > 1)} {', '.join(map(str, states))}"
 
 
-def _of(term: t.Expression, name: str) -> str:
-    """A value of an event that has a name."""
+def print_value(term: t.Expression, name: str) -> str:
+    """A value of the event that is called `name`."""
     if isinstance(term, t.Attribute):
         return f"{name}.{print_name(term.name)}" if " or " not in name else f"({name}).{print_name(term.name)}"
     return f"({print_expression(term)}) of {name}"

@@ -15,7 +15,7 @@ from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim
 from ceql.automata.correlated import Correlated
 from ceql.automata.parallel import QTree
-from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows
+from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows, print_value
 from ceql.explain.claims import judged, leaf_name, listed, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
 from ceql.explain.guarantee import guarantee, losses
@@ -125,13 +125,7 @@ def _trees(auto: Correlated) -> list[str]:
 
 def _value(auto: Correlated, equality: Equality) -> str:
     """The attributes of an equality: `t.x = s.x`."""
-    terms = [
-        f"{leaf_name(auto.shape, leaf)}.{print_name(e.name)}"
-        if isinstance(e, t.Attribute)
-        else f"({print_expression(e)}) of {leaf_name(auto.shape, leaf)}"
-        for leaf, values in equality.terms.items()
-        for e in values
-    ]
+    terms = [print_value(e, leaf_name(auto.shape, leaf)) for leaf, values in equality.terms.items() for e in values]
     return " = ".join(dict.fromkeys(terms))
 
 

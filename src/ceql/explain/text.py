@@ -9,6 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 from ceql.results.views import clean
 
@@ -23,8 +24,8 @@ class Explanation(str):
     def _repr_html_(self) -> str:
         return preformatted(self)
 
-    def _repr_pretty_(self, printer: object, cycle: bool) -> None:
-        printer.text(str(self))  # type: ignore[attr-defined]
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
 
 def preformatted(text: str) -> str:
