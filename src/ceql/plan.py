@@ -22,19 +22,12 @@ from ceql.analysis.substreams import is_simple, split_off
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
 from ceql.automata.correlated import Correlated, correlate
-from ceql.automata.strategies import last, max, next
+from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
-from ceql.automata.strategies.strict import strict
 from ceql.automata.unambiguous import determinise
 from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
-
-RIVALRY: dict[t.Strategy, Compare] = {
-    t.Strategy.NEXT: next.compare,
-    t.Strategy.LAST: last.compare,
-    t.Strategy.MAX: max.compare,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +63,14 @@ class _BasePlan:
         return {i.name: i.attributes for i in items if i.attributes}
 
     @property
+    def strategy(self) -> Strategy | None:
+        """The strategy, unless it keeps all matches."""
+        return _strategy(self.query)
+
+    @property
     def rivalry(self) -> Compare | None:
         """How matches compare under NEXT, LAST and MAX."""
-        return RIVALRY.get(self.query.strategy) if self.query.strategy is not None else None
+        return self.strategy.compare if self.strategy is not None else None
 
     @property
     def limit(self) -> int:
@@ -241,16 +239,23 @@ def choose_loop(draft: Draft) -> Plan:
     if unsure:
         automaton = determinise(automaton, selected, query.distinct) or automaton
         unsure = not automaton.is_deterministic
-    if simple and draft.split_by and (unsure or not automaton.is_chain or query.strategy in RIVALRY):
+    strategy = _strategy(query)
+    compares = strategy is not None and strategy.compare is not None
+    if simple and draft.split_by and (unsure or not automaton.is_chain or compares):
         return _unary(draft, to_normal(shape))
     return CorrelatedPlan(query, draft.source, draft.whole, draft.shown_keys, draft.split_by, shape, automaton)
 
 
 def _unary(draft: Draft, normal: Normal) -> UnaryPlan:
     cea = compile_formula(normal, variables(draft.query))
-    if draft.query.strategy is t.Strategy.STRICT:
-        cea = strict(cea)
+    strategy = _strategy(draft.query)
+    if strategy is not None and strategy.restrict is not None:
+        cea = strategy.restrict(cea)
     return UnaryPlan(draft.query, draft.source, draft.whole, draft.shown_keys, draft.split_by, normal, cea)
+
+
+def _strategy(query: t.Query) -> Strategy | None:
+    return STRATEGIES.get(query.strategy) if query.strategy is not None else None
 
 
 PASSES: tuple[Callable[[Any], Any], ...] = (

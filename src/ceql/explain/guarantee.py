@@ -13,8 +13,6 @@ from ceql.explain.claims import How, judged, listed
 from ceql.plan import Plan, UnaryPlan
 from ceql.syntax import tree as t
 
-_CHOOSING = (t.Strategy.NEXT, t.Strategy.LAST, t.Strategy.MAX)
-
 
 class Guarantee(NamedTuple):
     name: str
@@ -83,7 +81,7 @@ def losses(plan: Plan) -> list[Loss]:
                 "not bounded: candidates that fail are looked at too",
             )
         )
-    if query.strategy in _CHOOSING:
+    if plan.rivalry is not None:
         assert query.strategy is not None
         name = query.strategy.value
         found.append(

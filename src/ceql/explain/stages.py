@@ -35,7 +35,6 @@ _STRATEGIES = {
     t.Strategy.ANY: "ANY: of the matches that end at an event, the first is kept, one of latest start",
     t.Strategy.STRICT: "STRICT: inside the automaton, which follows only matches whose events are contiguous",
 }
-_COMPARED = {t.Strategy.NEXT, t.Strategy.LAST, t.Strategy.MAX}
 _CONSUME = {
     t.Consume.NONE: "nothing is forgotten after a match",
     t.Consume.PARTITION: "after an event that ends a match, all events of its substream so far are forgotten",
@@ -198,7 +197,7 @@ def _strategy(plan: Plan) -> str:
             else "checked on each candidate"
         )
         return f"STRICT: {how}"
-    if strategy not in _COMPARED:
+    if plan.rivalry is None:
         return _STRATEGIES[strategy]
     if isinstance(plan, CorrelatedPlan):
         return f"{strategy.value}: chosen among all candidates that end at a position"

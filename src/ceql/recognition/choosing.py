@@ -12,17 +12,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ceql.automata.correlated import Correlated
+from ceql.automata.strategies.candidates import Places, sums
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.groups.machine import joined, rows
 from ceql.jit import Array
 from ceql.plan import Plan
-from ceql.syntax import tree as t
 
 Check = Callable[[Chunk], Array]
-Places = Callable[[Array], Array]
-"""The places of events, given by position, in their substreams."""
-
-FAR = np.iinfo(np.int64).max
 _ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
 
@@ -76,7 +72,7 @@ class Chooser:
         self.unsure = unsure  # whether two runs may be one match
         self.shared = not auto.is_chain
         self.distinct = query.distinct
-        self.strategy = query.strategy
+        self.strategy = plan.strategy
         self.limit = plan.limit
         self.hidden = labels.hidden
 
@@ -94,15 +90,8 @@ class Chooser:
         found = joined(chunks)
         if self.unsure:
             found = rows(found, _first_of_each(found, self.distinct))
-        match self.strategy:
-            case t.Strategy.STRICT:
-                found = rows(found, np.flatnonzero(self._contiguous(found)))
-            case t.Strategy.NEXT:
-                found = rows(found, _greatest(found, last=False))
-            case t.Strategy.LAST:
-                found = rows(found, _greatest(found, last=True))
-            case t.Strategy.MAX:
-                found = rows(found, _maximal(found))
+        if self.strategy is not None:
+            found = rows(found, self.strategy.choose(found, self.places))
         found = rows(found, np.lexsort((np.arange(len(found.start)), -found.start, found.end)))
         if self.limit:
             ends, first = np.unique(found.end, return_index=True)
@@ -131,21 +120,6 @@ class Chooser:
         np.cumsum(np.bincount(match_of, minlength=len(lengths)), out=offsets[1:])
         return chunk._replace(offsets=offsets, positions=positions, labels=labels)
 
-    def _contiguous(self, found: Chunk) -> Array:
-        """Which matches' events follow one another in the substream."""
-        places = self.places(found.positions)
-        jumps = np.zeros(len(places), np.int64)
-        jumps[1:] = places[1:] - places[:-1] != 1
-        jumps[found.offsets[:-1][np.diff(found.offsets) > 0]] = 0
-        return np.asarray(_sums(jumps, found.offsets) == 0)
-
-
-def _sums(values: Array, offsets: Array) -> Array:
-    """The sum of each match's entries."""
-    total = np.zeros(len(values) + 1, values.dtype)
-    np.cumsum(values, out=total[1:])
-    return total[offsets[1:]] - total[offsets[:-1]]
-
 
 def _first_of_each(found: Chunk, distinct: bool) -> Array:
     """The matches that are not the same as an earlier one, told apart by two hashes of 64 bits."""
@@ -160,7 +134,7 @@ def _first_of_each(found: Chunk, distinct: bool) -> Array:
                 word ^= (found.labels.astype(np.uint64) + np.uint64(1)) * np.uint64(0xD6E8FEB86659FD93)
             word = (word ^ (word >> np.uint64(32))) * factor + place * np.uint64(0xA0761D6478BD642F)
             word = (word ^ (word >> np.uint64(29))) * factor
-            columns.append(_sums(word ^ (word >> np.uint64(32)), found.offsets).view(np.int64))
+            columns.append(sums(word ^ (word >> np.uint64(32)), found.offsets).view(np.int64))
     order = np.lexsort(columns[::-1])
     new = np.zeros(len(order), np.bool_)
     new[:1] = True
@@ -168,38 +142,3 @@ def _first_of_each(found: Chunk, distinct: bool) -> Array:
         ordered = column[order]
         new[1:] |= ordered[1:] != ordered[:-1]
     return np.sort(order[new])
-
-
-def _greatest(found: Chunk, last: bool) -> Array:
-    """NEXT: the greatest under C1 <= C2 iff min(C1 - C2, C2 - C1) is in C2; LAST with max for min.
-
-    Events are compared one by one, from the first on (from the last on): at the first difference the earlier event
-    wins (the later one), and a set that goes on wins over one that has ended.
-    """
-    lengths = np.diff(found.offsets)
-    alive = np.arange(len(lengths))
-    for k in range(int(lengths.max(initial=0))):
-        ends = found.end[alive]
-        has = lengths[alive] > k
-        at = found.offsets[alive] + k if not last else found.offsets[alive + 1] - 1 - k
-        value = np.full(len(alive), FAR)
-        value[has] = found.positions[at[has]] if not last else -found.positions[at[has]]
-        first = np.flatnonzero(np.concatenate([[True], ends[1:] != ends[:-1]]))
-        best = np.repeat(np.minimum.reduceat(value, first), np.diff(np.append(first, len(ends))))
-        alive = alive[value == best]
-    return alive
-
-
-def _maximal(found: Chunk) -> Array:
-    """The matches whose events are not a proper part of another's that ends at the same position."""
-    kept: list[int] = []
-    _, first = np.unique(found.end, return_index=True)
-    for begin, end in zip(first, np.append(first[1:], len(found.end)), strict=True):
-        sets = [frozenset(found.positions[found.offsets[k] : found.offsets[k + 1]].tolist()) for k in range(begin, end)]
-        largest: list[frozenset[int]] = []
-        for events in sorted(set(sets), key=len, reverse=True):
-            if not any(events < other for other in largest):
-                largest.append(events)
-        best = set(largest)
-        kept += [begin + k for k, events in enumerate(sets) if events in best]
-    return np.array(kept, np.int64)

@@ -1,8 +1,11 @@
-"""LAST: the greatest set of positions when the latest difference decides."""
+"""LAST keeps the greatest sets of positions C, where C1 <= C2 if C1 = C2 or max(C1 △ C2) is in C2."""
 
 from __future__ import annotations
 
+from ceql.automata.strategies.candidates import Places, greatest
 from ceql.automata.strategies.rivals import Moves, Rivals, ranked
+from ceql.engine.common.chunk import Chunk
+from ceql.jit import Array
 
 
 def compare(rivals: Rivals, moves: Moves, bound: bool) -> Rivals:
@@ -19,3 +22,8 @@ def compare(rivals: Rivals, moves: Moves, bound: bool) -> Rivals:
         moves.unbound(rivals.equal),
         moves.unbound(rivals.worse),
     )
+
+
+def choose(found: Chunk, _: Places) -> Array:
+    """The candidates that are greatest from the last event on."""
+    return greatest(found, last=True)

@@ -1,4 +1,4 @@
-"""STRICT: the match's positions are an interval of the (sub)stream (formal-framework-icdt2019, section 4).
+"""STRICT keeps the matches whose positions are an interval of the (sub)stream (formal-framework-icdt2019, section 4).
 
 Every run goes through three phases: nothing bound yet, binding, nothing bound any more. An unbound event ends the
 binding phase for good. With `SELECT *` only the middle phase is left, since the first and last events are bound.
@@ -6,12 +6,17 @@ binding phase for good. With `SELECT *` only the middle phase is left, since the
 
 from __future__ import annotations
 
+import numpy as np
+
 from ceql.automata.cea import CEA, Transition, tidy
+from ceql.automata.strategies.candidates import Places, sums
+from ceql.engine.common.chunk import Chunk
+from ceql.jit import Array
 
 BEFORE, DURING, AFTER = range(3)
 
 
-def strict(cea: CEA) -> CEA:
+def restrict(cea: CEA) -> CEA:
     """The automaton of those matches of `cea` whose positions are an interval."""
     count = len(cea.states)
 
@@ -34,3 +39,12 @@ def _next_phase(phase: int, bound: bool) -> int | None:
     if phase == DURING:
         return DURING if bound else AFTER
     return None if bound else AFTER
+
+
+def choose(found: Chunk, places: Places) -> Array:
+    """The candidates whose events follow one another in the substream."""
+    place = places(found.positions)
+    jumps = np.zeros(len(place), np.int64)
+    jumps[1:] = place[1:] - place[:-1] != 1
+    jumps[found.offsets[:-1][np.diff(found.offsets) > 0]] = 0
+    return np.flatnonzero(sums(jumps, found.offsets) == 0)
