@@ -101,7 +101,7 @@ class Files(Source):
         self._parts = [open_source(path) for path in paths]
         self._times = TextTimes(time)
         self._on_rows = on_rows
-        self.open_schema = any(part.open_schema for part in self._parts)
+        self._open_schema = any(part.open_schema for part in self._parts)
 
     @property
     def rows(self) -> int | None:

@@ -26,7 +26,7 @@ _BLOCK = 1 << 22
 class LineBlock(Source):
     """The events of some lines. An attribute that none of them has is NULL."""
 
-    open_schema = True
+    _open_schema = True
 
     def __init__(self, table: pa.Table):
         super().__init__(None, 1 << 16)

@@ -28,8 +28,7 @@ _SMALL_CHUNK = 1 << 12
 class Source:
     """One stream of events. Subclasses define `_schema` and `_batches`."""
 
-    open_schema = False
-    """Whether an attribute that is not in the schema is NULL (dicts), not an error."""
+    _open_schema = False
     replayable = True
     """Whether `batches` can be called again and gives the same events."""
     in_memory = True
@@ -39,6 +38,11 @@ class Source:
             raise ValueError("batch_rows must be at least 1")
         self.name = name
         self.batch_rows = batch_rows
+
+    @property
+    def open_schema(self) -> bool:
+        """Whether an attribute that is not in the schema is NULL (dicts), not an error."""
+        return self._open_schema
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -81,7 +85,7 @@ class _TableSource(Source):
     def __init__(self, name: str | None, batch_rows: int, load: Callable[[], pa.Table], open_schema: bool = False):
         super().__init__(name, batch_rows)
         self._load = load
-        self.open_schema = open_schema
+        self._open_schema = open_schema
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -109,7 +113,7 @@ class _FileSource(Source):
     def __init__(self, name: str | None, batch_rows: int, reader: Reader):
         super().__init__(name, batch_rows)
         self._reader = reader
-        self.open_schema = reader.open_schema
+        self._open_schema = reader.open_schema
         self.in_memory = reader.in_memory
 
     @property
@@ -163,7 +167,7 @@ class OnceSource(Source):
         return first.schema, chain([first], batches), open_schema
 
     @property
-    def open_schema(self) -> bool:  # type: ignore[override]
+    def open_schema(self) -> bool:
         return self._opened[2]
 
     def _schema(self) -> pa.Schema:

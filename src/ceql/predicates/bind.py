@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -271,11 +271,11 @@ class _Binder:
         return SchemaError(f"column '{attribute.name}' ({type}) {why}", self.source, attribute.span)
 
 
-def _compare_literals(op: str, a: object, b: object, node: t.Comparison, source: str) -> bool | None:
+def _compare_literals(op: str, a: Any, b: Any, node: t.Comparison, source: str) -> bool | None:
     if a is None or b is None:
         return None
     kinds = [bool if isinstance(v, bool) else str if isinstance(v, str) else int for v in (a, b)]
     if kinds[0] is not kinds[1]:
         raise QueryError(f"cannot compare {show(a)} with {show(b)}", source, node.span)
-    less, equal = bool(a < b), a == b  # type: ignore[operator]
+    less, equal = bool(a < b), bool(a == b)
     return {"=": equal, "!=": not equal, "<": less, "<=": less or equal, ">": not (less or equal), ">=": not less}[op]
