@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ceql.analysis.equalities import Equality
 from ceql.analysis.shape import Leaves, Shape
-from ceql.automata.parallel import Parallel, Source, Step
+from ceql.automata.parallel import Parallel, Step
 from ceql.syntax import tree as t
 
 
@@ -27,37 +27,37 @@ def compared(shape: Shape, equality: Equality, last: Leaves, step: Step) -> tupl
 
 
 def is_settled(shape: Shape, auto: Parallel, equality: Equality) -> bool:
-    """Whether the steps' comparisons alone make sure of an equality.
+    """Whether the steps' comparisons alone make sure of an equality."""
+    return not out_of_reach(shape, auto, equality)
 
-    A run is followed by what is known of its events that the equality speaks of: there are none; all have the value of
-    the last event; or the last event is another, so that their value is out of reach.
+
+def out_of_reach(shape: Shape, auto: Parallel, equality: Equality) -> Leaves:
+    """The leaves whose events put an equality's value out of reach before it is needed.
+
+    The equality speaks of some events of a run. Their value is at hand if the last event is one of them, and lost if
+    the last event is another. A later event of the equality needs what is lost, and so does a step that joins two runs
+    that have a value each.
     """
-    none, at_hand, lost = 0, 1, 2
-    known: list[set[int]] = [set() for _ in auto.last]
+    at_hand = [False] * len(auto.last)
+    lost: list[set[int]] = [set() for _ in auto.last]
+    """Of each state, the leaves whose events came after a value."""
+    found: set[int] = set()
     grows = True
-
-    def of(source: Source, step: Step) -> set[int]:
-        if not same_instance(shape, equality.scope, step):
-            return {none}
-        return set().union(*(known[state] for state in source.states))
-
     while grows:
         grows = False
         for step in auto.steps:
-            values = [of(source, step) for source in step.sources]
-            if not all(values):
-                continue  # not reached yet
+            stays = same_instance(shape, equality.scope, step)
+            before = [source.states if stays else () for source in step.sources]
+            gone = set().union(*(lost[state] for states in before for state in states))
             if step.leaves & equality.terms.keys():
-                if any(lost in value for value in values):
-                    return False
-                result = {at_hand}
-            else:
-                if sum(1 for value in values if value != {none}) > 1:
-                    return False
-                result = {none} if all(none in value for value in values) else set()
-                if any(value & {at_hand, lost} for value in values):
-                    result.add(lost)
-            if not result <= known[step.target]:
-                known[step.target] |= result
-                grows = True
-    return True
+                found |= gone
+                grows |= not at_hand[step.target]
+                at_hand[step.target] = True
+                continue
+            if sum(1 for states in before if any(at_hand[state] or lost[state] for state in states)) > 1:
+                found |= step.leaves
+            if any(at_hand[state] for states in before for state in states):
+                gone |= step.leaves
+            grows |= not gone <= lost[step.target]
+            lost[step.target] |= gone
+    return frozenset(found)

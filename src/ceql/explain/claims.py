@@ -14,10 +14,10 @@ from typing import NamedTuple
 from ceql.analysis.conditions import leaves as attributes_of
 from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.normal import to_normal
-from ceql.analysis.shape import Claim, Either, Leaves, Same, Shape, Test, join_of, prev_of
+from ceql.analysis.shape import Claim, Either, Same, Shape, Test, join_of, prev_of
 from ceql.analysis.substreams import part_of, relative_to_substreams
 from ceql.automata.correlated import Correlated
-from ceql.automata.lookups import compared, same_instance
+from ceql.automata.lookups import compared, out_of_reach
 from ceql.errors import QueryError
 from ceql.explain.formula import print_normal
 from ceql.plan import CorrelatedPlan, Plan
@@ -151,7 +151,7 @@ class _Judge:
             if claim.number in equality.claims:
                 return how, _conflict(self.shape, equality, other, text)
         whose = _whose(self.shape, claim)
-        between = [_event_name(self.shape, leaf) for leaf in sorted(_between(self.shape, auto, known))]
+        between = [_event_name(self.shape, leaf) for leaf in sorted(out_of_reach(self.shape, auto.auto, known))]
         together = _together(self.shape, claim, known)
         if not between:
             return how, f"'{text}' cannot be looked up at every step{together}, so it is checked on each candidate"
@@ -216,33 +216,6 @@ def _is_compared(shape: Shape, auto: Correlated, equality: Equality) -> bool:
         for source in step.sources
         for state in source.states
     )
-
-
-def _between(shape: Shape, auto: Correlated, equality: Equality) -> Leaves:
-    """The leaves whose events put an equality's value out of reach before it is needed (`equalities.is_settled`)."""
-    steps, carries = auto.auto.steps, [False] * len(auto.auto.last)
-    lost: list[set[int]] = [set() for _ in auto.auto.last]
-    guilty: set[int] = set()
-    grows = True
-    while grows:
-        grows = False
-        for step in steps:
-            stays = same_instance(shape, equality.scope, step)
-            before = [[s for s in source.states if stays] for source in step.sources]
-            gone = set().union(*(lost[s] for states in before for s in states))
-            loaded = sum(1 for states in before if any(carries[s] or lost[s] for s in states))
-            if step.leaves & equality.terms.keys():
-                guilty |= gone
-                if not carries[step.target]:
-                    carries[step.target] = grows = True
-                continue
-            if loaded > 1:
-                guilty |= step.leaves
-            now = gone | (set(step.leaves) if any(carries[s] for states in before for s in states) else set())
-            if not now <= lost[step.target]:
-                lost[step.target] |= now
-                grows = True
-    return frozenset(guilty)
 
 
 def _no_equality(auto: Correlated, claim: Claim) -> str:
