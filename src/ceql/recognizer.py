@@ -1,7 +1,7 @@
 """The push API: events go in as they come, matches come out as they happen.
 
-`feed` gives the matches that end in the events fed, lazily. Whoever feeds again (or takes a snapshot) before having
-read them all gets them still: the rest is found first and kept in memory, within `memory`.
+`feed` gives the matches that end in the events fed, lazily. If you feed again (or take a snapshot) before you have read
+them all, the rest is found first and kept in memory, within the limit `memory`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Recognizer:
         return self._matches(ordered)
 
     def finish(self) -> Matches:
-        """Say that no more events come: what lateness still held back is recognised."""
+        """Say that no more events come; the events that lateness held back are recognised now."""
         self._settle()
         ordered: list[EventBatch] = []
         if not self._finished:
@@ -129,7 +129,7 @@ class Recognizer:
         batches = list(source.batches())
         if stream not in self._schemas:
             if source.open_schema and not batches:
-                return []  # no dict has told the columns yet
+                return []  # without a dict, the columns are not known yet
             self._schemas[stream] = source.schema
         ready: list[EventBatch] = []
         if self._sequencer is None:
@@ -167,7 +167,7 @@ class Recognizer:
         return matches
 
     def _settle(self) -> None:
-        """Finish what was fed before; its matches are kept for whoever still holds them."""
+        """Recognise the events of the last `feed` to the end; its matches are kept for whoever still holds them."""
         if self._last is not None:
             self._last.settle(self._options.memory)
             self._last = None
@@ -175,7 +175,7 @@ class Recognizer:
                 self._rows.forget_before(self._recognition.oldest_position())
 
     def _work(self) -> Iterator[pa.RecordBatch]:
-        """Recognise what has been put in order; after an exception, a new call goes on where it happened."""
+        """Recognise the events that are in order; after an exception, a new call goes on where it happened."""
         recognition = self._recognition
         if recognition is None:
             return
@@ -254,7 +254,7 @@ class Fed:
     @property
     def schema(self) -> pa.Schema:
         recognition = self._recognizer._recognition
-        if recognition is None:  # nothing was fed that told the columns
+        if recognition is None:  # no events were fed, so the columns are not known
             return ResultColumns(self._recognizer._plan.columns).schema
         return recognition.bound.result.schema
 
@@ -273,7 +273,7 @@ class Fed:
         try:
             return next(self._work, None)
         except BaseException:
-            self._work = self._recognizer._work()  # what is left can still be had, once the cause is mended
+            self._work = self._recognizer._work()  # once the cause is mended, a new reader gets the rest
             raise
 
     def settle(self, memory: int) -> None:

@@ -1,1 +1,1 @@
-"""A plan at work on a stream."""
+"""A plan at work on a stream: `bound_plan`, then `recognise`, then `Recognition.feed` (in `frame`)."""

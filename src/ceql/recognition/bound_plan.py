@@ -7,9 +7,10 @@ substreams, the columns of the result. A query that does not fit the columns is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -19,14 +20,27 @@ from ceql.errors import SchemaError, no_column
 from ceql.io.partition_keys import PartitionKeys
 from ceql.io.schemas import is_text, unify_schemas
 from ceql.io.sources import Source
+from ceql.jit import Array
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.bind import BoundGuards, InputSchema, bind
+from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
 from ceql.recognition.options import Options
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.window import BoundWindow, bind_window
 from ceql.syntax import tree as t
+
+
+class Symbols(Protocol):
+    """Turns batches into symbols: `predicates.symbols.Symbolizer`, or a reader of symbols computed elsewhere."""
+
+    def symbols(self, batch: pa.RecordBatch, streams: int | Array) -> Array: ...
+
+    def relevant(self, batch: pa.RecordBatch, streams: int | Array) -> tuple[Array, Array]: ...
+
+
+SymbolsOver = Callable[[SymbolTable], Symbols]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +58,9 @@ class BoundPlan:
     """Whether later events may have further columns (dicts)."""
     untyped: frozenset[int] = frozenset()
     """The streams without the type column, where others have it."""
-    decided: bool = False
-    """Whether the guards are decided elsewhere. Then the events need no type, nor the attributes that guards read."""
+    decided: SymbolsOver | None = None
+    """Reads the symbols of guards that were decided elsewhere (in Spark's JVM). Then the events need no type, nor the
+    attributes that guards read."""
 
     @classmethod
     def over(cls, plan: Plan, sources: Sequence[Source], options: Options) -> BoundPlan:
@@ -62,7 +77,7 @@ class BoundPlan:
 
     def __post_init__(self) -> None:
         # the order is that in which an author mends a query: each step relies on those before
-        if not self.decided:
+        if self.decided is None:
             _ = self.type, self.time, self.guards
             self._check_compared()
             self._check_selection()
@@ -71,7 +86,7 @@ class BoundPlan:
     @cached_property
     def type(self) -> str | None:
         """The column of types; None where an event's type is the name of its stream."""
-        if self.decided:
+        if self.decided is not None:
             return None
         name, schema = self.options.type_column(self.schema), self.schema
         if name is None:
@@ -105,6 +120,12 @@ class BoundPlan:
         """The guards (or others in their place) over the columns that an open schema has grown to."""
         events = InputSchema(schema, self.open_schema, self.type, self.streams, self.untyped)
         return bind(self.plan.guards if guards is None else guards, events, self.plan.source)
+
+    def symbols(self, schema: pa.Schema, table: SymbolTable) -> Symbols:
+        """Turns batches of this schema (an open one grows) into symbols of `table`."""
+        if self.decided is not None:
+            return self.decided(table)
+        return Symbolizer(self.guards if schema is self.schema else self.guards_over(schema), table)
 
     @cached_property
     def window(self) -> BoundWindow:

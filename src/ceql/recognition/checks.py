@@ -1,8 +1,8 @@
-"""Claims that no index settles, checked on candidates: whole chunks of them at a time.
+"""Claims that the automaton cannot decide, checked on whole chunks of candidates.
 
-A candidate is a match but for these claims. For each claim, its events are put side by side: one row for each
-combination that the claim compares, the attributes of each variable as columns `variable.attribute`. A
-predicate over those columns is one over a single event, and is evaluated as such.
+In: a chunk of candidates and the attributes of their events. Out: which candidates satisfy the claims. For each claim,
+a row is made of each combination of events that the claim compares, with the attributes of each variable as columns
+`variable.attribute`. A predicate over those columns is evaluated like a predicate over a single event.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Checks:
     # --- candidates ---
 
     def hold(self, chunk: Chunk, take: Take) -> Array:
-        """Which candidates satisfy all claims. `chunk.labels` are marks, and events are in order."""
+        """Tells which candidates satisfy all claims. `chunk.labels` are marks, and events are in order."""
         good = np.ones(len(chunk.start), np.bool_)
         if not len(good) or not self.auto.checks:
             return good
@@ -89,7 +89,7 @@ class Checks:
         return known
 
     def truths(self, predicate: t.Predicate, columns: pa.RecordBatch) -> Array:
-        """Where a predicate is true of rows of events side by side."""
+        """Tells of which rows of events side by side a predicate is true."""
         bound, count = self._bind(predicate), columns.num_rows
         known: dict[ColumnTest, Truths] = {}
 
@@ -118,7 +118,7 @@ class _Look:
         self.candidate = np.repeat(np.arange(self.count), np.diff(chunk.offsets))
 
     def satisfied(self, claim: Claim) -> Array:
-        """Which candidates satisfy a claim: every instance of its node must."""
+        """Tells which candidates satisfy a claim: every instance of its node must satisfy it."""
         entries = np.flatnonzero(self._is_at(self.shape.below(claim.node)))
         group = self._instances(claim.node)[entries]
         begins = np.ones(len(group), np.bool_)
@@ -142,7 +142,7 @@ class _Look:
         return result
 
     def _is_at(self, leaves: Leaves) -> Array:
-        """Which entries were read at one of these leaves."""
+        """Tells which entries were read at one of these leaves."""
         flags = self.checks.flag(("at", leaves), lambda k: bool(self.checks.auto.marks[k].leaves & leaves))
         return flags[self.marks]
 
@@ -204,7 +204,7 @@ class _Look:
                 assert isinstance(leaf, t.Ref)
                 rows = pa.array(self.row[chosen[leaf.variable]])
             columns[_name(leaf)] = self.values.column(index).take(rows)
-        if not columns:  # nothing but attributes that are not there
+        if not columns:  # the events have none of the attributes
             columns[""] = pa.nulls(count)
         return self.checks.truths(predicate, pa.record_batch(columns))
 

@@ -1,8 +1,8 @@
 """From the complete runs of a correlated query to its matches.
 
-Runs are candidates where claims are left to check, where two runs may be the same match, where an event may be read by
-several sides of ALL, or where a strategy chooses among the matches of a position. They come in chunks, and
-everything is done to whole chunks: checks, labels, duplicates, strategy, order, LIMIT.
+A run is only a candidate if claims are left to check, if two runs may be the same match, if several sides of ALL may
+read one event, or if a strategy chooses among the matches of a position. Candidates come in chunks, and every step
+works on whole chunks: checks, labels, duplicates, strategy, order, LIMIT.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Labels:
 
 
 class Chooser:
-    """What is done to candidates, in order."""
+    """Makes matches of candidates."""
 
     def __init__(
         self, plan: Plan, auto: Correlated, labels: Labels, check: Check | None, places: Places, unsure: bool
@@ -107,7 +107,7 @@ class Chooser:
         while self.shared:
             again = np.zeros(len(positions), np.bool_)
             again[1:] = (positions[1:] == positions[:-1]) & (match_of[1:] == match_of[:-1])
-            again[1:] &= ~again[:-1]  # of three or more alike, the second now and the third the next time
+            again[1:] &= ~again[:-1]  # of three alike, this round unites the second and the next the third
             second = np.flatnonzero(again)
             if not len(second):
                 break

@@ -21,7 +21,7 @@ from ceql.predicates.values import ValueNumbers
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.checks import Checks
 from ceql.recognition.choosing import Chooser, Labels
-from ceql.recognition.frame import CONSUME, Recognition, SymbolsOver
+from ceql.recognition.frame import CONSUME, Recognition
 from ceql.recognition.result_columns import to_record_batch
 from ceql.recognition.rows import RowStore
 from ceql.syntax import tree as t
@@ -33,8 +33,8 @@ _THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than w
 class CorrelatedRecognition(Recognition):
     """Symbols and values in, matches out, by way of candidates where the automaton does not decide alone."""
 
-    def __init__(self, bound: BoundPlan, counting: bool = False, symbols: SymbolsOver | None = None) -> None:
-        super().__init__(bound, counting, symbols)
+    def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
+        super().__init__(bound, counting)
         assert isinstance(bound.plan, CorrelatedPlan)
         self.plan = plan = bound.plan
         self.auto = auto = plan.automaton
@@ -125,7 +125,7 @@ class CorrelatedRecognition(Recognition):
         return j.Events(*events, values)
 
     def _room_for_symbols(self) -> None:
-        machine = self.machine  # made, with the symbols so far, when it is first needed
+        machine = self.machine  # the first call makes it, with the symbols so far
         if self._symbols != len(self.table.bits):
             self._symbols = len(self.table.bits)
             machine.use(to_steps(self.auto, self.table.bits))

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,37 +21,26 @@ from ceql.engine.states import layout as x
 from ceql.io.sort_keys import bounds, encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.predicates.symbols import Symbolizer, SymbolTable
+from ceql.predicates.symbols import SymbolTable
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.syntax import tree as t
 
 CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
 _PARTITIONS = "parts."
-"""What the names of arrays with one entry for each partition begin with."""
-
-
-class Symbols(Protocol):
-    """Turns batches into symbols: `predicates.symbols.Symbolizer`, or a reader of symbols computed elsewhere."""
-
-    def symbols(self, batch: pa.RecordBatch, streams: int | Array) -> Array: ...
-
-    def relevant(self, batch: pa.RecordBatch, streams: int | Array) -> tuple[Array, Array]: ...
-
-
-SymbolsOver = Callable[[SymbolTable], Symbols]
+"""The prefix of the names of arrays that have one entry for each partition."""
 
 
 class Recognition(ABC):
     """The state of a query over a stream."""
 
-    def __init__(self, bound: BoundPlan, counting: bool = False, symbols: SymbolsOver | None = None) -> None:
+    def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         self.bound = bound
         self.counting = counting
         self.position = 0  # of the next event
         self.schema = bound.schema
         self.table = SymbolTable()
-        self.symbolizer: Symbols = Symbolizer(bound.guards, self.table) if symbols is None else symbols(self.table)
+        self.symbols = bound.symbols(bound.schema, self.table)
         self.keys = bound.partition_keys()
         self.unfinished: Events | None = None
         self.inspect: Callable[[Events, pa.RecordBatch], None] | None = None
@@ -79,8 +68,7 @@ class Recognition(ABC):
     def _bind(self, schema: pa.Schema) -> None:
         """Read columns of this schema from now on."""
         self.schema = schema
-        if not self.bound.decided:
-            self.symbolizer = Symbolizer(self.bound.guards_over(schema), self.table)
+        self.symbols = self.bound.symbols(schema, self.table)
 
     # --- feeding ---
 
@@ -105,7 +93,7 @@ class Recognition(ABC):
         yield from self._results(self.machine.feed(self.unfinished, resume))
         self.unfinished = None
         if self.keys is not None and self.machine.emptied:
-            yield from self.flush()  # matches that wait in the buffer name their keys by number
+            yield from self.flush()  # matches in the buffer name their keys by number, which is about to be given again
             self._release()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
@@ -122,11 +110,11 @@ class Recognition(ABC):
             self.machine.raise_horizon(int(bounds(np.array([now]), window.type, window.size)[0]))
         yield from self.flush()
         if window.exact:
-            # should the attribute fall, it would ask for what is given up; so only want of memory gives anything up
+            # if the attribute falls, it asks for what was given up; so only a lack of memory gives anything up
             return
         self.machine.compact()
         self._release()
-        self.oldest_position()  # forgets when batches ended
+        self.oldest_position()  # also forgets the ends of batches that the window has left
 
     @property
     def _is_by_time(self) -> bool:
@@ -178,9 +166,9 @@ class Recognition(ABC):
             self._bind(data.schema)
         rows: Array | None = None
         if self.bound.skips:
-            rows, symbols = self.symbolizer.relevant(data, streams)
+            rows, symbols = self.symbols.relevant(data, streams)
         else:
-            symbols = self.symbolizer.symbols(data, streams)
+            symbols = self.symbols.symbols(data, streams)
         self._room_for_symbols()
         first = self.position
         self.position += data.num_rows
@@ -194,7 +182,7 @@ class Recognition(ABC):
             times = times if rows is None else times[rows]
         keys, lowest = window.keys(data, rows, positions, times)
         partitions = self._partitions(data, streams, rows, len(symbols))
-        # memory that Arrow lends is read-only, which would be another signature of the loop
+        # the kernels are compiled for arrays that can be written to, and those that Arrow lends cannot
         arrays = (symbols, positions, partitions, keys, lowest, times)
         events = x.Events(*(np.require(array, requirements=["C", "W"]) for array in arrays))
         return self._for_machine(events, data, rows)
@@ -218,7 +206,7 @@ class Recognition(ABC):
         """Forget the keys of partitions that a collection found empty and that are empty still."""
         machine = self.machine
         if self.keys is not None and machine.emptied:
-            if not self.bound.window.exact:  # a forgotten key would not know where its attribute stood
+            if not self.bound.window.exact:  # a key that comes back must know where its attribute stood
                 self.keys.release(machine.idle(np.array(machine.emptied)))
             machine.emptied = []
 

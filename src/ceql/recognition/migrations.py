@@ -20,7 +20,7 @@ Snapshot = tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch
 
 
 def keys_as_words(snapshot: Snapshot) -> Snapshot:
-    """1 to 2: the keys of PARTITION BY were texts such as "int 5", and are what the table of keys holds."""
+    """1 to 2: the keys of PARTITION BY were texts such as "int 5"; now they are rows of the table of keys."""
     header, arrays, tables = snapshot
     if "keys" in tables:
         numbers, *columns = tables["keys"][0].columns

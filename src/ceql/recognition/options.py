@@ -1,4 +1,4 @@
-"""What a caller can say about the events and the limits, and how it is read."""
+"""The options of a run: which columns have the types and times, and how much memory may be used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIME_UNITS = ("s", "ms", "us", "ns")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Which columns are what, and how much may be kept.
+    """The columns of types and times, and the limits.
 
     `type` and `time` name columns; where the default column is absent, an event's type is the name of its
     stream, and there is no time. `memory` bounds the graph of partial matches, in bytes.
@@ -44,7 +44,7 @@ class Options:
         return self._column(self.type, "type", schema, "type column")
 
     def untyped(self, schemas: Sequence[pa.Schema]) -> frozenset[int]:
-        """Which of several streams lack the type column that another has."""
+        """The numbers of the streams that lack the type column, where another has it."""
         if not any(self.type in schema.names for schema in schemas):
             return frozenset()
         return frozenset(k for k, schema in enumerate(schemas) if self.type not in schema.names)

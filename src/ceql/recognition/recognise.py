@@ -5,14 +5,11 @@ from __future__ import annotations
 from ceql.plan import CorrelatedPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
-from ceql.recognition.frame import Recognition, SymbolsOver
+from ceql.recognition.frame import Recognition
 from ceql.recognition.unary import UnaryRecognition
 
 
-def recognise(bound: BoundPlan, counting: bool = False, symbols: SymbolsOver | None = None) -> Recognition:
-    """A recognition of this query, to be fed with events: it finds the matches, or only counts them.
-
-    `symbols` reads the symbols of guards that were decided elsewhere.
-    """
+def recognise(bound: BoundPlan, counting: bool = False) -> Recognition:
+    """A recognition of this query, to be fed with events: it finds the matches, or only counts them."""
     kind = CorrelatedRecognition if isinstance(bound.plan, CorrelatedPlan) else UnaryRecognition
-    return kind(bound, counting, symbols)
+    return kind(bound, counting)

@@ -98,7 +98,7 @@ def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[
     binds = np.ascontiguousarray(label_masks.T, np.uint8)
     totals = binds.astype(np.int64) @ count_labels(chunk.labels, n_labels)
     bases = np.zeros(n_variables + 1, np.int64)
-    np.cumsum(totals + 1, out=bases[1:])  # one more than is needed: the kernel writes before it knows
+    np.cumsum(totals + 1, out=bases[1:])  # one more: the kernel writes before it knows
     values = np.empty(bases[-1], np.int64)
     offsets = np.empty((n_variables, len(chunk.offsets)), np.int32)
     fill_lists(chunk.offsets, chunk.positions, chunk.labels, binds, bases, values, offsets)

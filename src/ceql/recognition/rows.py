@@ -1,4 +1,4 @@
-"""The events themselves, kept as long as a match may still name them."""
+"""The rows of a stream, kept as long as a match may still name them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class RowStore:
 
     @property
     def batches(self) -> list[pa.RecordBatch]:
-        """What is kept, in order."""
+        """The kept rows, in order."""
         return [piece.batch for piece in self._pieces]
 
     @property

@@ -39,7 +39,7 @@ def write(
 
 
 def read(blob: bytes) -> tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch]]]:
-    """What `write` was given, in today's form. `DataError` when it is no snapshot, damaged, or of a newer format."""
+    """The parts that `write` was given, in today's form. `DataError` if the blob is no snapshot, damaged, or newer."""
     try:
         if blob[:4] != MAGIC:
             raise DataError("these bytes are not a snapshot of a recogniser")

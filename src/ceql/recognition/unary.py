@@ -18,7 +18,7 @@ from ceql.engine.states.replay import ReplayMachine
 from ceql.jit import Array
 from ceql.plan import UnaryPlan
 from ceql.recognition.bound_plan import BoundPlan
-from ceql.recognition.frame import CONSUME, Recognition, SymbolsOver
+from ceql.recognition.frame import CONSUME, Recognition
 from ceql.recognition.result_columns import to_record_batch
 
 _NO_LIMIT = 1 << 62
@@ -27,8 +27,8 @@ _NO_LIMIT = 1 << 62
 class UnaryRecognition(Recognition):
     """Symbols in, matches straight from the automaton out."""
 
-    def __init__(self, bound: BoundPlan, counting: bool = False, symbols: SymbolsOver | None = None) -> None:
-        super().__init__(bound, counting, symbols)
+    def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
+        super().__init__(bound, counting)
         assert isinstance(bound.plan, UnaryPlan)
         self.plan = bound.plan
 

@@ -1,4 +1,8 @@
-"""WITHIN, bound to the columns: for each event the key of a start, and the least start key that an end allows."""
+"""WITHIN over the columns of the events.
+
+In: the clause and the schema. Out: for each event two numbers, its key as the start of a match and the least key that
+the start of a match ending here may have.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ NOTHING_LIVE = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class BoundWindow:
-    """`kind` and `width` are the loop's; `column` is measured in the type `type`, by `size` of its units."""
+    """A window as the loops take it (`kind`, `width`), and the column that measures it: `size` units of its `type`."""
 
     kind: int
     width: int = 0
@@ -117,7 +121,7 @@ def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Option
                 type = type.value_type
             if not is_ordered(type) and not pa.types.is_null(type):
                 raise SchemaError(f"column '{attribute}' ({type}) cannot measure a window", plan.source, span)
-            if pa.types.is_null(type):  # not seen yet: as floats, which hold what may come
+            if pa.types.is_null(type):  # not seen yet: floats hold whatever may come
                 type = pa.float64()
             return BoundWindow(x.W_ENVELOPE, column=attribute, type=type, size=Fraction(size))
     raise AssertionError(plan.query.window)

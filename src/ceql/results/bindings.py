@@ -1,4 +1,4 @@
-"""Which variables an event of a match is bound to, found again from the columns of a result."""
+"""Finds which variables an event of a match is bound to, from the columns of a result."""
 
 from __future__ import annotations
 

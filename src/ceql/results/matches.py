@@ -31,7 +31,7 @@ _SPENT = (
 
 
 class MatchSource(Protocol):
-    """What finds the matches: a query with its input."""
+    """A query with its input, which finds the matches."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -201,7 +201,7 @@ class Matches:
         yield from (batch for batch, _ in self._ahead)
         while True:
             if self._ahead and self._ahead[-1][1] is None:
-                # the source knows the events of the batch that came last, and is about to move on
+                # the source knows only the events of the batch that came last, and is about to move on
                 last = self._ahead[-1][0]
                 self._ahead[-1] = (last, self._source.rows(_positions(last)))
             batch = next(self._pass, None)
@@ -232,7 +232,7 @@ class Matches:
             first += batch.num_rows
 
     def event_rows(self, batch: pa.RecordBatch, rows: pa.Table, first: int) -> pa.RecordBatch:
-        """What `events` has of a batch that `with_rows` gave; `first` is the number of its first match."""
+        """The rows that `events` shows of a batch of `with_rows`; `first` is the number of its first match."""
         _, names = _names(self.schema)
         events = batch.column("events")
         after = self.schema.get_field_index("events") + 1

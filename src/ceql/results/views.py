@@ -45,7 +45,7 @@ def html(table: pa.Table, more: bool) -> str:
 
 
 def html_note(why: str) -> str:
-    """What is shown where the matches cannot be."""
+    """A note in place of matches that cannot be shown."""
     return f"<div><p>Matches: {escape(clean(why))}</p></div>"
 
 
@@ -65,7 +65,7 @@ def cell(value: Any) -> str:
 
 
 def clean(value: str) -> str:
-    """`value` with what a terminal would obey instead of show (line ends, escape codes) spelled out."""
+    """`value` with everything that a terminal would obey instead of show (line ends, escape codes) spelled out."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
 
 

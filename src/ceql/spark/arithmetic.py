@@ -1,12 +1,11 @@
 """Comparisons and arithmetic over one event's attributes as Spark columns, with the values of `predicates.masks`.
 
-In: the syntax node of a mask and the schema that it was bound to. Out: a column, or None where Spark cannot be made
-to give the very values. The mask's rules are spelt out so that Spark's ANSI mode makes no difference: integers
-are 64 bits wide, `/` gives doubles, a division by zero is NULL, a comparison with NaN is unknown. Where the
-engine would stop, since a sum overflows or an integer has no exact double, the row may raise an error here too, and
-nowhere else. (The engine looks at rows of every type; Spark may, since it shares what guards have in common.)
-Each integer operation settles its own overflow, which also keeps Spark's optimizer from reordering sums into ones
-that overflow.
+In: the syntax node of a mask and the schema that it was bound to. Out: a column, or None where Spark cannot give the
+very same values. The columns spell out the rules of masks, so that Spark's ANSI mode makes no difference: integers are
+64 bits wide, `/` gives doubles, a division by zero is NULL, a comparison with NaN is unknown. Only where the engine
+would stop, since a sum overflows or an integer has no exact double, may the row raise an error here, too. (The engine
+looks at rows of every type; Spark may do so, since it evaluates common parts of guards once.) Each integer operation
+handles its own overflow; this also keeps Spark's optimizer from reordering sums into ones that overflow.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Batch jobs: by key, by chunks of time, or in one task.
 
-- *Keyed*: rows are shuffled by the keys of substreams and sorted by time inside a task. Keys are not
-  groups: a task runs one recogniser over all its keys.
-- *Chunked*: without keys, a window of time or events cuts the stream into chunks that overlap by a window (`chunks`).
-- *Single*: what cannot be cut runs in one task.
+- *Keyed*: rows are shuffled by the keys of substreams and sorted by time inside a task. A task runs one recogniser
+  over all its keys, not one for each.
+- *Chunked*: without keys, a window of time or events cuts the stream into chunks that overlap by a window
+  (`time_chunks`).
+- *Single*: a query that cannot be cut runs in one task.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ceql.syntax import tree as t
 
 
 class Way(Enum):
-    """How the work is divided."""
+    """A way to divide the work."""
 
     KEYED = "by key"
     CHUNKED = "by chunks of time"
@@ -30,7 +31,7 @@ class Way(Enum):
 
 @dataclass(frozen=True)
 class Division:
-    """How the work is divided, and why."""
+    """The way in which the work is divided, and the reason."""
 
     way: Way
     why: str

@@ -1,8 +1,8 @@
 """The guards of a query as Spark columns: what the engine would find true of a row, computed in the JVM.
 
-In: `BoundGuards` of an Arrow schema. Out: a boolean column for each. It is exact where Spark can be made to
-give the engine's truth value for every row; else it is true of more rows, and names the attributes from
-which the engine decides.
+In: guards bound to an Arrow schema (`BoundGuards`). Out: a boolean column for each. A column is exact if Spark can give
+the engine's truth value for every row; otherwise it is true of more rows, and names the attributes from which the
+engine decides.
 
 Each formula is read in negation normal form: NOT moves down to the tests, and a test under NOT becomes its
 opposite. AND and OR are then monotone, so that unknown may count as false anywhere (a column may be NULL),
@@ -84,7 +84,7 @@ def guard_columns(
 
 @dataclass(frozen=True)
 class _Part:
-    """A formula as a column or a constant, and whether it is not merely weaker."""
+    """A formula as a column or a constant, and whether that is exactly the formula or only weaker."""
 
     column: Column | bool
     exact: bool = True
@@ -153,7 +153,7 @@ class _Translator:
         return self.column(name).cast(StringType())
 
     def weaker(self, test: ColumnTest) -> Column | bool:
-        """What is true at least where a test, or its opposite, is: such a test is unknown of NULLs."""
+        """A weaker condition: true wherever the test or its opposite is. A test of a NULL is neither true nor false."""
         column = self.bound.columns[test.slot]
         if isinstance(column, MaskColumn) and isinstance(column.node, t.IsNull):
             return True

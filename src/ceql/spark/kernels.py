@@ -31,6 +31,6 @@ def first_tie(
             seen[p] |= np.uint64(1) << s
         else:
             group[p] = last[2]
-            # a symbol beyond those worked out partners with nothing: all bits stand for it
+            # a symbol beyond the first 64 can be swapped with nothing: all bits stand for it
             seen[p] = np.uint64(1) << s if s < np.uint64(64) else ~np.uint64(0)
     return -1

@@ -73,7 +73,7 @@ class Prepared:
     """The shipped rows."""
     spec: TaskSpec
     schema: StructType
-    """Of the result."""
+    """The columns of the result."""
     guards: tuple[GuardColumn, ...]
     drops: bool
     """Whether rows that satisfy no guard are left in the JVM."""

@@ -99,7 +99,7 @@ def _local() -> dict[str, str]:
 
 
 def _defaults() -> dict[str, str]:
-    """What `spark-defaults.conf` and PYSPARK_SUBMIT_ARGS set, which the settings of a builder would override."""
+    """The settings of `spark-defaults.conf` and PYSPARK_SUBMIT_ARGS, which those of a builder would override."""
     found = {}
     file = _conf_folder() / "spark-defaults.conf"
     if file.is_file():

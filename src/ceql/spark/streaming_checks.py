@@ -1,4 +1,4 @@
-"""What must hold of a streaming DataFrame, checked on the driver before the query starts."""
+"""Checks of a streaming DataFrame, on the driver, before the query starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def check_streaming(frames: Frames, time: str) -> int | None:
         raise SchemaError("some of the streams are streaming DataFrames and some are not; make them all one kind")
     for df in streaming:
         _check_upstream(df)
-    return max([_delay(df, time) for df in streaming if time in df.columns], default=0)  # `prepare` misses the column
+    # `prepare` complains of a missing column
+    return max([_delay(df, time) for df in streaming if time in df.columns], default=0)
 
 
 def _delay(df: DataFrame, time: str) -> int:

@@ -1,7 +1,7 @@
 """The tasks of the table function for SQL (see `sql`): rows by partition, in order, to rows of the result.
 
-Every partition of the TABLE argument is a stream by itself. A recogniser for each would cost milliseconds, which many
-small partitions cannot bear; so whole partitions wait until there are enough rows, are sorted by time, and go through
+Every partition of the TABLE argument is a stream by itself. A recogniser for each would cost milliseconds, too much for
+many small partitions. So whole partitions wait until there are enough rows; then they are sorted by time and go through
 one recogniser, to which the number of the partition is one more key.
 """
 
@@ -41,7 +41,7 @@ class TableTaskSpec(TaskSpec):
 
 @dataclass(frozen=True)
 class SortColumns:
-    """What the rows are ordered by."""
+    """The columns that order the rows."""
 
     time: str
     order_by: tuple[str, ...]

@@ -36,8 +36,8 @@ class TaskRecognizer:
     def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
         self.spec = spec
         options = replace(spec.options, type=None, time=TIME)
-        bound = BoundPlan(spec.plan, schema, (None,), options, decided=True)
-        self.recognition = recognise(bound, symbols=lambda table: ShippedSymbols(spec, table))
+        bound = BoundPlan(spec.plan, schema, (None,), options, decided=lambda table: ShippedSymbols(spec, table))
+        self.recognition = recognise(bound)
         self._ties = TieCheck(swappable_symbols(spec.plan), self.recognition.table, spec.ordered_by)
         self.recognition.inspect = self._inspect
         self._columns = [spec.place[name] for name in spec.shown]
@@ -76,7 +76,7 @@ class TaskRecognizer:
             yield from self._results(found)
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Let go of all that the window has left, and of the rows that no match can name any more.
+        """Forget everything that the window has left, and the rows that no match can name any more.
 
         `now` is the key of a time before which no event will come.
         """
@@ -87,7 +87,7 @@ class TaskRecognizer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no match is under way, after `compact`; what follows does not depend on what was."""
+        """Whether no match is under way, after `compact`, so that the future does not depend on the past."""
         return not self.rows.count and self.recognition.is_idle
 
     @property
@@ -124,7 +124,7 @@ class TaskRecognizer:
         return self
 
     def _find_main(self, main: pa.Array) -> None:
-        """Where the chunk proper begins: rows before it only warm the recogniser up."""
+        """Find where the chunk proper begins: the rows before only warm the recogniser up."""
         if self._emit_from == self.recognition.position:
             inside = np.flatnonzero(main.to_numpy(zero_copy_only=False))
             self._emit_from += int(inside[0]) if len(inside) else len(main)

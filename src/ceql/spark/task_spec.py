@@ -61,7 +61,7 @@ class TaskSpec:
     ids: bool
     exact: tuple[int, ...]
     hidden_keys: int = 0
-    """How many more keys are shipped: what all events of a match have in common though no clause says so."""
+    """How many keys are shipped besides: all events of a match have them in common, though no clause says so."""
     compared: tuple[str, ...] = ()
     """The attributes that are compared between events, other than by keys."""
     shared: tuple[tuple[str, str], ...] = ()
@@ -74,7 +74,7 @@ class TaskSpec:
     streams: tuple[str | None, ...] = (None,)
     untyped: frozenset[int] = frozenset()
     ordered_by: tuple[str, ...] = ()
-    """What the user gave as order_by, for messages."""
+    """The columns of order_by, for messages."""
 
     @cached_property
     def plan(self) -> Plan:

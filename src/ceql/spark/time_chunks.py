@@ -1,12 +1,12 @@
 """A stream without keys, cut into chunks of time that are recognised side by side.
 
-A match that ends in a chunk begins at most a window before the chunk. So each chunk is preceded by that much warm-up,
-whose own matches are left to the chunk before; together the chunks give what one run over everything gives.
+A match that ends in a chunk begins at most a window before the chunk. So a warm-up of that length precedes each chunk;
+its own matches belong to the chunk before. Together the chunks give the same matches as one run over everything.
 
-Bounds come from the data: a first, narrow pass sends segments (least time, greatest time, number of rows) of sorted
-pieces of the time column; one small task makes of them a table of chunks with like numbers of rows, which is broadcast
-to the second pass. For `n EVENTS` the warm-up begins where whole segments with n rows lie between it and the chunk,
-which is never too late. All of it is part of the plan: nothing is run before an action.
+The bounds come from the data. A first, narrow pass sends segments (least time, greatest time, number of rows) of sorted
+pieces of the time column. One small task turns them into a table of chunks with about equal numbers of rows, which is
+broadcast to the second pass. For `n EVENTS` the warm-up begins where whole segments with n rows lie between it and the
+chunk, which is never too late. All of this is part of Spark's plan: nothing runs before an action.
 """
 
 from __future__ import annotations
