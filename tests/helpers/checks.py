@@ -18,8 +18,8 @@ import generators
 import oracle
 import paths
 import rule_oracle
-from ceql.engine.groups.machine import JoinMachine
-from ceql.engine.states.machine import Machine
+from ceql.engine.groups.machine import GroupMachine
+from ceql.engine.states.machine import StateMachine
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
@@ -61,7 +61,7 @@ def use_no_substreams(patch: Patch = setattr) -> None:
 
 def use_tiny_buffers(patch: Patch = setattr) -> None:
     """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow."""
-    for kind in (Machine, JoinMachine):
+    for kind in (StateMachine, GroupMachine):
         patch(kind, "__init__", functools.partialmethod(kind.__init__, matches=3, entries=5, nodes=8))
 
 

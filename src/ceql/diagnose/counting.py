@@ -15,8 +15,7 @@ import numpy as np
 
 from ceql.diagnose.findings import Tally
 from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
-from ceql.engine.groups import layout as j
-from ceql.engine.states.graph import NODES
+from ceql.engine.common.layout import NODES
 from ceql.errors import CeqlError
 from ceql.io.sorted_runs import EventBatch
 from ceql.plan import CorrelatedPlan, Plan
@@ -161,7 +160,7 @@ class CorrelatedCounter(Counter):
         return Tally(self._positions, self.total, self.whole, self.failure is None)
 
     def _nodes(self) -> int:
-        return int((self._counting or self._enumerating).machine.regs[j.NODES])
+        return int((self._counting or self._enumerating).machine.regs[NODES])
 
     def _so_far(self) -> int | None:
         return self._enumerated if self._counting is None else None

@@ -11,14 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.automata.steps import to_steps
-from ceql.engine.common.machine import Events
+from ceql.engine.common.layout import FOLLOW, Events
 from ceql.engine.common.reached import Reached
 from ceql.engine.groups.layout import NULLS_DIFFER
-from ceql.engine.groups.layout import Events as GroupEvents
-from ceql.engine.groups.machine import JoinMachine
+from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.states.follow import Follower
-from ceql.engine.states.layout import FOLLOW
-from ceql.engine.states.layout import Events as StateEvents
 from ceql.errors import CeqlError
 from ceql.jit import Array
 from ceql.recognition.correlated import CorrelatedRecognition
@@ -56,7 +53,6 @@ class UnaryFollowing:
         return self._follower.reached
 
     def _inspect(self, events: Events, data: pa.RecordBatch) -> None:
-        assert isinstance(events, StateEvents)
         follower, bits = self._follower, self._recognition.table.bits
         if follower.symbols < len(bits):
             new = [[b & guard == guard for guard in self._guards] for b in bits[follower.symbols :]]
@@ -83,7 +79,7 @@ class CorrelatedFollowing:
         self._symbols = len(recognition.table.bits)
         settings = recognition.machine.settings._replace(mode=FOLLOW)
         steps = to_steps(auto, recognition.table.bits)
-        self._machine = JoinMachine(steps, settings, recognition.machine.timed, recognition.machine.memory)
+        self._machine = GroupMachine(steps, settings, recognition.machine.timed, recognition.machine.memory)
 
     @property
     def seen(self) -> int:
@@ -92,16 +88,16 @@ class CorrelatedFollowing:
 
     @property
     def reached(self) -> Reached:
+        assert self._machine.reached is not None
         return self._machine.reached
 
     def _inspect(self, events: Events, data: pa.RecordBatch) -> None:
-        assert isinstance(events, GroupEvents)
         if self._stopped_at is not None:
             return
         if self._recognition.position > MOST_EVENTS:
             self._stopped_at = MOST_EVENTS
             rows = int(np.searchsorted(events.position, MOST_EVENTS))
-            events = GroupEvents(*(column[:rows] for column in events))
+            events = Events(*(column[:rows] for column in events))
         bits = self._recognition.table.bits
         if self._symbols < len(bits):
             self._symbols = len(bits)
@@ -114,7 +110,7 @@ class CorrelatedFollowing:
         except CeqlError:  # for want of memory: what is reached so far stands
             self._stopped_at = self._recognition.position - data.num_rows
 
-    def _count_nulls(self, events: GroupEvents, bits: list[int]) -> None:
+    def _count_nulls(self, events: Events, bits: list[int]) -> None:
         for k, (transition, terms) in enumerate(zip(self.auto.transitions, self._needed, strict=True)):
             if terms:
                 allowed: Array = np.array([transition.allows(b) for b in bits], np.bool_)
@@ -122,7 +118,7 @@ class CorrelatedFollowing:
                 self.nulls[k] += int((events.values[rows][:, terms] < 0).any(axis=1).sum())
 
 
-def _room_for_partitions(follower: Follower | JoinMachine, recognition: Recognition) -> None:
+def _room_for_partitions(follower: Follower | GroupMachine, recognition: Recognition) -> None:
     follower.room_for_partitions(len(recognition.keys) if recognition.keys is not None else 1)
     if recognition.reused:
         follower.reuse_partitions(recognition.reused)

@@ -13,8 +13,7 @@ import numpy as np
 
 from ceql.automata.correlated import Correlated
 from ceql.automata.strategies.candidates import Places, sums
-from ceql.engine.common.chunk import Chunk
-from ceql.engine.groups.machine import joined, rows
+from ceql.engine.common.chunk import Chunk, joined, rows
 from ceql.jit import Array
 from ceql.plan import Plan
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from ceql.automata.steps import to_steps
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.groups import layout as j
-from ceql.engine.groups.machine import JoinMachine
-from ceql.engine.states import layout as x
+from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.groups.layout import SEEN_EVENTS, Settings
+from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
 from ceql.jit import Array
-from ceql.plan import CandidateReason, CorrelatedPlan
+from ceql.plan import CorrelatedPlan
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.checks import Checks
@@ -41,9 +41,11 @@ class CorrelatedRecognition(Recognition):
         self.values = ValueNumbers(auto.terms, auto.compares, bound.schema, bound.open_schema, plan.source)
         self.checks = Checks(auto, bound.schema, bound.open_schema, plan.source)
         self.labels = Labels(auto, plan.selected, plan.columns)
-        self._unsure = CandidateReason.DUPLICATES in plan.candidate_reasons
-        self.chooses = bool(plan.candidate_reasons)
+        self._unsure = auto.is_ambiguous(frozenset(plan.selected), plan.query.distinct)
         strict = plan.query.strategy is t.Strategy.STRICT
+        choosing = plan.rivalry is not None or (strict and not auto.is_strict)
+        hidden = self.labels.hidden is not None
+        self.chooses = bool(auto.checks) or self._unsure or hidden or auto.shares_events or choosing
         lists = any(link.unlike for transition in auto.transitions for link in transition.links)
         self.enumerates = self.chooses or bound.window.exact or lists
         """Whether matches must be enumerated even to be counted."""
@@ -63,25 +65,25 @@ class CorrelatedRecognition(Recognition):
         self.checks.bind(schema)
 
     @cached_property
-    def machine(self) -> JoinMachine:
+    def machine(self) -> GroupMachine:
         """The machine, made when the first events come: it knows their symbols then."""
         machine = self._make_machine()
         if self.keys is None:
             machine.room_for_partitions(1)
         return machine
 
-    def _make_machine(self) -> JoinMachine:
+    def _make_machine(self) -> GroupMachine:
         plan, window = self.plan, self.bound.window
         consume = CONSUME[plan.query.consume]
         limit = 0 if self.chooses else plan.limit
         counts = self.counting and not self.enumerates
         one_by_one = self.chooses and consume > 0
-        times = window.kind == x.W_GIVEN and window.column is not None
-        settings = j.Settings(
+        times = window.kind == W_GIVEN and window.column is not None
+        settings = Settings(
             window=window.kind,
             width=window.width,
             exact=window.exact,
-            mode=x.COUNT if counts else x.HAND_OVER if one_by_one else x.ENUMERATE,
+            mode=COUNT if counts else CHOOSE if one_by_one else ENUMERATE,
             limit=limit,
             latest=0 if limit != 1 or window.exact else 1 if times else 2,
             consume=consume,
@@ -94,7 +96,7 @@ class CorrelatedRecognition(Recognition):
             choose = Chooser(plan, self.auto, self.labels, check, self._places, self._unsure)
         steps = to_steps(self.auto, self.table.bits)
         self._symbols = len(self.table.bits)
-        return JoinMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose)
+        return GroupMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose)
 
     # --- candidates ---
 
@@ -116,11 +118,11 @@ class CorrelatedRecognition(Recognition):
 
     # --- feeding ---
 
-    def _for_machine(self, events: x.Events, data: pa.RecordBatch, rows: Array | None) -> j.Events:
+    def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
         values = np.require(self.values.numbers(data, rows), requirements=["C", "W"])
         if self._kept is not None:
             self._kept.add(self._rows_to_keep(data, events))
-        return j.Events(*events, values)
+        return events._replace(values=values)
 
     def _room_for_symbols(self) -> None:
         machine = self.machine  # the first call makes it, with the symbols so far
@@ -128,7 +130,7 @@ class CorrelatedRecognition(Recognition):
             self._symbols = len(self.table.bits)
             machine.use(to_steps(self.auto, self.table.bits))
 
-    def _rows_to_keep(self, data: pa.RecordBatch, events: x.Events) -> pa.RecordBatch:
+    def _rows_to_keep(self, data: pa.RecordBatch, events: Events) -> pa.RecordBatch:
         names = [name for name in self._keep_names if name in data.schema.names]
         columns = {name: data.column(data.schema.get_field_index(name)) for name in names}
         if _PLACE in self._keep_names:
@@ -138,7 +140,7 @@ class CorrelatedRecognition(Recognition):
             first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]
             run = np.arange(len(ordered)) - np.repeat(first, np.diff(np.append(first, len(ordered))))
             place = np.zeros(len(ordered), np.int64)
-            seen = np.append(self.machine.parts.seen, 0)  # the last is for events of no substream
+            seen = np.append(self.machine.table[:, SEEN_EVENTS], 0)  # the last is for events of no substream
             place[order] = run + seen[ordered]
             columns[_PLACE] = pa.array(place)
         if not columns:
@@ -151,17 +153,17 @@ class CorrelatedRecognition(Recognition):
         if self._kept is not None and self._kept.count > 2 * self._thinned + _THIN_OUT:
             yield from self.flush()
             if not self.bound.window.exact:  # see `Recognition.compact`
-                machine.compact_now()
+                machine.collect()
             self._kept.keep(machine.held())
             self._thinned = self._kept.count
         self._release_values()
 
     def _release_values(self, however_few: bool = False) -> None:
         """Forget the values that nothing waits under, once there may be many."""
-        if self.machine.swept and (however_few or self.values.known > 2 * self._values_kept + _THIN_OUT):
+        if self.machine.collected and (however_few or self.values.known > 2 * self._values_kept + _THIN_OUT):
             self.values.release(self.machine.used_values())
             self._values_kept = self.values.known
-            self.machine.swept = False
+            self.machine.collected = False
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
         """Forget all that the window has left."""
@@ -198,11 +200,6 @@ class CorrelatedRecognition(Recognition):
         machine = self.machine
         header |= {"found": self._found, "automaton": self.auto.fingerprint}
         tables["values"] = self.values.state(machine.used_values())
-        if self.keys is not None:
-            used = self.keys.used
-            number: Array = np.full(len(machine.parts.seen), -1, np.int64)
-            number[used] = np.arange(len(used))
-            arrays["entries"][:, j.PARTITION] = number[arrays["entries"][:, j.PARTITION]]
         if self._kept is not None:
             positions = machine.held()
             positions = positions[positions >= self._kept.first]

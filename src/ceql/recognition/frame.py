@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.machine import Events, Machine
-from ceql.engine.states import layout as x
+from ceql.engine.common.layout import NO_VALUES, W_GIVEN, Events
+from ceql.engine.common.machine import Machine
 from ceql.io.sort_keys import bounds, encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
@@ -27,8 +27,6 @@ from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.syntax import tree as t
 
 CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
-_PARTITIONS = "parts."
-"""The prefix of the names of arrays that have one entry for each partition."""
 
 
 class Recognition(ABC):
@@ -54,7 +52,7 @@ class Recognition(ABC):
         """The machine of this loop, made when the first events come."""
 
     @abstractmethod
-    def _for_machine(self, events: x.Events, data: pa.RecordBatch, rows: Array | None) -> Events:
+    def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
         """The events as the machine takes them, which are these rows of a batch (all, when None)."""
 
     @abstractmethod
@@ -90,6 +88,7 @@ class Recognition(ABC):
             yield from self._process(resume=True)
 
     def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
+        assert self.unfinished is not None
         yield from self._results(self.machine.feed(self.unfinished, resume))
         self.unfinished = None
         if self.keys is not None and self.machine.emptied:
@@ -119,7 +118,7 @@ class Recognition(ABC):
     @property
     def _is_by_time(self) -> bool:
         window = self.bound.window
-        return window.kind == x.W_GIVEN and window.column is not None and window.column == self.bound.time
+        return window.kind == W_GIVEN and window.column is not None and window.column == self.bound.time
 
     def held(self) -> Array:
         """The positions of the events that a match from now on may name, ascending; to be asked after `compact`."""
@@ -146,7 +145,7 @@ class Recognition(ABC):
     def oldest_position(self) -> int:
         """No match from now on names an event before this position."""
         oldest, window = self.machine.oldest_held(), self.bound.window
-        if window.kind == x.W_GIVEN and window.size is not None:
+        if window.kind == W_GIVEN and window.size is not None:
             if window.column is None:
                 oldest = max(oldest, self.position - int(window.size))
             while self._ends and self._ends[0][1] < self.machine.horizon:
@@ -183,8 +182,8 @@ class Recognition(ABC):
         keys, lowest = window.keys(data, rows, positions, times)
         partitions = self._partitions(data, streams, rows, len(symbols))
         # the kernels are compiled for arrays that can be written to, and those that Arrow lends cannot
-        arrays = (symbols, positions, partitions, keys, lowest, times)
-        events = x.Events(*(np.require(array, requirements=["C", "W"]) for array in arrays))
+        arrays = (symbols, positions, partitions, keys, lowest, times, NO_VALUES)
+        events = Events(*(np.require(array, requirements=["C", "W"]) for array in arrays))
         return self._for_machine(events, data, rows)
 
     def _partitions(self, data: pa.RecordBatch, streams: int | Array, rows: Array | None, count: int) -> Array:
@@ -220,7 +219,7 @@ class Recognition(ABC):
             assert chunk.partition is not None
             numbers, rows = np.unique(chunk.partition, return_inverse=True)
             key_columns = self.keys.key_columns(numbers).select(range(len(self.bound.result.keys)))
-            chunk = chunk._replace(partition=rows.astype(np.int32))
+            chunk = chunk._replace(partition=rows)
         return self._to_batch(chunk, key_columns)
 
     # --- state ---
@@ -230,7 +229,8 @@ class Recognition(ABC):
 
         Partitions that hold nothing any more leave no trace in it: the others are numbered anew.
         """
-        arrays = self.machine.state()
+        used = self.keys.used if self.keys is not None else None
+        arrays = self.machine.state(used)
         tables: dict[str, pa.RecordBatch] = {}
         header = {
             "position": self.position,
@@ -241,11 +241,7 @@ class Recognition(ABC):
             "partitions": 1,
         }
         if self.keys is not None:
-            used = self.keys.used
-            header["partitions"] = len(used)
-            for name in arrays:
-                if name.startswith(_PARTITIONS) and name != f"{_PARTITIONS}pool":
-                    arrays[name] = arrays[name][used]
+            header["partitions"] = len(self.keys.used)
             tables["keys"] = self.keys.state()
         return header, arrays, tables
 

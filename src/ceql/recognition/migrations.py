@@ -10,6 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ceql.io.partition_keys import state_batch
@@ -46,7 +47,23 @@ def _from_text(text: str) -> Value:
             return value
 
 
-STEPS: tuple[Callable[[Snapshot], Snapshot], ...] = (keys_as_words,)
+def registers_in_common_order(snapshot: Snapshot) -> Snapshot:
+    """2 to 3: each loop numbered its registers by itself; now those that both have come first, in one order."""
+    header, arrays, tables = snapshot
+    if "regs" in arrays:
+        order = _GROUP_REGISTERS if "entries" in arrays else _STATE_REGISTERS
+        old = arrays["regs"]
+        new = np.array([_NO_KEY if place is None else old[place] for place in order], np.int64)
+        arrays = {**arrays, "regs": new}
+    return header, arrays, tables
+
+
+# the places of today's registers among those of version 2; None: there was no such register
+_STATE_REGISTERS = (0, 3, 4, 5, 6, 12, 13, 14, 15, 16, None, 1, 2, 7, 8, 9, 10, 11)
+_GROUP_REGISTERS = (0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 1, 10, 13)
+_NO_KEY = np.iinfo(np.int64).min
+
+STEPS: tuple[Callable[[Snapshot], Snapshot], ...] = (keys_as_words, registers_in_common_order)
 
 
 def migrate(version: int, snapshot: Snapshot) -> Snapshot:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from ceql.automata.cache import TableCache
 from ceql.automata.subsets import Determinization, Plain, Rivalled, state_from_json, state_to_json
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.states import layout as x
-from ceql.engine.states.machine import Machine
+from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.states.layout import Settings
+from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.replay import ReplayMachine
 from ceql.jit import Array
 from ceql.plan import UnaryPlan
@@ -33,20 +34,20 @@ class UnaryRecognition(Recognition):
         self.plan = bound.plan
 
     @cached_property
-    def machine(self) -> Machine:
+    def machine(self) -> StateMachine:
         """The machine, made when the first events come."""
         machine = self._make_machine()
         if self.keys is None:
             machine.room_for_partitions(1)
         return machine
 
-    def _make_machine(self) -> Machine:
+    def _make_machine(self) -> StateMachine:
         plan, window, memory = self.plan, self.bound.window, self.bound.options.memory
-        settings = x.Settings(
+        settings = Settings(
             window=window.kind,
             width=window.width,
             exact=window.exact,
-            mode=x.COUNT if self.counting else x.ENUMERATE,
+            mode=COUNT if self.counting else ENUMERATE,
             limit=plan.limit,
             quota=max(1024, 4 * plan.limit) if plan.limit else _NO_LIMIT,
             consume=CONSUME[plan.query.consume],
@@ -57,14 +58,14 @@ class UnaryRecognition(Recognition):
         timed = self.bound.time is not None
         bits, start = self.table.bits_of, 1 << len(plan.cea.guards)
         if plan.rivalry is None:
-            return Machine(self._cache(self._plain, bits), settings, timed, memory)
+            return StateMachine(self._cache(self._plain, bits), settings, timed, memory)
         rivalled = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start)
         if plan.query.window is None:
-            return Machine(self._cache(rivalled, lambda symbol: bits(symbol) | start), settings, timed, memory)
+            return StateMachine(self._cache(rivalled, lambda symbol: bits(symbol) | start), settings, timed, memory)
         choosing = self._cache(rivalled, lambda symbol: bits(symbol >> 1) | (start if symbol & 1 else 0))
-        alone = settings._replace(window=x.W_GIVEN, exact=False, consume=0)
-        chooser = Machine(choosing, alone, timed, memory)
-        finding = settings._replace(mode=x.HAND_OVER, log=True)
+        alone = settings._replace(window=W_GIVEN, exact=False, consume=0)
+        chooser = StateMachine(choosing, alone, timed, memory)
+        finding = settings._replace(mode=CHOOSE, log=True)
         return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser)
 
     def _cache(self, automaton: Determinization, bits_of: Callable[[int], int]) -> TableCache:
@@ -92,11 +93,11 @@ class UnaryRecognition(Recognition):
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
         return to_record_batch(chunk, self.bound.result, self._label_masks, keys, self._pattern)
 
-    def _for_machine(self, events: x.Events, data: pa.RecordBatch, rows: Array | None) -> x.Events:
+    def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
         return events
 
     @property
-    def _machines(self) -> list[Machine]:
+    def _machines(self) -> list[StateMachine]:
         """The machine, and the one that chooses for it."""
         machine = self.machine
         return [machine, machine.chooser] if isinstance(machine, ReplayMachine) else [machine]

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.engine.states import layout as x
-from ceql.engine.states.loop import NO_KEY
+from ceql.engine.common.layout import NO_KEY, W_COUNTED, W_ENVELOPE, W_GIVEN
 from ceql.errors import DataError, SchemaError, no_column
 from ceql.io.sort_keys import bounds, encode, is_ordered, ticks
 from ceql.jit import Array
@@ -38,12 +37,12 @@ class BoundWindow:
     @property
     def exact(self) -> bool:
         """Whether each start must be checked by itself: the measure may decrease."""
-        return self.kind == x.W_ENVELOPE
+        return self.kind == W_ENVELOPE
 
     @property
     def counts_all_rows(self) -> bool:
         """Whether events that no guard accepts count too."""
-        return self.kind == x.W_COUNTED
+        return self.kind == W_COUNTED
 
     def keys(
         self, batch: pa.RecordBatch, rows: Array | None, positions: Array, times: Array | None
@@ -53,7 +52,7 @@ class BoundWindow:
             if self.size is None:
                 return positions, np.full(len(positions), NO_KEY, np.int64)
             return positions, positions - int(self.size)
-        if self.kind == x.W_GIVEN:
+        if self.kind == W_GIVEN:
             assert times is not None
             assert self.type is not None
             assert self.size is not None
@@ -93,11 +92,11 @@ def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Option
     """The window of a query over these columns."""
     match plan.query.window:
         case None:
-            return BoundWindow(x.W_GIVEN)
+            return BoundWindow(W_GIVEN)
         case t.EventsWindow(count) if plan.partition:
-            return BoundWindow(x.W_COUNTED, width=count)
+            return BoundWindow(W_COUNTED, width=count)
         case t.EventsWindow(count):
-            return BoundWindow(x.W_GIVEN, size=Fraction(count))
+            return BoundWindow(W_GIVEN, size=Fraction(count))
         case t.TimeWindow(nanoseconds, span=span):
             if time is None:
                 hint = f"Pass time=, one of: {', '.join(schema.names)}." if schema.names else None
@@ -111,7 +110,7 @@ def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Option
                     span,
                     "Say it with time_unit='s', 'ms', 'us' or 'ns'.",
                 )
-            return BoundWindow(x.W_GIVEN, column=time, type=type, size=size)
+            return BoundWindow(W_GIVEN, column=time, type=type, size=size)
         case t.AttributeWindow(size, attribute, span=span):
             index = schema.get_field_index(attribute)
             if index < 0 and not open_schema:
@@ -123,5 +122,5 @@ def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Option
                 raise SchemaError(f"column '{attribute}' ({type}) cannot measure a window", plan.source, span)
             if pa.types.is_null(type):  # not seen yet: floats hold whatever may come
                 type = pa.float64()
-            return BoundWindow(x.W_ENVELOPE, column=attribute, type=type, size=Fraction(size))
+            return BoundWindow(W_ENVELOPE, column=attribute, type=type, size=Fraction(size))
     raise AssertionError(plan.query.window)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ceql.engine.common.machine import Events
+from ceql.engine.common.layout import Events
 from ceql.errors import DataError
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.times import time_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ceql.engine.common.machine import Events
+from ceql.engine.common.layout import Events
 from ceql.errors import DataError
 from ceql.io.sort_keys import decode
 from ceql.jit import Array

@@ -1,67 +1,237 @@
-"""What recognition needs of a machine, whichever loop it runs."""
+"""What the machines of both loops share: registers, the graph's arrays, partitions, output, memory, state.
+
+A machine has the loop's arrays, and does what the loop cannot do by itself. `feed` takes the events of a batch and
+yields chunks of matches. It is a generator: when the caller stops reading, nothing goes on. Between two batches the
+whole state is in the arrays (`state`, `restore`).
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
+
+import numpy as np
 
 from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.layout import (
+    BOUND,
+    COUNT,
+    COUNTER,
+    EVENT,
+    FLOOR,
+    HORIZON,
+    LEAST,
+    NO_KEY,
+    NODES,
+    SUMMED,
+    TOTAL,
+    W_ENVELOPE,
+    Events,
+)
+from ceql.engine.common.limits import out_of_memory
+from ceql.engine.common.output import grow_search, make_output, take_chunk
 from ceql.jit import Array
 
 
-class Events(Protocol):
-    """The events of a batch as parallel arrays. Each loop has its own type; these arrays are in both."""
-
-    @property
-    def symbol(self) -> Array: ...
-
-    @property
-    def position(self) -> Array: ...
-
-    @property
-    def partition(self) -> Array: ...
-
-    @property
-    def time(self) -> Array: ...
-
-
-class Machine(Protocol):
+class Machine(ABC):
     """The state of a recogniser and the buffers of its output."""
 
-    memory: int
-    """The budget of the graph, in bytes."""
-    emptied: list[int]
-    """The partitions that the last collection found empty; the caller clears the list."""
-    oldest: int
-    """No partial match holds an event before this position."""
+    node_words: int  # of a row of the graph
+    scratch_rows: int
+    columns: tuple[str, ...]  # of the table of partitions, in order
 
-    def room_for_partitions(self, count: int) -> None: ...
+    def __init__(
+        self,
+        settings: Any,
+        registers: int,
+        stack_rows: int,
+        timed: bool,
+        memory: int,
+        matches: int,
+        positions: int,
+        nodes: int,
+    ) -> None:
+        self.settings = settings
+        self.timed = timed
+        self.memory = memory
+        self.total = 0  # count mode
+        self.emptied: list[int] = []  # partitions that the last collection found empty
+        self.oldest = 0  # no partial match holds an event before this position, see `oldest_held`
+        self.regs: Array = np.zeros(registers, np.int64)
+        self.regs[[HORIZON, LEAST]] = NO_KEY
+        self.nodes: Array = np.zeros((nodes, self.node_words), np.int64)
+        self.times: Array = np.zeros(nodes if timed else 0, np.int64)
+        self.scratch: Array = np.zeros((self.scratch_rows, nodes + 1), np.int64)
+        self.out = make_output(matches, positions, timed, stack_rows)
+        self._collected_at = (-1, -1)  # the event and the capacity of the last collection
+        self._collected = False  # since the oldest position was last looked up
 
-    def reuse_partitions(self, partitions: list[int]) -> None: ...
-
-    def idle(self, partitions: Array) -> Array: ...
+    # --- partitions ---
 
     @property
-    def remembers(self) -> bool: ...
+    @abstractmethod
+    def table(self) -> Array:
+        """The scalars of each partition."""
+
+    @abstractmethod
+    def _set_table(self, table: Array) -> None: ...
+
+    def _blank(self) -> Array:
+        """The scalars of a partition that has seen nothing."""
+        row = np.zeros(len(self.columns), np.int64)
+        row[[BOUND, FLOOR]] = NO_KEY
+        row[COUNTER] = NO_KEY if self.settings.window == W_ENVELOPE else 0
+        return row
+
+    def room_for_partitions(self, count: int) -> None:
+        """Make sure that partitions 0 to count - 1 exist."""
+        have = len(self.table)
+        if count > have:
+            self._set_table(np.concatenate([self.table, np.tile(self._blank(), (max(count, 2 * have) - have, 1))]))
+
+    def reuse_partitions(self, partitions: list[int]) -> None:
+        """Make emptied partitions as good as new."""
+        self.table[partitions] = self._blank()
+
+    @abstractmethod
+    def idle(self, partitions: Array) -> Array:
+        """Those of these partitions that hold nothing."""
 
     @property
-    def horizon(self) -> int: ...
-
-    def raise_horizon(self, key: int) -> None: ...
-
-    def feed(self, events: Any, resume: bool = False) -> Iterator[Chunk]: ...
-
-    def flush(self) -> Iterator[Chunk]: ...
+    def remembers(self) -> bool:
+        """Whether what was read changes what a match may start with."""
+        return False
 
     @property
-    def counted(self) -> int: ...
+    def horizon(self) -> int:
+        """The greatest bound met, for windows that all partitions share."""
+        return int(self.regs[HORIZON])
 
-    def compact(self) -> None: ...
+    def raise_horizon(self, key: int) -> None:
+        """Say that no event with a lower bound will come."""
+        self.regs[HORIZON] = max(self.horizon, key)
 
-    def held(self) -> Array: ...
+    # --- feeding ---
 
-    def oldest_held(self) -> int: ...
+    def feed(self, events: Events, resume: bool = False) -> Iterator[Chunk]:
+        """Process a batch; chunks come when the buffers are full. `flush` gives the rest.
 
-    def state(self) -> dict[str, Array]: ...
+        With `resume`, go on with a batch that an exception (a limit, an interrupt) cut short.
+        """
+        if not resume:
+            self.regs[EVENT] = 0
+        self._collected_at = (-1, -1)
+        return self._run(events)
 
-    def restore(self, arrays: dict[str, Array]) -> None: ...
+    @abstractmethod
+    def _run(self, events: Events) -> Iterator[Chunk]: ...
+
+    @property
+    def counted(self) -> int:
+        """Count mode: the matches so far, after `flush`."""
+        return self.total
+
+    def flush(self) -> Iterator[Chunk]:
+        """Hand out what stands in the buffers."""
+        if self.settings.mode == COUNT:
+            self.total += int(self.regs[TOTAL])
+            self.regs[TOTAL] = 0
+        chunk = self._take()
+        if chunk is not None:
+            yield chunk
+
+    def _take(self) -> Chunk | None:
+        self.out, chunk = take_chunk(self.out, self.regs)
+        return chunk
+
+    def _grow_search(self) -> None:
+        self.out = grow_search(self.out)
+
+    # --- memory ---
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Give back what the window has left, and make room if that was not enough.
+
+        The caller flushes before it gives the partitions that were found empty to other keys.
+        """
+
+    def _make_room(self, enough: bool = False) -> None:
+        """After a collection: double the graph if it is half full, or if the event was collected for before."""
+        self._collected = True
+        self.regs[SUMMED] = 0
+        capacity = len(self.nodes)
+        before, self._collected_at = self._collected_at, (int(self.regs[EVENT]), capacity)
+        if 2 * int(self.regs[NODES]) > capacity or (before == self._collected_at and not enough):
+            self._resize_nodes(2 * capacity)
+
+    def _resize_nodes(self, capacity: int) -> None:
+        self._check_memory(nodes=capacity)
+        self._set_nodes(self.nodes[: self.regs[NODES]], self.times[: self.regs[NODES]], capacity)
+
+    def _set_nodes(self, nodes: Array, times: Array, capacity: int) -> None:
+        """Go on with these nodes, in arrays of this capacity."""
+        self.nodes = np.zeros((capacity, self.node_words), np.int64)
+        self.nodes[: len(nodes)] = nodes
+        self.times = np.zeros(capacity if self.timed else 0, np.int64)
+        self.times[: len(times)] = times
+        self.scratch = np.zeros((self.scratch_rows, capacity + 1), np.int64)
+        self.regs[SUMMED] = 0
+
+    def _check_memory(self, **capacities: int) -> None:
+        """Raise `ResourceError` when the state would be larger than allowed with these capacities."""
+        sizes = self._sizes()
+        rows = {name: max(capacities.get(name, 0), have) for name, (have, _) in sizes.items()}
+        if sum(8 * rows[name] * words for name, (_, words) in sizes.items()) > self.memory:
+            raise out_of_memory(self.memory)
+
+    def _sizes(self) -> dict[str, tuple[int, int]]:
+        """What grows: its capacity, and the words of a row."""
+        return {"nodes": (len(self.nodes), self.node_words + 1 + self.scratch_rows)}
+
+    @abstractmethod
+    def _held(self) -> Array:
+        """The positions of the events that partial matches hold, in no order and with repeats."""
+
+    def held(self) -> Array:
+        """The positions of the events that partial matches hold, ascending."""
+        return ascending(self._held())
+
+    def oldest_held(self) -> int:
+        """A position before which no partial match holds an event; looked up anew after a collection only."""
+        if self._collected:
+            held = self._held()
+            if len(held):
+                self.oldest = max(self.oldest, int(held.min()))
+            self._collected = False
+        return self.oldest
+
+    # --- state ---
+
+    def state(self, partitions: Array | None = None) -> dict[str, Array]:
+        """The state between two batches, cut to what is in use; of these partitions alone, numbered in this order."""
+        used = int(self.regs[NODES])
+        arrays = {"regs": self.regs.copy(), "nodes": self.nodes[:used].copy(), "times": self.times[:used].copy()}
+        table = self.table if partitions is None else self.table[partitions]
+        return arrays | {f"parts.{name}": table[:, k].copy() for k, name in enumerate(self.columns)}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Continue from a `state`."""
+        self.regs[:] = arrays["regs"]
+        self._set_table(np.stack([arrays[f"parts.{name}"] for name in self.columns], axis=1).astype(np.int64))
+        self._set_nodes(arrays["nodes"], arrays["times"], self._capacity(arrays))
+
+    def _capacity(self, arrays: dict[str, Array]) -> int:
+        """The room for nodes in a machine that is restored."""
+        return max(len(self.nodes), 2 * len(arrays["nodes"]))
+
+
+def ascending(numbers: Array) -> Array:
+    """These numbers, each once: most are near one another, so that marking is cheaper than sorting."""
+    if not len(numbers):
+        return numbers
+    first = int(numbers.min())
+    marked = np.zeros(int(numbers.max()) - first + 1, np.bool_)
+    marked[numbers - first] = True
+    return np.flatnonzero(marked) + first

@@ -8,98 +8,97 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.layout import NODES, W_ENVELOPE
+from ceql.engine.common.window import horizon_of, raise_floors
 from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, UNION, VALUE, A, B, C, listed, rank
 from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
-    HORIZON,
+    FORGOTTEN_HERE,
     INDEX,
     NODE,
-    NODES,
-    PARTITION,
+    SEEN_EVENTS,
     SINCE,
     STAMP,
-    Partitions,
+    SUBSTREAM,
 )
-from ceql.engine.states.layout import W_ENVELOPE, W_GIVEN
 from ceql.jit import Array, allocating
 
 UNMARKED = np.iinfo(np.int64).max
 
 
 @allocating
-def sweep(
-    nodes: Array, times: Array, extra: Array, entries: Array, regs: Array, parts: Partitions, tight: Array, window: int
+def collect(
+    nodes: Array, times: Array, extra: Array, entries: Array, regs: Array, parts: Array, tight: Array, window: int
 ) -> None:
     """Drop what is dead; the hash table of the entries must be made anew."""
     used = regs[NODES]
-    horizon_of = np.full(used, UNMARKED, np.int64)
+    reached = np.full(used, UNMARKED, np.int64)
     lost = False
     kept = 0
     for e in range(regs[ENTRIES]):
-        p = entries[e, PARTITION]
-        horizon = regs[HORIZON] if window == W_GIVEN else parts.bound[p]
+        p = entries[e, SUBSTREAM]
+        horizon = horizon_of(regs, parts, p, window)
         n = entries[e, NODE]
-        if entries[e, SINCE] <= max(regs[FORGOTTEN], parts.forgotten[p]):
+        if entries[e, SINCE] <= max(regs[FORGOTTEN], parts[p, FORGOTTEN_HERE]):
             continue
-        if tight[entries[e, INDEX]] and entries[e, STAMP] != parts.seen[p] - 1:
+        if tight[entries[e, INDEX]] and entries[e, STAMP] != parts[p, SEEN_EVENTS] - 1:
             continue
         if nodes[n, MAX] < horizon:
             lost = True
             continue
-        horizon_of[n] = horizon
+        reached[n] = horizon
         for k in range(entries.shape[1]):
             entries[kept, k] = entries[e, k]
         kept += 1
     regs[ENTRIES] = kept
     for n in range(used - 1, -1, -1):
-        horizon = horizon_of[n]
+        horizon = reached[n]
         if horizon == UNMARKED:
             continue
         kind = nodes[n, KIND]
         if kind >= 0:
             if nodes[n, B] >= 0:
-                horizon_of[nodes[n, B]] = horizon
+                reached[nodes[n, B]] = horizon
             continue
         if kind == LISTED:
             if nodes[nodes[n, A], MAX] >= horizon:
-                horizon_of[nodes[n, A]] = horizon
+                reached[nodes[n, A]] = horizon
             else:
                 lost = True
             before = nodes[n, B]
             if before >= 0 and nodes[before, MAX] >= horizon:
-                horizon_of[before] = horizon
+                reached[before] = horizon
             else:
                 nodes[n, B] = -1
             continue
-        horizon_of[nodes[n, A]] = horizon
+        reached[nodes[n, A]] = horizon
         if kind == OTHERS:
             continue
         if kind == FACTOR:
             if nodes[n, B] >= 0:
-                horizon_of[nodes[n, B]] = horizon
+                reached[nodes[n, B]] = horizon
             continue
         for side in range(B, C + 1):
             child = nodes[n, side]
             if child >= 0:
                 if nodes[child, MAX] >= horizon:
-                    horizon_of[child] = horizon
+                    reached[child] = horizon
                 else:
                     nodes[n, side] = -1
                     lost = True
     if window == W_ENVELOPE and lost:
-        for p in range(len(parts.floor)):
-            parts.floor[p] = max(parts.floor[p], parts.bound[p])
-    moved = horizon_of  # from here on: where a node went
+        raise_floors(parts)
+    moved = reached  # from here on: where a node went
     top = 0
     for n in range(used):
-        if horizon_of[n] == UNMARKED:
+        if reached[n] == UNMARKED:
             continue
         kind = nodes[n, KIND]
         most = nodes[n, MAX]
         a, b, c = nodes[n, A], nodes[n, B], nodes[n, C]
         if kind == LISTED:  # the list without those that the window has left
-            if horizon_of[a] == UNMARKED:
+            if reached[a] == UNMARKED:
                 moved[n] = moved[b] if b >= 0 else -1
                 continue
             value = extra[n, VALUE]

@@ -4,55 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.layout import NODES, ROOTS, SUMMED, TOO_MANY
 from ceql.engine.groups.graph import FACTOR, KIND, MAX, A, B, C
-from ceql.engine.groups.layout import NODES, ROOTS, SUMMED
-from ceql.engine.states.layout import TOO_MANY
+from ceql.engine.groups.live import clear_marks, list_live
 from ceql.jit import Array, inlined, kernel
-
-
-@inlined
-def list_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int) -> int:
-    """List the live nodes in scratch[2, 1:], children first, and mark them in scratch[0]; how many there are."""
-    seen = 0
-    for k in range(regs[ROOTS]):
-        if nodes[roots[k], MAX] < bound:
-            continue
-        height = 1
-        scratch[1, 0] = roots[k]
-        while height > 0:
-            n = scratch[1, height - 1]
-            if scratch[0, n] != 0:
-                height -= 1
-                continue
-            waits = False
-            if nodes[n, KIND] >= 0:
-                child = nodes[n, B]
-                if child >= 0 and scratch[0, child] == 0:
-                    scratch[1, height] = child
-                    height += 1
-                    waits = True
-            else:
-                for side in range(A, C + 1):
-                    child = nodes[n, side]
-                    if nodes[n, KIND] == FACTOR and side == C:
-                        continue
-                    if (
-                        child >= 0
-                        and scratch[0, child] == 0
-                        and (side == A or nodes[n, KIND] == FACTOR or nodes[child, MAX] >= bound)
-                    ):
-                        scratch[1, height] = child
-                        height += 1
-                        waits = True
-                        break
-            if waits:
-                continue
-            scratch[0, n] = 1
-            seen += 1
-            scratch[2, seen] = n
-            height -= 1
-    scratch[2, 0] = seen
-    return seen
 
 
 @inlined
@@ -74,15 +29,6 @@ def ways(nodes: Array, sums: Array, n: int, bound: int, one: float) -> float:
 
 
 @kernel
-def gather_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int) -> int:
-    """List the live nodes in scratch[2, 1:], children before parents; how many there are. The marks are cleared."""
-    seen = list_live(nodes, regs, roots, scratch, bound)
-    for k in range(1, seen + 1):
-        scratch[0, scratch[2, k]] = 0
-    return seen
-
-
-@kernel
 def later_starts(nodes: Array, live: Array, sums: Array, bound: int, least: int) -> None:
     """For the live nodes, children before parents: how many of their matches start at position `least` or later."""
     for k in range(len(live)):
@@ -94,7 +40,7 @@ def later_starts(nodes: Array, live: Array, sums: Array, bound: int, least: int)
 
 
 @kernel
-def tally(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, kept: bool) -> int:
+def count_matches(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, kept: bool) -> int:
     """Matches of the current position inside the window; -1 when they may not fit an int64.
 
     With `kept` (no window) a node's sum never changes, so that those of earlier positions are still there.
@@ -129,6 +75,5 @@ def tally(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, k
             total += scratch[0, roots[k]]
             if total > TOO_MANY:
                 total = np.int64(-1)
-    for k in range(1, seen + 1):
-        scratch[0, scratch[2, k]] = 0
+    clear_marks(scratch)
     return total

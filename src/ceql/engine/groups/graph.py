@@ -26,13 +26,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.layout import NODES
+from ceql.engine.common.layout import NODES
 from ceql.jit import Array, inlined
 
 MAX, A, B, C, KIND = range(5)
 FACTOR, LISTED, OTHERS, UNION = -1, -2, -3, -4  # ranks make the kinds of unions smaller still
 VALUE, BEST, SECOND = range(3)  # columns of `extra`
 NO_START = np.iinfo(np.int64).min
+NONE = np.int64(-1)  # no node
 WAY = 64  # ranks are logarithms: no way to the right is longer
 
 
@@ -63,7 +64,7 @@ def union(nodes: Array, regs: Array, heap: int, product: int, dead: int, way: Ar
         return product
     most = nodes[product, MAX]
     if most >= nodes[heap, MAX]:
-        return new_node(nodes, regs, most, product, heap, -1, UNION - 1)
+        return new_node(nodes, regs, most, product, heap, NONE, np.int64(UNION - 1))
     depth = 0
     n = heap
     while n >= 0 and nodes[n, MAX] > most:
@@ -72,7 +73,7 @@ def union(nodes: Array, regs: Array, heap: int, product: int, dead: int, way: Ar
         n = nodes[n, C] if nodes[n, KIND] < 0 else -1
     result = product
     if n >= 0 and nodes[n, MAX] >= dead:
-        result = new_node(nodes, regs, most, product, n, -1, UNION - 1)
+        result = new_node(nodes, regs, most, product, n, NONE, np.int64(UNION - 1))
     while depth > 0:
         depth -= 1
         n = way[depth]
@@ -103,7 +104,7 @@ def listed(nodes: Array, extra: Array, regs: Array, before: int, product: int, v
             best, first, second = value, most, first
         else:
             second = max(second, most)
-    n = new_node(nodes, regs, first, product, before, skip, LISTED)
+    n = new_node(nodes, regs, first, product, before, skip, np.int64(LISTED))
     extra[n, VALUE] = value
     extra[n, BEST] = best
     extra[n, SECOND] = second

@@ -1,40 +1,35 @@
-"""The arrays that the kernels of the second loop share, and the registers' names."""
+"""The arrays and registers that the kernels of the loop over groups add to `common.layout`."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from ceql.engine.common.reached import Reached
+from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
 from ceql.jit import Array
 
-# Registers: int64 scalars that outlive a call.
-NODES = 0  # rows of the graph in use
-ENTRIES = 1  # entries of the look-up table in use
-EVENT = 2  # index, in the batch, of the event being processed
-PHASE = 3  # what is left to do for that event
-MATCHES = 4  # matches in the output buffers
-POSITIONS = 5  # positions in the output buffers
-ROOTS = 6  # nodes to enumerate at the current event
-TOTAL = 7  # count mode: matches counted since the caller last looked
-SEEN = 8  # whether the current position had a match
-HORIZON = 9  # the greatest bound met, for windows that all partitions share
-FORGOTTEN = 10  # CONSUME BY ANY: events up to this position are forgotten
-SUMMED = 11  # count mode without a window: the nodes whose matches are known
-BOUND = 12  # the least start key that a match ending at the current event may have
-HEIGHT = 13  # of the search that stands on the stack
-REGISTERS = 14
+# Registers.
+ENTRIES = OWN  # entries of the look-up table in use
+FORGOTTEN = OWN + 1  # CONSUME BY ANY: events up to this position are forgotten
+HEIGHT = OWN + 2  # of the search that stands on the stack
+REGISTERS = OWN + 3
 
-# What the loop returns: why it came back.
-DONE, FULL, MANY, SWEEP, GROW_TABLE, GROW_STACK, HAND_OVER, WENT_BACK, OVERFLOW = range(9)
+GROW_TABLE = OWN_REASONS  # why the loop came back: the look-up table is full
 
-FRESH, OUTPUT, AFTER = range(3)  # phases of an event
+# Columns of the table of partitions.
+SEEN_EVENTS = OWN_COLUMNS  # events so far
+FORGOTTEN_HERE = OWN_COLUMNS + 1  # CONSUME BY PARTITION: events up to this position are forgotten
+COLUMNS = OWN_COLUMNS + 2
 
 NULLS_DIFFER = 1 << 30  # added to the term of a disequality: it holds where a value is NULL, too
 NULL_BEFORE, NULL_NOW = -2, -3  # as values of such a disequality: like no other, and unlike each other
 
-# Columns of an entry of the look-up table: index, partition, node, the number in its substream and the position of the
+# Columns of an entry of the look-up table: index, substream, node, the number in its substream and the position of the
 # event that last added to it, then the key.
-INDEX, PARTITION, NODE, STAMP, SINCE, KEY = range(6)
+INDEX, SUBSTREAM, NODE, STAMP, SINCE, KEY = range(6)
+
+# Rows of the search's stack: the node, the depth of the path, the parts of the match that are still to be chosen (a
+# list in the cells), how many cells there were, the value that a list is searched without, or -1; then the cells.
+AT, DEPTH, TODO, CELLS, UNLIKE, CELL_NODE, CELL_NEXT = range(7)
 
 
 class Steps(NamedTuple):
@@ -60,60 +55,12 @@ class Steps(NamedTuple):
     final: Array  # uint8, of each state
 
 
-class Events(NamedTuple):
-    """The events of a batch, as parallel arrays."""
-
-    symbol: Array  # int32
-    position: Array  # int64
-    partition: Array  # int32
-    key: Array  # int64: the start key of a match that starts here
-    bound: Array  # int64: the least start key that a match ending here may have
-    time: Array  # int64, or length 0
-    values: Array  # int32[events, terms]: numbers of values, -1 for NULL
-
-
-class Partitions(NamedTuple):
-    """What is kept for each substream."""
-
-    seen: Array  # int64: events so far
-    counter: Array  # int64: the greatest attribute seen (W_ENVELOPE)
-    bound: Array  # int64: the greatest bound seen
-    floor: Array  # int64: starts with keys below this were given up (W_ENVELOPE)
-    forgotten: Array  # int64: CONSUME BY PARTITION: events up to this position are
-
-
 class Fresh(NamedTuple):
     """The runs that the current event has made: states and nodes."""
 
     state: Array  # int32
     node: Array  # int64
     roots: Array  # int64: those in final states
-    reached: Reached  # FOLLOW: all that was made so far; else empty
-
-
-class Output(NamedTuple):
-    """Buffers that the enumeration fills."""
-
-    start: Array  # int64
-    end: Array  # int64
-    start_time: Array  # int64, or length 0
-    end_time: Array  # int64, or length 0
-    partition: Array  # int32
-    offsets: Array  # int64
-    position: Array  # int64
-    mark: Array  # int32
-    stack_node: Array  # int64: the search
-    stack_depth: Array  # int64
-    stack_todo: Array  # int64: the parts of the match that are still to be chosen, a list in `cells`
-    stack_cells: Array  # int64: how many cells there were
-    stack_unlike: Array  # int64: the value that a list is searched without, or -1
-    path: Array  # int64
-    cell_node: Array  # int64
-    cell_next: Array  # int64
-    order: Array  # int64: scratch of the sort by start
-    spare_order: Array  # int64
-    spare_position: Array  # int64
-    spare_mark: Array  # int32
 
 
 class Settings(NamedTuple):
@@ -122,7 +69,7 @@ class Settings(NamedTuple):
     window: int
     width: int  # of a W_COUNTED window
     exact: bool  # starts must be checked one by one (W_ENVELOPE)
-    mode: int  # ENUMERATE, COUNT, HAND_OVER or FOLLOW
+    mode: int
     limit: int  # matches per position, 0 for all
     latest: int  # one match is enough: 0 no, 1 of the latest starts, 2 of the only latest start
     consume: int  # 0 none, 1 partition, 2 any

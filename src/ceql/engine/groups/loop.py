@@ -10,54 +10,58 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.reached import note
-from ceql.engine.groups.count import tally
-from ceql.engine.groups.enumerate import push_roots, sort_by_start, unfold
-from ceql.engine.groups.graph import FACTOR, MAX, NO_START, OTHERS, WAY, listed, most_unlike, new_node, union
-from ceql.engine.groups.layout import (
+from ceql.engine.common.layout import (
     AFTER,
-    BOUND,
+    BLOCKS,
+    COLLECT,
     DONE,
-    ENTRIES,
     EVENT,
-    FORGOTTEN,
     FRESH,
     FULL,
-    GROW_STACK,
-    GROW_TABLE,
+    GROW_PATH,
     HAND_OVER,
-    HORIZON,
-    INDEX,
-    KEY,
-    MANY,
+    LEAST,
     MATCHES,
-    NODE,
+    NO_KEY,
     NODES,
-    NULL_BEFORE,
-    NULL_NOW,
-    NULLS_DIFFER,
+    OFFSET,
     OUTPUT,
     OVERFLOW,
-    PARTITION,
     PHASE,
     POSITIONS,
     ROOTS,
     SEEN,
-    SINCE,
-    STAMP,
-    SWEEP,
     TOTAL,
     WENT_BACK,
     Events,
-    Fresh,
     Output,
-    Partitions,
+)
+from ceql.engine.common.order import sort_by_start
+from ceql.engine.common.reached import Reached, note
+from ceql.engine.common.window import apply_window
+from ceql.engine.groups.count import count_matches
+from ceql.engine.groups.enumerate import push_roots, search
+from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, OTHERS, WAY, listed, most_unlike, new_node, union
+from ceql.engine.groups.layout import (
+    ENTRIES,
+    FORGOTTEN,
+    FORGOTTEN_HERE,
+    GROW_TABLE,
+    INDEX,
+    KEY,
+    NODE,
+    NULL_BEFORE,
+    NULL_NOW,
+    NULLS_DIFFER,
+    SEEN_EVENTS,
+    SINCE,
+    STAMP,
+    SUBSTREAM,
+    Fresh,
     Settings,
     Steps,
 )
 from ceql.engine.groups.table import locate, occupy
-from ceql.engine.states.layout import COUNT, ENUMERATE, FOLLOW, W_COUNTED, W_ENVELOPE
-from ceql.engine.states.loop import NO_KEY
 from ceql.jit import Array, inlined, kernel
 
 LAST = np.iinfo(np.int64).max
@@ -68,15 +72,16 @@ def advance(
     steps: Steps,
     nodes: Array,
     times: Array,
-    extra: Array,
+    extra: Array | None,
     slots: Array,
     entries: Array,
     regs: Array,
-    parts: Partitions,
+    parts: Array,
     fresh: Fresh,
+    reached: Reached | None,
     events: Events,
-    out: Output,
-    scratch: Array,
+    out: Output | None,
+    counts: Array | None,
     nothing: Array,
     way: Array,
     settings: Settings,
@@ -85,7 +90,8 @@ def advance(
 ) -> int:
     """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back.
 
-    `room` is how many nodes one event may make, at the most.
+    `room` is how many nodes one event may make, at the most. Matches are written to `out`, or counted with `counts`,
+    which is scratch, or the caller chooses. With `reached`, none is made. `extra` is there if runs are in lists.
     """
     i = regs[EVENT]
     while i < stop:
@@ -104,6 +110,7 @@ def advance(
                 regs,
                 parts,
                 fresh,
+                reached,
                 events,
                 way,
                 settings,
@@ -119,9 +126,14 @@ def advance(
                 continue
             regs[PHASE] = OUTPUT
         if regs[PHASE] == OUTPUT:
-            reason = _output(
-                nodes, times, extra, regs, fresh.roots, events, out, scratch, nothing, settings, i, partition
-            )
+            reason = np.int64(HAND_OVER) if _any_live(nodes, regs, fresh.roots) else np.int64(DONE)
+            if out is not None:
+                time = events.time[i] if len(times) > 0 else np.int64(0)
+                reason = _enumerate(
+                    nodes, times, extra, regs, fresh.roots, out, nothing, settings, events.position[i], time, partition
+                )
+            if counts is not None:
+                reason = _count(nodes, regs, fresh.roots, counts, settings.limit)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -130,7 +142,7 @@ def advance(
             regs[EVENT] = i
             return FULL
         if regs[SEEN] > 0 and settings.consume > 0:
-            parts.forgotten[partition] = events.position[i]
+            parts[partition, FORGOTTEN_HERE] = events.position[i]
             if settings.consume == 2:
                 regs[FORGOTTEN] = events.position[i]
         regs[SEEN] = 0
@@ -141,71 +153,65 @@ def advance(
 
 
 @inlined
-def _output(
+def _any_live(nodes: Array, regs: Array, roots: Array) -> bool:
+    """Whether some complete run is inside the window."""
+    found = False
+    for k in range(regs[ROOTS]):
+        found = found or nodes[roots[k], MAX] >= regs[LEAST]
+    return found
+
+
+@inlined
+def _count(nodes: Array, regs: Array, roots: Array, scratch: Array, limit: int) -> int:
+    """Count the matches of the current event."""
+    bound = regs[LEAST]
+    found = count_matches(nodes, regs, roots, scratch, bound, bound == NO_KEY)
+    if found < 0:
+        return OVERFLOW
+    if limit > 0 and found > limit:
+        found = limit
+    regs[TOTAL] += found
+    regs[SEEN] = found
+    return DONE
+
+
+@inlined
+def _enumerate(
     nodes: Array,
     times: Array,
-    extra: Array,
+    extra: Array | None,
     regs: Array,
     roots: Array,
-    events: Events,
     out: Output,
-    scratch: Array,
     nothing: Array,
     settings: Settings,
-    i: int,
+    position: int,
+    time: int,
     partition: int,
 ) -> int:
-    bound = regs[BOUND]
-    if settings.mode == COUNT:
-        found = tally(nodes, regs, roots, scratch, bound, bound == NO_KEY)
-        if found < 0:
-            return OVERFLOW
-        if settings.limit > 0 and found > settings.limit:
-            found = settings.limit
-        regs[TOTAL] += found
-        regs[SEEN] = found
-        return DONE
-    if len(out.stack_node) < regs[ROOTS] + 8:
-        return GROW_STACK
-    if settings.mode != ENUMERATE:
-        for k in range(regs[ROOTS]):
-            if nodes[roots[k], MAX] >= bound:
-                return HAND_OVER
-        return DONE
+    """Write the matches of the current event; nothing is written unless all of them fit."""
+    if out.stack.shape[1] < regs[ROOTS] + 8:
+        return GROW_PATH
+    bound = regs[LEAST]
     first = regs[MATCHES]
-    time = events.time[i] if len(times) > 0 else 0
     if settings.latest > 0:
         for k in range(regs[ROOTS]):
             bound = max(bound, nodes[roots[k], MAX])
     push_roots(nodes, regs, roots, out, bound)
-    reason = unfold(
-        nodes,
-        times,
-        extra,
-        regs,
-        out,
-        nothing,
-        settings,
-        bound,
-        np.int64(-1),
-        LAST,
-        events.position[i],
-        time,
-        partition,
+    reason = search(
+        nodes, times, extra, regs, out, nothing, settings, bound, np.int64(-1), LAST, position, time, partition
     )
     if reason != DONE:
         regs[MATCHES] = first
-        regs[POSITIONS] = out.offsets[first] if first > 0 else 0
-        if reason == FULL and first == 0:
-            return MANY
-        return reason
+        regs[POSITIONS] = out.match[OFFSET, first] if first > 0 else 0
+        return BLOCKS if reason == FULL and first == 0 else reason
     last = regs[MATCHES]
     if settings.ordered and last > first + 1:
         sort_by_start(out, first, last, len(times) > 0)
     if settings.limit > 0 and last > first + settings.limit:
         last = first + settings.limit
         regs[MATCHES] = last
-        regs[POSITIONS] = out.offsets[last]
+        regs[POSITIONS] = out.match[OFFSET, last]
     regs[SEEN] = last - first
     return DONE
 
@@ -215,12 +221,13 @@ def _step(
     steps: Steps,
     nodes: Array,
     times: Array,
-    extra: Array,
+    extra: Array | None,
     slots: Array,
     entries: Array,
     regs: Array,
-    parts: Partitions,
+    parts: Array,
     fresh: Fresh,
+    reached: Reached | None,
     events: Events,
     way: Array,
     settings: Settings,
@@ -233,36 +240,22 @@ def _step(
     begin, end = steps.by_symbol[symbol], steps.by_symbol[symbol + 1]
     regs[ROOTS] = 0
     if regs[NODES] + room > nodes.shape[0]:
-        return SWEEP
+        return COLLECT
     if regs[ENTRIES] + room > entries.shape[0]:
         return GROW_TABLE
     position = events.position[i]
-    stamp = parts.seen[partition]
-    key, bound = events.key[i], events.bound[i]
-    exact = key
-    dead = bound  # what starts before is dead for good
-    if settings.window == W_COUNTED:
-        key = stamp
-        exact = key
-        bound = key - settings.width
-        dead = bound
-        parts.bound[partition] = bound
-    elif settings.window == W_ENVELOPE:
-        dead = NO_KEY
-        if bound < parts.floor[partition]:
-            return WENT_BACK
-        if key != NO_KEY and key > parts.counter[partition]:
-            parts.counter[partition] = key
-            parts.bound[partition] = bound
-        key = parts.counter[partition]
-    elif bound > regs[HORIZON]:
-        regs[HORIZON] = bound
-    parts.seen[partition] = stamp + 1
-    regs[BOUND] = bound
+    stamp = parts[partition, SEEN_EVENTS]
+    able, key, exact, bound, dead = apply_window(
+        regs, parts, partition, settings.window, settings.width, events.key[i], events.bound[i]
+    )
+    if not able:
+        return WENT_BACK
+    parts[partition, SEEN_EVENTS] = stamp + 1
+    regs[LEAST] = bound
     if begin == end:
         return DONE
-    forgotten = max(regs[FORGOTTEN], parts.forgotten[partition])
-    time = events.time[i] if len(times) > 0 else 0
+    forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
+    time = events.time[i] if len(times) > 0 else np.int64(0)
     values = events.values
     made = 0
     roots = 0
@@ -290,31 +283,31 @@ def _step(
             found = entries[at, NODE]
             unlike = steps.link_unlike[link]
             start = nodes[found, MAX]
-            if unlike >= 0:
+            if extra is not None and unlike >= 0:
                 value = np.int64(values[i, unlike & ~NULLS_DIFFER])
                 if value < 0 and unlike & NULLS_DIFFER:
                     value = np.int64(NULL_NOW)
                 start = most_unlike(nodes, extra, found, value) if value != -1 else NO_START
                 if start != NO_START:
-                    found = new_node(nodes, regs, start, found, value, -1, OTHERS)
+                    found = new_node(nodes, regs, start, found, value, NONE, np.int64(OTHERS))
             if start < dead or start == NO_START:
                 able = False
                 break
             most = min(most, start)
-            # what is made for nothing, when a later link fails, is left for the next sweep
-            child = new_node(nodes, regs, most, found, child, -1, FACTOR) if factors else found
+            # if a later link fails, the nodes made so far stay unreachable until the next collection
+            child = new_node(nodes, regs, most, found, child, NONE, np.int64(FACTOR)) if factors else found
         if not able:
             continue
-        n = new_node(nodes, regs, most, position, child, exact, steps.mark[e])
+        n = new_node(nodes, regs, most, position, child, exact, np.int64(steps.mark[e]))
         if len(times) > 0:
             times[n] = time
         target = steps.target[e]
         fresh.state[made] = target
         fresh.node[made] = n
         made += 1
-        if settings.mode == FOLLOW:
+        if reached is not None:
             if most >= bound:
-                note(fresh.reached, e, target, position, time)
+                note(reached, e, target, position, time)
         elif steps.final[target]:
             fresh.roots[roots] = n
             roots += 1
@@ -326,7 +319,7 @@ def _step(
             able = _there(values, i, steps.feed_terms, low, high)
             unlike = steps.feed_unlike[feed]
             value = np.int64(0)
-            if unlike >= 0:
+            if extra is not None and unlike >= 0:
                 value = np.int64(values[i, unlike & ~NULLS_DIFFER])
                 if value < 0:
                     value = np.int64(NULL_BEFORE)
@@ -340,13 +333,13 @@ def _step(
                 at = regs[ENTRIES]
                 regs[ENTRIES] = at + 1
                 entries[at, INDEX] = index
-                entries[at, PARTITION] = partition
+                entries[at, SUBSTREAM] = partition
                 for k in range(low, high):
                     entries[at, KEY + k - low] = values[i, steps.feed_terms[k]]
                 occupy(slots, entries, at, high - low)
             elif entries[at, SINCE] > forgotten and (not steps.tight[index] or entries[at, STAMP] == stamp):
                 heap = entries[at, NODE]
-            if unlike >= 0:
+            if extra is not None and unlike >= 0:
                 entries[at, NODE] = listed(nodes, extra, regs, heap, fresh.node[m], value)
             else:
                 entries[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.layout import ENTRIES, INDEX, KEY, PARTITION
+from ceql.engine.groups.layout import ENTRIES, INDEX, KEY, SUBSTREAM
 from ceql.jit import LOWER, Array, inlined, kernel, mix
 
 
@@ -38,7 +38,7 @@ def locate(
             return -1
         if (slot >> 32) << 32 == half:
             e = (slot & LOWER) - 1
-            if entries[e, INDEX] == index and entries[e, PARTITION] == partition:
+            if entries[e, INDEX] == index and entries[e, SUBSTREAM] == partition:
                 same = True
                 for k in range(begin, end):
                     if entries[e, KEY + k - begin] != values[i, terms[k]]:
@@ -52,7 +52,7 @@ def locate(
 @inlined
 def occupy(slots: Array, entries: Array, e: int, width: int) -> None:
     """Put an entry into the hash table, which does not have it."""
-    h = mix(entries[e, INDEX], entries[e, PARTITION])
+    h = mix(entries[e, INDEX], entries[e, SUBSTREAM])
     for k in range(width):
         h = mix(h, entries[e, KEY + k])
     h = mix(h, np.int64(width))

@@ -8,8 +8,22 @@ larger than any buffer: it is written buffer by buffer, the search staying on it
 
 from __future__ import annotations
 
+from ceql.engine.common.layout import (
+    DONE,
+    END,
+    END_TIME,
+    FULL,
+    GROW_PATH,
+    MATCHES,
+    OFFSET,
+    PARTITION,
+    POSITIONS,
+    START,
+    START_TIME,
+    Output,
+)
 from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
-from ceql.engine.states.layout import DONE, ENTRIES, FULL, GROW_PATH, MATCHES, Output
+from ceql.engine.states.layout import DEPTH, LABEL, NODE, POSITION
 from ceql.jit import Array, kernel
 
 
@@ -76,54 +90,58 @@ def enumerate_block(
     out: Output,
     through: Array,
     height: int,
+    most: int,
     position: int,
     time: int,
     partition: int,
 ) -> tuple[int, int]:
-    """Go on with the search that stands on the stack; the reason it ended and the height of the stack then."""
+    """Go on with the search that stands on the stack; the reason it ended and the height of the stack then.
+
+    The buffers are full with `most` matches.
+    """
     m = regs[MATCHES]
-    e = regs[ENTRIES]
+    e = regs[POSITIONS]
     reason = DONE
     while height > 0:
         height -= 1
-        n = out.stack_node[height]
-        depth = out.stack_depth[height]
+        n = out.stack[NODE, height]
+        depth = out.stack[DEPTH, height]
         kind = nodes[n, KIND]
         grow = False
         while kind != BOTTOM:
-            if depth == len(out.path_position) or height + 2 > len(out.stack_node):
+            if depth == out.path.shape[1] or height + 2 > out.stack.shape[1]:
                 grow = True
                 break
             if kind >= 0:
-                out.path_position[depth] = nodes[n, A]
-                out.path_label[depth] = kind
+                out.path[POSITION, depth] = nodes[n, A]
+                out.path[LABEL, depth] = kind
                 depth += 1
                 n = through[nodes[n, B]]
             else:
-                out.stack_node[height] = through[nodes[n, B]]
-                out.stack_depth[height] = depth
+                out.stack[NODE, height] = through[nodes[n, B]]
+                out.stack[DEPTH, height] = depth
                 height += 1
                 n = through[nodes[n, A]]
             kind = nodes[n, KIND]
-        if grow or m == len(out.start) or e + depth > len(out.position):
-            out.stack_node[height] = n
-            out.stack_depth[height] = depth
+        if grow or m == most or e + depth > len(out.position):
+            out.stack[NODE, height] = n
+            out.stack[DEPTH, height] = depth
             height += 1
             reason = GROW_PATH if grow else FULL
             break
-        out.start[m] = nodes[n, A]
+        out.match[START, m] = nodes[n, A]
         if len(times) > 0:
-            out.start_time[m] = times[n]
-            out.end_time[m] = time
-        out.offsets[m] = e
+            out.match[START_TIME, m] = times[n]
+            out.match[END_TIME, m] = time
+        out.match[OFFSET, m] = e
         for k in range(depth):
-            out.position[e + k] = out.path_position[depth - 1 - k]
-            out.label[e + k] = out.path_label[depth - 1 - k]
-        out.end[m] = position
-        out.partition[m] = partition
+            out.position[e + k] = out.path[POSITION, depth - 1 - k]
+            out.label[e + k] = out.path[LABEL, depth - 1 - k]
+        out.match[END, m] = position
+        out.match[PARTITION, m] = partition
         e += depth
         m += 1
-    out.offsets[m] = e
+    out.match[OFFSET, m] = e
     regs[MATCHES] = m
-    regs[ENTRIES] = e
+    regs[POSITIONS] = e
     return reason, height

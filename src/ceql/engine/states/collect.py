@@ -2,7 +2,7 @@
 
 What a window has left can take part in no match: a node lives when a partition's list reaches it by a path whose
 max-start is inside the window of that partition. The collection keeps index order, so children stay
-below their parents, and is amortised constant: it runs when the arena is full, and the arena is
+below their parents, and is amortised constant: it runs when the graph is full, and the graph is
 doubled when more than half of it survives.
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, NODES, A, B
-from ceql.engine.states.layout import EPOCH, HORIZON, LOG, POOL, W_ENVELOPE, W_GIVEN, Partitions
+from ceql.engine.common.layout import NODES, W_ENVELOPE
+from ceql.engine.common.window import horizon_of, raise_floors
+from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
+from ceql.engine.states.layout import EPOCH, INITIAL, LOG, LOGGED, POOL, RECORD, ROOM, SINCE, Partitions
 from ceql.jit import Array, allocating, kernel
 
 UNMARKED = np.iinfo(np.int64).max
@@ -21,17 +23,17 @@ UNMARKED = np.iinfo(np.int64).max
 def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: int, log: Array) -> None:
     """Drop what is dead. Every record must be in the pool (no partition loaded)."""
     used = regs[NODES]
-    horizon_of = np.full(used, UNMARKED, np.int64)
+    reached = np.full(used, UNMARKED, np.int64)  # the horizon of whoever reaches a node
     pool = parts.pool
     lost = False
-    for p in range(len(parts.offset)):
-        at = parts.offset[p]
-        horizon = regs[HORIZON] if window == W_GIVEN else parts.bound[p]
-        if parts.epoch[p] != regs[EPOCH]:
-            parts.epoch[p] = regs[EPOCH]
-            parts.offset[p] = -1
-            parts.initial[p] = 0
-            parts.log[p] = -1
+    for p in range(parts.table.shape[0]):
+        at = parts.table[p, RECORD]
+        horizon = horizon_of(regs, parts.table, p, window)
+        if parts.table[p, SINCE] != regs[EPOCH]:
+            parts.table[p, SINCE] = regs[EPOCH]
+            parts.table[p, RECORD] = -1
+            parts.table[p, INITIAL] = 0
+            parts.table[p, LOGGED] = -1
             continue
         if at < 0:
             continue
@@ -51,36 +53,35 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
                 for k in range(keep):
                     node = pool[source + 2 + k]
                     pool[target + 2 + k] = node
-                    horizon_of[node] = horizon
+                    reached[node] = horizon
                 target += 2 + keep
                 alive += 1
             source += 2 + length
         pool[at] = alive
         if alive == 0:
-            parts.offset[p] = -1
-            parts.room[p] = 0
+            parts.table[p, RECORD] = -1
+            parts.table[p, ROOM] = 0
 
     for n in range(used - 1, -1, -1):
-        horizon = horizon_of[n]
+        horizon = reached[n]
         if horizon == UNMARKED or nodes[n, KIND] == BOTTOM:
             continue
         if nodes[n, KIND] >= 0:
-            horizon_of[nodes[n, B]] = horizon
+            reached[nodes[n, B]] = horizon
         else:
-            horizon_of[nodes[n, A]] = horizon
+            reached[nodes[n, A]] = horizon
             if nodes[nodes[n, B], MAX] >= horizon:
-                horizon_of[nodes[n, B]] = horizon
+                reached[nodes[n, B]] = horizon
             else:
                 lost = True
 
     if window == W_ENVELOPE and lost:
-        for p in range(len(parts.floor)):
-            parts.floor[p] = max(parts.floor[p], parts.bound[p])
+        raise_floors(parts.table)
 
     moved = np.empty(used, np.int64)
     top = 0
     for n in range(used):
-        horizon = horizon_of[n]
+        horizon = reached[n]
         if horizon == UNMARKED:
             continue
         kind = nodes[n, KIND]
@@ -88,7 +89,7 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
         if kind >= 0:
             b = moved[b]
         elif kind != BOTTOM:
-            if nodes[n, MAX] >= horizon and horizon_of[b] == UNMARKED:
+            if nodes[n, MAX] >= horizon and reached[b] == UNMARKED:
                 moved[n] = moved[a]  # a union whose right side is dead is its left side
                 continue
             a, b = moved[a], moved[b]
@@ -102,10 +103,10 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
         top += 1
     regs[NODES] = top
 
-    for p in range(len(parts.offset)):
-        at = parts.offset[p]
+    for p in range(parts.table.shape[0]):
+        at = parts.table[p, RECORD]
         if at < 0:
-            parts.log[p] = -1  # no run is under way: no later match can use what came before
+            parts.table[p, LOGGED] = -1  # no run is under way: no later match can use what came before
             continue
         source = at + 1
         for _ in range(pool[at]):
@@ -121,9 +122,9 @@ def _collect_log(regs: Array, parts: Partitions, window: int, log: Array) -> Non
     if used == 0:
         return
     moved = np.full(used, -1, np.int64)
-    for p in range(len(parts.log)):
-        horizon = regs[HORIZON] if window == W_GIVEN else parts.bound[p]
-        entry = parts.log[p]
+    for p in range(parts.table.shape[0]):
+        horizon = horizon_of(regs, parts.table, p, window)
+        entry = parts.table[p, LOGGED]
         while entry >= 0 and log[entry, 2] >= horizon:
             moved[entry] = 0
             entry = log[entry, 5]
@@ -137,9 +138,9 @@ def _collect_log(regs: Array, parts: Partitions, window: int, log: Array) -> Non
         log[top, 5] = moved[before] if before >= 0 else -1
         moved[entry] = top
         top += 1
-    for p in range(len(parts.log)):
-        if parts.log[p] >= 0:
-            parts.log[p] = moved[parts.log[p]]
+    for p in range(parts.table.shape[0]):
+        if parts.table[p, LOGGED] >= 0:
+            parts.table[p, LOGGED] = moved[parts.table[p, LOGGED]]
     regs[LOG] = top
 
 
@@ -148,8 +149,8 @@ def compact_pool(regs: Array, parts: Partitions, target: Array) -> None:
     """Copy every record into `target`, without the gaps that moved records left."""
     top = 0
     pool = parts.pool
-    for p in range(len(parts.offset)):
-        at = parts.offset[p]
+    for p in range(parts.table.shape[0]):
+        at = parts.table[p, RECORD]
         if at < 0:
             continue
         words = np.int64(1)
@@ -160,7 +161,7 @@ def compact_pool(regs: Array, parts: Partitions, target: Array) -> None:
         room = (words + 4) // 4 * 4
         for k in range(words):
             target[top + k] = pool[at + k]
-        parts.offset[p] = top
-        parts.room[p] = room
+        parts.table[p, RECORD] = top
+        parts.table[p, ROOM] = room
         top += room
     regs[POOL] = top

@@ -1,27 +1,18 @@
 """How many matches, without enumerating them: sums over the graph.
 
 `count_live` adds up the paths of the live part of the graph, children before parents, in int64, and gives up (-1)
-near overflow. Then `gather_live` lists the live nodes, `count_log2` tells the size of the number, and `count_modulo`
-counts modulo a prime, as often as that takes.
+near overflow. Then `live.gather_live` lists the live nodes, `count_log2` tells the size of the number, and
+`count_modulo` counts modulo a prime, as often as that takes.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, NODES, A, B
-from ceql.engine.states.layout import ROOTS, SUMMED, TOO_MANY
-from ceql.engine.states.order import list_live
+from ceql.engine.common.layout import NODES, ROOTS, SUMMED, TOO_MANY
+from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
+from ceql.engine.states.live import clear_marks, list_live
 from ceql.jit import Array, inlined, kernel
-
-
-@kernel
-def gather_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int) -> int:
-    """List the live nodes in scratch[2, 1:], children before parents; how many there are. The marks are cleared."""
-    seen = list_live(nodes, regs, roots, scratch, bound)
-    for k in range(1, seen + 1):
-        scratch[0, scratch[2, k]] = 0
-    return seen
 
 
 @inlined
@@ -50,8 +41,7 @@ def count_live(nodes: Array, regs: Array, roots: Array, scratch: Array, exact: b
             total += scratch[0, roots[k]]
             if total > TOO_MANY:
                 total = np.int64(-1)
-    for k in range(1, seen + 1):
-        scratch[0, scratch[2, k]] = 0
+    clear_marks(scratch)
     return total
 
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ceql.engine.common.layout import NO_KEY, W_COUNTED, Events
 from ceql.engine.common.reached import Reached, note, nothing_reached
-from ceql.engine.states.layout import W_COUNTED, Events, Settings
-from ceql.engine.states.loop import NO_KEY
+from ceql.engine.states.layout import Settings
 from ceql.jit import Array, kernel
 
 

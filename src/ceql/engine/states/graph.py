@@ -18,11 +18,12 @@ that does decrease, the key is its running maximum, and the bottom also has the 
 
 from __future__ import annotations
 
+from ceql.engine.common.layout import NODES
+from ceql.engine.states.layout import LENGTH, Active
 from ceql.jit import Array, inlined
 
 MAX, A, B, KIND = 0, 1, 2, 3
 BOTTOM, UNION = -1, -2
-NODES = 0  # register
 
 
 @inlined
@@ -76,9 +77,10 @@ def union(nodes: Array, regs: Array, first: int, second: int) -> int:
 
 
 @inlined
-def insert(nodes: Array, regs: Array, lists: Array, lengths: Array, slot: int, node: int) -> None:
+def insert(nodes: Array, regs: Array, active: Active, slot: int, node: int) -> None:
     """Insert a safe node, whose max-start is at most that of the head, into the union-list `slot`."""
-    length = lengths[slot]
+    lists = active.lists
+    length = active.table[LENGTH, slot]
     key = nodes[node, MAX]
     at = 1
     while at < length and nodes[lists[slot, at], MAX] > key:
@@ -89,13 +91,14 @@ def insert(nodes: Array, regs: Array, lists: Array, lengths: Array, slot: int, n
     for k in range(length, at, -1):
         lists[slot, k] = lists[slot, k - 1]
     lists[slot, at] = node
-    lengths[slot] = length + 1
+    active.table[LENGTH, slot] = length + 1
 
 
 @inlined
-def merge(nodes: Array, regs: Array, lists: Array, lengths: Array, slot: int) -> int:
+def merge(nodes: Array, regs: Array, active: Active, slot: int) -> int:
     """One node for all that the union-list `slot` holds: Figure 5 (e)."""
-    at = lengths[slot] - 1
+    lists = active.lists
+    at = active.table[LENGTH, slot] - 1
     node = lists[slot, at]
     while at > 0:
         at -= 1

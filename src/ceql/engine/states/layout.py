@@ -1,46 +1,42 @@
-"""The arrays that the kernels share, grouped by what they are for, and the registers' names."""
+"""The arrays and registers that the kernels of the loop over states add to `common.layout`."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
 from ceql.jit import Array
 
-# Registers: int64 scalars that outlive a call. NODES is register 0 (arena.py).
-POOL = 1  # words in use in the pool of partition records
-EPOCH = 2  # raised by CONSUME BY ANY: records of an older epoch are empty
-EVENT = 3  # index, in the batch, of the event being processed
-PHASE = 4  # what is left to do for that event
-MATCHES = 5  # matches in the output buffers
-ENTRIES = 6  # positions in the output buffers
-HOLE_STATE = 7  # the table entry that was missing
-HOLE_SYMBOL = 8
-LOG = 9  # entries in the replay log
-ACTIVE = 10  # active states of the loaded partition
-LOADED = 11  # the loaded partition, or -1
-ROOTS = 12  # nodes to enumerate at the current event
-TOTAL = 13  # count mode: matches counted since the caller last looked
-SEEN = 14  # output positions met since the start (those with at least one match)
-HORIZON = 15  # the greatest bound met, for windows that all partitions share
-SUMMED = 16  # count mode without a window: the nodes whose matches are known
-REGISTERS = 17
+# Registers.
+POOL = OWN  # words in use in the pool of partition records
+EPOCH = OWN + 1  # raised by CONSUME BY ANY: records of an older epoch are empty
+HOLE_STATE = OWN + 2  # the table entry that was missing
+HOLE_SYMBOL = OWN + 3
+LOG = OWN + 4  # entries in the replay log
+ACTIVE = OWN + 5  # active states of the loaded partition
+LOADED = OWN + 6  # the loaded partition, or -1
+REGISTERS = OWN + 7
 
-TOO_MANY = 1 << 61  # sums are given up above this, well before they overflow
+# Why the loop came back.
+HOLE = OWN_REASONS  # an entry of the automaton's table is missing
+GROW = OWN_REASONS + 1  # there are more active states, or longer lists, than there is room for
+MANY = OWN_REASONS + 2  # a position has more matches than are sorted afterwards
 
-# What the loop returns: why it came back.
-DONE, HOLE, FULL, BLOCKS, COLLECT, GROW, GROW_PATH, REPLAY, WENT_BACK, OVERFLOW = range(10)
+MISSING, NO_OP, DEAD = -1, -2, -3  # table entries
 
-# Phases of an event.
-FRESH, OUTPUT, AFTER = range(3)
+# Columns of the table of partitions.
+RECORD = OWN_COLUMNS  # the offset of the partition's record in the pool, -1 when it has no active state
+ROOM = OWN_COLUMNS + 1  # words of the pool that the record may use
+SINCE = OWN_COLUMNS + 2  # the epoch of the record
+INITIAL = OWN_COLUMNS + 3  # the initial state (differs from 0 under NEXT, LAST, MAX only)
+LOGGED = OWN_COLUMNS + 4  # the last entry in the replay log
+COLUMNS = OWN_COLUMNS + 5
 
-# Windows, by what the loop has to do for them.
-W_GIVEN, W_COUNTED, W_ENVELOPE = range(3)
+# Rows of the active states: by place in the table, then the stack of free slots, then by slot.
+STATE, SLOT, NEW_STATE, NEW_SLOT, FREE, LENGTH = range(6)
 
-# What happens at a position that has matches; to FOLLOW is to make none, and to report how far runs get.
-ENUMERATE, COUNT, HAND_OVER, FOLLOW = range(4)
-
-# Table entries.
-MISSING, NO_OP, DEAD = -1, -2, -3
+NODE, DEPTH = range(2)  # rows of the search's stack
+POSITION, LABEL = range(2)  # rows of its path
 
 
 class Tables(NamedTuple):
@@ -54,63 +50,20 @@ class Tables(NamedTuple):
     initial_next: Array  # int32[states, symbols]: the initial state after a symbol (NEXT, LAST, MAX)
 
 
-class Events(NamedTuple):
-    """The events of a batch that can change something, as parallel arrays."""
-
-    symbol: Array  # int32
-    position: Array  # int64
-    partition: Array  # int32
-    key: Array  # int64: the start key of a match that starts here
-    bound: Array  # int64: the least start key that a match ending here may have
-    time: Array  # int64, or length 0
-
-
 class Partitions(NamedTuple):
-    """What is kept for each partition: its record in the pool and a few scalars."""
+    """What is kept for each partition: a row of scalars, and a record of its active states in the pool."""
 
-    offset: Array  # int64: of its record in the pool, -1 when it has no active state
-    room: Array  # int64: words of the pool that the record may use
-    epoch: Array  # int64
-    initial: Array  # int32: the initial state (differs from 0 under NEXT, LAST, MAX only)
-    counter: Array  # int64: events seen (W_COUNTED) or the greatest attribute seen (W_ENVELOPE)
-    bound: Array  # int64: the greatest bound seen
-    floor: Array  # int64: starts with keys below this were given up (W_ENVELOPE)
-    log: Array  # int64: its last entry in the replay log
+    table: Array  # int64[partitions, COLUMNS]
     pool: Array  # int64
 
 
 class Active(NamedTuple):
     """The hash table T of Algorithm 1 for the loaded partition: active states and their union-lists."""
 
-    state: Array  # int32
-    slot: Array  # int32
-    new_state: Array  # int32
-    new_slot: Array  # int32
-    free: Array  # int32: free slots, as a stack; free[-1] is unused
+    table: Array  # int64[6, slots + 1]; the last of FREE is the height of that stack
     lists: Array  # int64[slots, longest]
-    lengths: Array  # int64[slots]
     place: Array  # int64[states]: where the state stands, if it does (the entry there tells)
     roots: Array  # int64
-
-
-class Output(NamedTuple):
-    """Buffers that the enumeration fills."""
-
-    start: Array  # int64
-    end: Array  # int64
-    start_time: Array  # int64, or length 0
-    end_time: Array  # int64, or length 0
-    partition: Array  # int32
-    offsets: Array  # int64
-    position: Array  # int64
-    label: Array  # int32
-    stack_node: Array  # int64: the depth-first search
-    stack_depth: Array  # int64
-    path_position: Array  # int64
-    path_label: Array  # int32
-    order: Array  # int64: scratch of the sort by start
-    spare_position: Array  # int64
-    spare_label: Array  # int32
 
 
 class Settings(NamedTuple):

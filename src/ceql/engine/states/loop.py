@@ -2,62 +2,71 @@
 
 `advance` takes the events of a batch one after the other: it looks up what the symbol does to each active state,
 moves the union-lists, and at a position with accepting states enumerates or counts the matches that end there.
-When it needs the caller (a hole in the table, full buffers, a full arena) it returns why, with
+When it needs the caller (a hole in the table, full buffers, a full graph) it returns why, with
 everything stored, and is called again to go on at the very same event.
+
+What a query does not need is not compiled: Numba drops the branches of arguments that are None.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.states.count import count_kept, count_live
-from ceql.engine.states.enumerate import any_live, enumerate_position
-from ceql.engine.states.graph import NODES
-from ceql.engine.states.layout import (
-    ACTIVE,
+from ceql.engine.common.layout import (
     AFTER,
     COLLECT,
     COUNT,
-    DEAD,
     DONE,
-    ENUMERATE,
-    EPOCH,
     EVENT,
     FRESH,
     FULL,
-    GROW,
-    GROW_PATH,
-    HOLE,
-    HOLE_STATE,
-    HOLE_SYMBOL,
-    HORIZON,
-    LOADED,
-    LOG,
-    MISSING,
-    NO_OP,
+    HAND_OVER,
+    LEAST,
+    NO_KEY,
+    NODES,
     OUTPUT,
     OVERFLOW,
     PHASE,
-    REPLAY,
     ROOTS,
     SEEN,
     TOTAL,
-    W_COUNTED,
-    W_ENVELOPE,
     W_GIVEN,
     WENT_BACK,
-    Active,
     Events,
     Output,
+)
+from ceql.engine.common.window import apply_window
+from ceql.engine.states.count import count_kept, count_live
+from ceql.engine.states.enumerate import enumerate_position
+from ceql.engine.states.latest import enumerate_latest
+from ceql.engine.states.layout import (
+    ACTIVE,
+    DEAD,
+    EPOCH,
+    GROW,
+    HOLE,
+    HOLE_STATE,
+    HOLE_SYMBOL,
+    INITIAL,
+    LENGTH,
+    LOADED,
+    LOG,
+    LOGGED,
+    MISSING,
+    NO_OP,
+    RECORD,
+    SINCE,
+    SLOT,
+    STATE,
+    Active,
     Partitions,
     Settings,
     Tables,
 )
+from ceql.engine.states.live import any_live
 from ceql.engine.states.moves import move_all, move_few
-from ceql.engine.states.records import load, store
+from ceql.engine.states.records import free_all, load, store
 from ceql.jit import Array, inlined, kernel
-
-NO_KEY = np.iinfo(np.int64).min  # of an event that can start no match: its window attribute is NULL
 
 
 @kernel
@@ -69,15 +78,24 @@ def advance(
     parts: Partitions,
     active: Active,
     events: Events,
-    log: Array,
-    out: Output,
+    log: Array | None,
+    out: Output | None,
+    rows: Array | None,
+    latest: Output | None,
+    counts: Array | None,
     scratch: Array,
     settings: Settings,
     stop: int,
 ) -> int:
-    """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back."""
+    """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back.
+
+    Matches are written to `out` (with `rows`, which is scratch, also many at a position without coming back), or one
+    of latest start at each position to `latest`; with `counts`, which is scratch, they are counted, or the caller
+    chooses.
+    """
     i = regs[EVENT]
     skips = settings.window == W_GIVEN and not settings.log
+    timed = len(events.time) > 0
     while i < stop:
         partition = events.partition[i]
         if partition < 0:
@@ -95,7 +113,10 @@ def advance(
                 regs[EVENT] = i
                 return GROW
         if regs[PHASE] == FRESH:
-            reason = _step(tables, nodes, times, regs, parts, active, events, log, settings, i, partition)
+            reason = _step(
+                tables, nodes, times, regs, parts.table, active, log, settings, partition, events.symbol[i],
+                events.position[i], events.key[i], events.bound[i], events.time[i] if timed else np.int64(0),
+            )  # fmt: skip
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -104,7 +125,19 @@ def advance(
                 continue
             regs[PHASE] = OUTPUT
         if regs[PHASE] == OUTPUT:
-            reason = _output(nodes, times, regs, active, events, out, scratch, settings, i, partition)
+            bound = regs[LEAST]
+            position = events.position[i]
+            time = events.time[i] if timed else np.int64(0)
+            if out is not None:
+                reason = enumerate_position(
+                    nodes, times, regs, active.roots, out, rows, settings, bound, position, time, partition
+                )
+            if latest is not None:
+                reason = enumerate_latest(
+                    nodes, times, regs, active.roots, latest, scratch, bound, position, time, partition
+                )
+            if counts is not None:
+                reason = _count_or_hand_over(nodes, regs, active.roots, counts, settings, bound)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -116,10 +149,10 @@ def advance(
             regs[ACTIVE] = 0
             if settings.consume == 2:
                 regs[EPOCH] += 1
-            parts.initial[partition] = 0
-            parts.log[partition] = -1
-            parts.epoch[partition] = regs[EPOCH]
-            _free_all(active)
+            parts.table[partition, INITIAL] = 0
+            parts.table[partition, LOGGED] = -1
+            parts.table[partition, SINCE] = regs[EPOCH]
+            free_all(active)
         regs[SEEN] = 0
         regs[PHASE] = FRESH
         i += 1
@@ -130,39 +163,12 @@ def advance(
 
 
 @inlined
-def _free_all(active: Active) -> None:
-    slots = active.lists.shape[0]
-    for k in range(slots):
-        active.free[k] = slots - 1 - k
-    active.free[slots] = slots
-
-
-@inlined
-def _output(
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    active: Active,
-    events: Events,
-    out: Output,
-    scratch: Array,
-    settings: Settings,
-    i: int,
-    partition: int,
-) -> int:
-    bound = events.bound[i]
-    if settings.window == W_COUNTED:
-        bound = regs[HORIZON]
-    if settings.mode == ENUMERATE:
-        time = events.time[i] if len(times) > 0 else 0
-        return enumerate_position(
-            nodes, times, regs, active.roots, out, scratch, settings, bound, events.position[i], time, partition
-        )
+def _count_or_hand_over(nodes: Array, regs: Array, roots: Array, scratch: Array, settings: Settings, bound: int) -> int:
     if settings.mode == COUNT:
         if bound == NO_KEY:
-            found = count_kept(nodes, regs, active.roots, scratch)
+            found = count_kept(nodes, regs, roots, scratch)
         else:
-            found = count_live(nodes, regs, active.roots, scratch, settings.exact, bound)
+            found = count_live(nodes, regs, roots, scratch, settings.exact, bound)
         if found < 0:
             return OVERFLOW
         if settings.limit > 0 and found > settings.limit:
@@ -170,13 +176,10 @@ def _output(
         regs[TOTAL] += found
         regs[SEEN] = found
         return DONE
-    live = any_live(nodes, regs, active.roots, out, settings.exact, bound)
-    if live < 0:
-        return GROW_PATH
-    if live == 0:
+    if not any_live(nodes, regs, roots, scratch, settings.exact, bound):
         return DONE
     regs[SEEN] = 1
-    return REPLAY
+    return HAND_OVER
 
 
 @inlined
@@ -185,19 +188,21 @@ def _step(
     nodes: Array,
     times: Array,
     regs: Array,
-    parts: Partitions,
+    parts: Array,
     active: Active,
-    events: Events,
-    log: Array,
+    log: Array | None,
     settings: Settings,
-    i: int,
     partition: int,
+    symbol: int,
+    position: int,
+    key: int,
+    bound: int,
+    time: int,
 ) -> int:
     """One event of Algorithm 1: lines 5 to 11. Nothing is changed unless it can be done whole."""
-    symbol = events.symbol[i]
     table = tables.next
     edges = tables.edges
-    initial = parts.initial[partition]
+    initial = parts[partition, INITIAL]
     starts = table[initial, symbol]
     if starts == MISSING:
         regs[HOLE_STATE] = initial
@@ -210,13 +215,13 @@ def _step(
     few = True  # whether every state that moves also stays, and moves to where nothing else happens
     if starts >= 0:
         moves += edges[starts]
-        few = _moves_apart(tables, starts, edges[starts], symbol)
+        few = _moves_apart(tables, starts, np.int64(edges[starts]), symbol)
     for k in range(count):
-        does = table[active.state[k], symbol]
+        does = table[active.table[STATE, k], symbol]
         if does == NO_OP:
             continue
         if does == MISSING:
-            regs[HOLE_STATE] = active.state[k]
+            regs[HOLE_STATE] = active.table[STATE, k]
             regs[HOLE_SYMBOL] = symbol
             return HOLE
         changes = True
@@ -224,17 +229,19 @@ def _step(
             few = False
         else:
             moves += edges[does]
-            few = few and edges[does + 1] == 1 and _moves_apart(tables, does, edges[does] - 1, symbol)
+            few = few and edges[does + 1] == 1 and _moves_apart(tables, does, np.int64(edges[does] - 1), symbol)
     regs[ROOTS] = 0
     if not changes and settings.window == W_GIVEN and not settings.log:
         return DONE
     held = np.int64(0)
     longest = np.int64(0)
     for k in range(count):
-        length = active.lengths[active.slot[k]]
+        length = active.table[LENGTH, active.table[SLOT, k]]
         held += length
         longest = max(longest, length)
-    if regs[NODES] + held + 4 * moves > nodes.shape[0] or (settings.log and regs[LOG] >= log.shape[0]):
+    if regs[NODES] + held + 4 * moves > nodes.shape[0]:
+        return COLLECT
+    if log is not None and regs[LOG] >= log.shape[0]:
         return COLLECT
     if (
         count + moves > active.lists.shape[0]
@@ -243,59 +250,40 @@ def _step(
     ):
         return GROW
 
-    key, bound = events.key[i], events.bound[i]
-    exact = key
-    dead = bound  # lists whose max-start is below are dead for good
-    if settings.window == W_COUNTED:
-        key = parts.counter[partition]
-        parts.counter[partition] = key + 1
-        exact = key
-        bound = key - settings.width
-        dead = bound
-        regs[HORIZON] = bound
-        parts.bound[partition] = bound
-    elif settings.window == W_ENVELOPE:
-        dead = NO_KEY
-        if bound < parts.floor[partition]:
-            return WENT_BACK
-        if key != NO_KEY:
-            if key > parts.counter[partition]:
-                parts.counter[partition] = key
-                parts.bound[partition] = bound
-            key = parts.counter[partition]
-    elif bound > regs[HORIZON]:
-        regs[HORIZON] = bound
-    if settings.log:
+    able, key, exact, bound, dead = apply_window(regs, parts, partition, settings.window, settings.width, key, bound)
+    if not able:
+        return WENT_BACK
+    regs[LEAST] = bound
+    if log is not None:
         entry = regs[LOG]
-        log[entry, 0] = events.position[i]
+        log[entry, 0] = position
         log[entry, 1] = symbol
-        log[entry, 2] = parts.counter[partition] if settings.window == W_ENVELOPE else key
+        log[entry, 2] = key
         log[entry, 3] = exact
-        log[entry, 4] = events.time[i] if len(events.time) > 0 else 0
-        log[entry, 5] = parts.log[partition]
-        parts.log[partition] = entry
+        log[entry, 4] = time
+        log[entry, 5] = parts[partition, LOGGED]
+        parts[partition, LOGGED] = entry
         regs[LOG] = entry + 1
     if not changes:
         return DONE
-    parts.initial[partition] = after
+    parts[partition, INITIAL] = after
     if exact == NO_KEY:
         starts = DEAD
-    time = events.time[i] if len(times) > 0 else 0
     if few:
-        move_few(tables, nodes, times, regs, active, symbol, starts, key, exact, time, events.position[i], dead)
+        move_few(tables, nodes, times, regs, active, symbol, starts, key, exact, time, position, dead)
     else:
-        move_all(tables, nodes, times, regs, active, symbol, starts, key, exact, time, events.position[i], dead)
+        move_all(tables, nodes, times, regs, active, symbol, starts, key, exact, time, position, dead)
     return DONE
 
 
 @inlined
 def _is_unmoved(tables: Tables, regs: Array, parts: Partitions, partition: int, symbol: int) -> bool:
     """Whether an event changes nothing in its partition, by the record alone, which is then not loaded."""
-    stale = parts.epoch[partition] != regs[EPOCH]
-    initial = np.int32(0) if stale else parts.initial[partition]
+    stale = parts.table[partition, SINCE] != regs[EPOCH]
+    initial = np.int64(0) if stale else parts.table[partition, INITIAL]
     if tables.next[initial, symbol] != DEAD or tables.initial_next[initial, symbol] != initial:
         return False
-    at = parts.offset[partition]
+    at = parts.table[partition, RECORD]
     if stale or at < 0:
         return True
     pool = parts.pool

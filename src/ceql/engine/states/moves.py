@@ -9,8 +9,23 @@ nodes go straight to the roots.
 
 from __future__ import annotations
 
+import numpy as np
+
+from ceql.engine.common.layout import ROOTS
 from ceql.engine.states.graph import MAX, extend, insert, merge, new_bottom
-from ceql.engine.states.layout import ACTIVE, DEAD, NO_OP, ROOTS, Active, Tables
+from ceql.engine.states.layout import (
+    ACTIVE,
+    DEAD,
+    FREE,
+    LENGTH,
+    NEW_SLOT,
+    NEW_STATE,
+    NO_OP,
+    SLOT,
+    STATE,
+    Active,
+    Tables,
+)
 from ceql.jit import Array, inlined
 
 
@@ -31,43 +46,42 @@ def move_few(
 ) -> None:
     """Move the states that the symbol moves, leaving the others where they are."""
     edges = tables.edges
-    lists, lengths = active.lists, active.lengths
     roots = 0
     if starts >= 0:
         bottom = new_bottom(nodes, regs, key, position, exact)
         if len(times) > 0:
             times[bottom] = time
         for e in range(edges[starts]):
-            label = edges[starts + 2 + 2 * e]
-            target = edges[starts + 3 + 2 * e]
+            label = np.int64(edges[starts + 2 + 2 * e])
+            target = np.int64(edges[starts + 3 + 2 * e])
             node = bottom if label < 0 else extend(nodes, regs, bottom, position, label)
             if tables.accept[target] == 2:
                 active.roots[roots] = node
                 roots += 1
             else:
-                _enter(nodes, regs, active, target, node, 0, dead)
-    k = 0
+                _enter(nodes, regs, active, target, node, np.int64(0), dead)
+    k = np.int64(0)
     while k < regs[ACTIVE]:
-        does = tables.next[active.state[k], symbol]
+        does = tables.next[active.table[STATE, k], symbol]
         if does == NO_OP:
             k += 1
             continue
-        slot = active.slot[k]
-        _drop_dead(nodes, lists, lengths, slot, dead)
-        if lengths[slot] == 0:
+        slot = active.table[SLOT, k]
+        _drop_dead(nodes, active, slot, dead)
+        if active.table[LENGTH, slot] == 0:
             _leave(regs, active, k)
             continue
-        merged = merge(nodes, regs, lists, lengths, slot)
+        merged = merge(nodes, regs, active, slot)
         for e in range(edges[does] - 1):
-            target = edges[does + 3 + 2 * e]
-            node = extend(nodes, regs, merged, position, edges[does + 2 + 2 * e])
+            target = np.int64(edges[does + 3 + 2 * e])
+            node = extend(nodes, regs, merged, position, np.int64(edges[does + 2 + 2 * e]))
             if tables.accept[target] == 2:
                 active.roots[roots] = node
                 roots += 1
                 continue
             at = active.place[target]
-            if at < k and active.state[at] == target:
-                insert(nodes, regs, lists, lengths, active.slot[at], node)
+            if at < k and active.table[STATE, at] == target:
+                insert(nodes, regs, active, active.table[SLOT, at], node)
             else:
                 _enter(nodes, regs, active, target, node, k, dead)
                 k += 1  # the state that moved now stands behind the one that it reached
@@ -78,59 +92,59 @@ def move_few(
 @inlined
 def _enter(nodes: Array, regs: Array, active: Active, target: int, node: int, at: int, dead: int) -> None:
     """Make `node` the head of the list of `target`, which moves (or comes) to place `at`, before its old place."""
-    lists, lengths, place = active.lists, active.lengths, active.place
+    lists, place = active.lists, active.place
     count = regs[ACTIVE]
     old = place[target]
-    if old < count and active.state[old] == target:
-        slot = active.slot[old]
-        _drop_dead(nodes, lists, lengths, slot, dead)
-        rest = merge(nodes, regs, lists, lengths, slot) if lengths[slot] > 0 else -1
+    if old < count and active.table[STATE, old] == target:
+        slot = active.table[SLOT, old]
+        _drop_dead(nodes, active, slot, dead)
+        rest = merge(nodes, regs, active, slot) if active.table[LENGTH, slot] > 0 else -1
     else:
         old = count
         regs[ACTIVE] = count + 1
         slots = lists.shape[0]
-        active.free[slots] -= 1
-        slot = active.free[active.free[slots]]
+        active.table[FREE, slots] -= 1
+        slot = active.table[FREE, active.table[FREE, slots]]
         rest = -1
     for k in range(old, at, -1):
-        active.state[k] = active.state[k - 1]
-        active.slot[k] = active.slot[k - 1]
-        place[active.state[k]] = k
-    active.state[at] = target
-    active.slot[at] = slot
+        active.table[STATE, k] = active.table[STATE, k - 1]
+        active.table[SLOT, k] = active.table[SLOT, k - 1]
+        place[active.table[STATE, k]] = k
+    active.table[STATE, at] = target
+    active.table[SLOT, at] = slot
     place[target] = at
     lists[slot, 0] = node
-    lengths[slot] = 1
+    active.table[LENGTH, slot] = 1
     if rest >= 0:
-        insert(nodes, regs, lists, lengths, slot, rest)
+        insert(nodes, regs, active, slot, rest)
 
 
 @inlined
 def _leave(regs: Array, active: Active, at: int) -> None:
     """Remove the state at place `at`."""
-    _give_back(active, active.slot[at])
+    _give_back(active, active.table[SLOT, at])
     count = regs[ACTIVE] - 1
     for k in range(at, count):
-        active.state[k] = active.state[k + 1]
-        active.slot[k] = active.slot[k + 1]
-        active.place[active.state[k]] = k
+        active.table[STATE, k] = active.table[STATE, k + 1]
+        active.table[SLOT, k] = active.table[SLOT, k + 1]
+        active.place[active.table[STATE, k]] = k
     regs[ACTIVE] = count
 
 
 @inlined
 def _give_back(active: Active, slot: int) -> None:
     slots = active.lists.shape[0]
-    active.free[active.free[slots]] = slot
-    active.free[slots] += 1
+    active.table[FREE, active.table[FREE, slots]] = slot
+    active.table[FREE, slots] += 1
 
 
 @inlined
-def _drop_dead(nodes: Array, lists: Array, lengths: Array, slot: int, dead: int) -> None:
+def _drop_dead(nodes: Array, active: Active, slot: int, dead: int) -> None:
     """Shorten a list by what the window has left: it is sorted by max-start, so that stands at its end."""
-    length = lengths[slot]
-    while length > 0 and nodes[lists[slot, length - 1], MAX] < dead:
+    length = active.table[LENGTH, slot]
+    while length > 0 and nodes[active.lists[slot, length - 1], MAX] < dead:
         length -= 1
-    lengths[slot] = length
+    active.table[LENGTH, slot] = length
 
 
 @inlined
@@ -150,16 +164,16 @@ def move_all(
 ) -> None:
     """Build the new table of active states from the old one."""
     edges = tables.edges
-    lists, lengths, place = active.lists, active.lengths, active.place
-    fresh = 0
+    lists, place = active.lists, active.place
+    fresh = np.int64(0)
     roots = 0
     if starts >= 0:
         bottom = new_bottom(nodes, regs, key, position, exact)
         if len(times) > 0:
             times[bottom] = time
         for e in range(edges[starts]):
-            label = edges[starts + 2 + 2 * e]
-            target = edges[starts + 3 + 2 * e]
+            label = np.int64(edges[starts + 2 + 2 * e])
+            target = np.int64(edges[starts + 3 + 2 * e])
             node = bottom if label < 0 else extend(nodes, regs, bottom, position, label)
             if tables.accept[target] == 2:
                 active.roots[roots] = node
@@ -167,30 +181,30 @@ def move_all(
             else:
                 fresh = _add(nodes, regs, active, target, node, fresh)
     for k in range(regs[ACTIVE]):
-        state = active.state[k]
-        slot = active.slot[k]
-        _drop_dead(nodes, lists, lengths, slot, dead)
+        state = active.table[STATE, k]
+        slot = active.table[SLOT, k]
+        _drop_dead(nodes, active, slot, dead)
         does = tables.next[state, symbol]
-        if lengths[slot] == 0 or does == DEAD:
+        if active.table[LENGTH, slot] == 0 or does == DEAD:
             _give_back(active, slot)
             continue
         kept = False
         merged = -1
         pairs = 1 if does == NO_OP else edges[does]
         for e in range(pairs):
-            label = -1 if does == NO_OP else edges[does + 2 + 2 * e]
-            target = state if does == NO_OP else edges[does + 3 + 2 * e]
+            label = np.int64(-1 if does == NO_OP else edges[does + 2 + 2 * e])
+            target = np.int64(state if does == NO_OP else edges[does + 3 + 2 * e])
             at = place[target]
-            known = at < fresh and active.new_state[at] == target
+            known = at < fresh and active.table[NEW_STATE, at] == target
             if label < 0 and not known and tables.accept[target] != 2:
-                active.new_state[fresh] = target
-                active.new_slot[fresh] = slot
+                active.table[NEW_STATE, fresh] = target
+                active.table[NEW_SLOT, fresh] = slot
                 place[target] = fresh
                 fresh += 1
                 kept = True
                 continue
             if merged < 0:
-                merged = merge(nodes, regs, lists, lengths, slot)
+                merged = merge(nodes, regs, active, slot)
             node = merged if label < 0 else extend(nodes, regs, merged, position, label)
             if tables.accept[target] == 2:
                 active.roots[roots] = node
@@ -200,11 +214,11 @@ def move_all(
         if not kept:
             _give_back(active, slot)
     for k in range(fresh):
-        active.state[k] = active.new_state[k]
-        active.slot[k] = active.new_slot[k]
-        if tables.accept[active.state[k]]:
-            slot = active.slot[k]
-            for at in range(lengths[slot]):
+        active.table[STATE, k] = active.table[NEW_STATE, k]
+        active.table[SLOT, k] = active.table[NEW_SLOT, k]
+        if tables.accept[active.table[STATE, k]]:
+            slot = active.table[SLOT, k]
+            for at in range(active.table[LENGTH, slot]):
                 active.roots[roots] = lists[slot, at]
                 roots += 1
     regs[ACTIVE] = fresh
@@ -215,15 +229,15 @@ def move_all(
 def _add(nodes: Array, regs: Array, active: Active, target: int, node: int, fresh: int) -> int:
     """ADD of Algorithm 1, for a node of its own; the number of states in the new table."""
     at = active.place[target]
-    if at < fresh and active.new_state[at] == target:
-        insert(nodes, regs, active.lists, active.lengths, active.new_slot[at], node)
+    if at < fresh and active.table[NEW_STATE, at] == target:
+        insert(nodes, regs, active, active.table[NEW_SLOT, at], node)
         return fresh
     slots = active.lists.shape[0]
-    active.free[slots] -= 1
-    slot = active.free[active.free[slots]]
+    active.table[FREE, slots] -= 1
+    slot = active.table[FREE, active.table[FREE, slots]]
     active.lists[slot, 0] = node
-    active.lengths[slot] = 1
-    active.new_state[fresh] = target
-    active.new_slot[fresh] = slot
+    active.table[LENGTH, slot] = 1
+    active.table[NEW_STATE, fresh] = target
+    active.table[NEW_SLOT, fresh] = slot
     active.place[target] = fresh
     return fresh + 1

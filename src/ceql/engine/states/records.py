@@ -8,8 +8,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.states.layout import ACTIVE, EPOCH, LOADED, POOL, Active, Partitions
+from ceql.engine.states.layout import (
+    ACTIVE,
+    EPOCH,
+    FREE,
+    INITIAL,
+    LENGTH,
+    LOADED,
+    LOGGED,
+    POOL,
+    RECORD,
+    ROOM,
+    SINCE,
+    SLOT,
+    STATE,
+    Active,
+    Partitions,
+)
 from ceql.jit import Array, inlined, kernel
+
+
+@inlined
+def free_all(active: Active) -> None:
+    """Put every slot on the stack of free ones."""
+    slots = active.lists.shape[0]
+    for k in range(slots):
+        active.table[FREE, k] = slots - 1 - k
+    active.table[FREE, slots] = slots  # the height of the stack
 
 
 @inlined
@@ -18,16 +43,13 @@ def load(regs: Array, parts: Partitions, active: Active, partition: int) -> bool
     regs[LOADED] = partition
     regs[ACTIVE] = 0
     slots = active.lists.shape[0]
-    free = active.free
-    for k in range(slots):
-        free[k] = slots - 1 - k
-    free[slots] = slots  # height of the stack of free slots
-    if parts.epoch[partition] != regs[EPOCH]:
-        parts.epoch[partition] = regs[EPOCH]
-        parts.offset[partition] = -1
-        parts.initial[partition] = 0
-        parts.log[partition] = -1
-    at = parts.offset[partition]
+    free_all(active)
+    if parts.table[partition, SINCE] != regs[EPOCH]:
+        parts.table[partition, SINCE] = regs[EPOCH]
+        parts.table[partition, RECORD] = -1
+        parts.table[partition, INITIAL] = 0
+        parts.table[partition, LOGGED] = -1
+    at = parts.table[partition, RECORD]
     if at < 0:
         return True
     pool = parts.pool
@@ -39,13 +61,13 @@ def load(regs: Array, parts: Partitions, active: Active, partition: int) -> bool
         length = pool[at + 1]
         if length > active.lists.shape[1]:
             return False
-        slot = free[slots] - 1
-        free[slots] = slot
-        slot = free[slot]
-        active.state[k] = pool[at]
+        slot = active.table[FREE, slots] - 1
+        active.table[FREE, slots] = slot
+        slot = active.table[FREE, slot]
+        active.table[STATE, k] = pool[at]
         active.place[pool[at]] = k
-        active.slot[k] = slot
-        active.lengths[slot] = length
+        active.table[SLOT, k] = slot
+        active.table[LENGTH, slot] = length
         for i in range(length):
             active.lists[slot, i] = pool[at + 2 + i]
         at += 2 + length
@@ -61,29 +83,29 @@ def store(regs: Array, parts: Partitions, active: Active) -> bool:
         return True
     count = regs[ACTIVE]
     if count == 0:
-        parts.offset[partition] = -1
-        parts.room[partition] = 0
+        parts.table[partition, RECORD] = -1
+        parts.table[partition, ROOM] = 0
         regs[LOADED] = -1
         return True
     words = np.int64(1)
     for k in range(count):
-        words += 2 + active.lengths[active.slot[k]]
+        words += 2 + active.table[LENGTH, active.table[SLOT, k]]
     pool = parts.pool
-    at = parts.offset[partition]
-    if at < 0 or words > parts.room[partition]:
+    at = parts.table[partition, RECORD]
+    if at < 0 or words > parts.table[partition, ROOM]:
         room = (words + 4) // 4 * 4
         if regs[POOL] + room > len(pool):
             return False
         at = regs[POOL]
         regs[POOL] = at + room
-        parts.offset[partition] = at
-        parts.room[partition] = room
+        parts.table[partition, RECORD] = at
+        parts.table[partition, ROOM] = room
     pool[at] = count
     at += 1
     for k in range(count):
-        slot = active.slot[k]
-        length = active.lengths[slot]
-        pool[at] = active.state[k]
+        slot = active.table[SLOT, k]
+        length = active.table[LENGTH, slot]
+        pool[at] = active.table[STATE, k]
         pool[at + 1] = length
         for i in range(length):
             pool[at + 2 + i] = active.lists[slot, i]

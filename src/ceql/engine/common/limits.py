@@ -1,4 +1,4 @@
-"""What both loops complain of."""
+"""The errors that both loops raise."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ def went_back(position: int) -> DataError:
 
 
 def out_of_memory(memory: int) -> ResourceError:
+    """The graph would need more than the caller allows."""
     return ResourceError(
         f"partial matches need more than {memory:,} bytes; raise memory=, or bound the query "
         "with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",

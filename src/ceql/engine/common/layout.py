@@ -1,0 +1,90 @@
+"""What the kernels of both loops share: registers, reasons to come back, windows, and the arrays of events and output.
+
+Arrays that belong together are the rows or columns of one array. Each array that a kernel takes makes it slower to
+compile, and the loops take many.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ceql.jit import Array
+
+# Registers: int64 scalars that outlive a call. Each loop adds its own from OWN on.
+NODES = 0  # rows of the graph in use
+EVENT = 1  # index, in the batch, of the event being processed
+PHASE = 2  # what is left to do for that event
+MATCHES = 3  # matches in the output buffers
+POSITIONS = 4  # positions in the output buffers
+ROOTS = 5  # nodes to enumerate at the current event
+TOTAL = 6  # count mode: matches counted since the caller last looked
+SEEN = 7  # matches of the current position, as far as it matters whether there are any
+HORIZON = 8  # the greatest bound met, for windows that all partitions share
+SUMMED = 9  # count mode without a window: the nodes whose matches are known
+LEAST = 10  # the least start key that a match ending at the current event may have
+OWN = 11
+
+# Why a loop comes back. Each loop adds its own reasons from OWN_REASONS on.
+DONE = 0
+FULL = 1  # the output buffers are full
+BLOCKS = 2  # a position has more matches than the buffers hold
+COLLECT = 3  # the graph is full
+GROW_PATH = 4  # a match is longer, or the search deeper, than there is room for
+HAND_OVER = 5  # the caller chooses among the matches of this position
+WENT_BACK = 6  # the attribute of the window fell to where memory has been given back
+OVERFLOW = 7  # a position has more matches than an int64 can count
+OWN_REASONS = 8
+
+FRESH, OUTPUT, AFTER = range(3)  # phases of an event
+
+# Windows, by what a loop has to do for them: the keys are given; events of the substream are counted; the attribute may
+# fall, so that keys are its running maximum and each start is checked by itself.
+W_GIVEN, W_COUNTED, W_ENVELOPE = range(3)
+
+# What happens at a position that has matches: they are enumerated or counted, the caller chooses among them, or none
+# are made, and the loop reports how far runs get.
+ENUMERATE, COUNT, CHOOSE, FOLLOW = range(4)
+
+NO_KEY = np.iinfo(np.int64).min  # of an event that can start no match: its window attribute is NULL
+TOO_MANY = 1 << 61  # sums are given up above this, well before they overflow
+
+# Columns of the table of partitions. Each loop adds its own from OWN_COLUMNS on.
+COUNTER = 0  # events seen (W_COUNTED) or the greatest attribute seen (W_ENVELOPE)
+BOUND = 1  # the greatest bound seen
+FLOOR = 2  # starts with keys below this were given up (W_ENVELOPE)
+OWN_COLUMNS = 3
+
+# Rows of the matches in the output. The times are there only where events have times.
+START, END, PARTITION, OFFSET, START_TIME, END_TIME = range(6)
+
+
+class Events(NamedTuple):
+    """The events of a batch that can change something, as parallel arrays."""
+
+    symbol: Array  # int32
+    position: Array  # int64
+    partition: Array  # int32
+    key: Array  # int64: the start key of a match that starts here
+    bound: Array  # int64: the least start key that a match ending here may have
+    time: Array  # int64, or length 0
+    values: Array  # int32[events, terms]: numbers of the values that are looked up, -1 for NULL; the loop over groups
+
+
+NO_VALUES: Array = np.zeros((0, 0), np.int32)
+
+
+class Output(NamedTuple):
+    """Buffers that the enumeration fills, and the stack of its search.
+
+    Match i has the positions `position[match[OFFSET, i]:match[OFFSET, i + 1]]` with as many labels. Each loop has its
+    own rows of the stack and the path.
+    """
+
+    match: Array  # int64[4 or 6, matches + 1]
+    position: Array  # int64
+    label: Array  # int32
+    stack: Array  # int64[rows, depth]
+    path: Array  # int64[2, depth]
+    spare: Array  # int64[4, matches or positions]: scratch of the sort by start
