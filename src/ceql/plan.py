@@ -19,12 +19,14 @@ from ceql.analysis.resolve import resolve
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import is_simple, split_off
+from ceql.automata.ambiguity import is_ambiguous
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
-from ceql.automata.correlated import Correlated, correlate
+from ceql.automata.compile_correlated import compile_shape
+from ceql.automata.correlated import Correlated
 from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
-from ceql.automata.unambiguous import determinise
+from ceql.automata.unambiguous import make_unambiguous
 from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
@@ -126,6 +128,11 @@ class CorrelatedPlan(_BasePlan):
         """Whether an event that satisfies no guard changes nothing."""
         strict = self.query.strategy is t.Strategy.STRICT and bool(self.partition)
         return not self.automaton.is_tight and not strict
+
+    @cached_property
+    def is_ambiguous(self) -> bool:
+        """Whether two runs may give the same match."""
+        return is_ambiguous(self.automaton, frozenset(self.selected), self.query.distinct)
 
 
 Plan = UnaryPlan | CorrelatedPlan
@@ -234,10 +241,10 @@ def choose_loop(draft: Draft) -> Plan:
     if simple and draft.prefers_unary:
         return _unary(draft, to_normal(shape))
     selected = frozenset(variables(query))
-    automaton = correlate(shape, selected if query.strategy is t.Strategy.STRICT else None)
-    unsure = automaton.is_ambiguous(selected, query.distinct)
+    automaton = compile_shape(shape, selected if query.strategy is t.Strategy.STRICT else None)
+    unsure = is_ambiguous(automaton, selected, query.distinct)
     if unsure:
-        automaton = determinise(automaton, selected, query.distinct) or automaton
+        automaton = make_unambiguous(automaton, selected, query.distinct) or automaton
         unsure = not automaton.is_deterministic
     strategy = _strategy(query)
     compares = strategy is not None and strategy.compare is not None

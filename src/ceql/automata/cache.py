@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ceql.automata.subsets import Determinization, State
+from ceql.automata.subsets import Determinised, State
 from ceql.engine.states.layout import DEAD, MISSING, NO_OP, Tables
 from ceql.errors import ResourceError
 from ceql.jit import Array
@@ -19,7 +19,7 @@ from ceql.jit import Array
 class TableCache:
     """Numbered states of a determinisation and their transitions. State 0 is the initial one."""
 
-    def __init__(self, automaton: Determinization, bits_of: Callable[[int], int], max_states: int = 1 << 16) -> None:
+    def __init__(self, automaton: Determinised, bits_of: Callable[[int], int], max_states: int = 1 << 16) -> None:
         self.automaton = automaton
         self.bits_of = bits_of
         self.max_states = max_states

@@ -41,16 +41,16 @@ class QTree(NamedTuple):
     parts: tuple[QTree | int, ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, eq=False)
 class Parallel:
     """`last[s]` has the leaves at which the last event of a run in state s was read."""
 
-    last: list[Leaves] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    final: tuple[int, ...] = ()
-    conflicts: list[tuple[Equality, Equality]] = field(default_factory=list)
+    last: tuple[Leaves, ...]
+    steps: tuple[Step, ...]
+    final: tuple[int, ...]
+    conflicts: tuple[tuple[Equality, Equality], ...]
     """Equalities that could not be looked up, each with the one that it breaks the hierarchy with."""
-    trees: list[QTree] = field(default_factory=list)
+    trees: tuple[QTree, ...]
     """Along which each ALL that runs in parallel is joined."""
 
 
@@ -75,8 +75,10 @@ class _Joint:
 def build(shape: Shape, equalities: Sequence[Equality], prev: Leaves) -> Parallel:
     """The automaton of a shape; `prev` are the leaves with a predicate on PREV, which only a chain knows."""
     builder = _Builder(shape, equalities, prev)
-    builder.auto.final = builder.grow(shape.root)
-    return _trimmed(builder.auto)
+    final = builder.grow(shape.root)
+    return _trimmed(
+        Parallel(tuple(builder.last), tuple(builder.steps), final, tuple(builder.conflicts), tuple(builder.trees))
+    )
 
 
 class _Builder:
@@ -84,7 +86,10 @@ class _Builder:
         self.shape = shape
         self.equalities = equalities
         self.prev = prev
-        self.auto = Parallel()
+        self.last: list[Leaves] = []
+        self.steps: list[Step] = []
+        self.conflicts: list[tuple[Equality, Equality]] = []
+        self.trees: list[QTree] = []
 
     def grow(self, node: int) -> tuple[int, ...]:
         """Add a node that stands at the beginning of a match; the states in which it is complete."""
@@ -121,15 +126,13 @@ class _Builder:
         parts = [chain.build(self.shape, item) for item in items]
         for left, right, close in zip(parts, parts[1:], contiguous, strict=False):
             chain.join(left.final, right.entries, close)
-        base = len(self.auto.last)
-        self.auto.last += chain.last
+        base = len(self.last)
+        self.last += chain.last
         for read in dict.fromkeys(parts[0].entries):
             sources: list[tuple[Source, ...]] = [(Source((state,), tight),) for state in before] or [()]
-            self.auto.steps += [Step(s, read.leaves, read.loops, base + read.target) for s in sources]
+            self.steps += [Step(s, read.leaves, read.loops, base + read.target) for s in sources]
         for state, edges in enumerate(chain.edges):
-            self.auto.steps += [
-                Step((Source((base + state,), e.tight),), e.leaves, e.loops, base + e.target) for e in edges
-            ]
+            self.steps += [Step((Source((base + state,), e.tight),), e.leaves, e.loops, base + e.target) for e in edges]
         return tuple(dict.fromkeys(base + state for state in parts[-1].final))
 
     # --- ALL ---
@@ -137,15 +140,15 @@ class _Builder:
     def _join(self, node: int) -> tuple[int, ...]:
         items = self.shape.nodes[node].items
         done = [self.grow(item) for item in items]
-        ends = [[step for step in self.auto.steps if step.target in states] for states in done]
+        ends = [[step for step in self.steps if step.target in states] for states in done]
         root = self._q_tree(node, done)
         for joint in _inside_first(root):
             self._ways(joint, done, ends)
             for way in joint.ways:
                 if way.leaves not in joint.states:
-                    self.auto.last.append(way.leaves)
-                    joint.states[way.leaves] = len(self.auto.last) - 1
-                self.auto.steps.append(Step(*way, joint.states[way.leaves]))
+                    self.last.append(way.leaves)
+                    joint.states[way.leaves] = len(self.last) - 1
+                self.steps.append(Step(*way, joint.states[way.leaves]))
         return tuple(root.states.values())
 
     def _q_tree(self, node: int, done: Sequence[tuple[int, ...]]) -> _Joint:
@@ -156,7 +159,7 @@ class _Builder:
         for equality in self.equalities:
             if equality.scope in around:
                 known = frozenset(
-                    k for k in every if all(self.auto.last[state] & equality.terms.keys() for state in done[k])
+                    k for k in every if all(self.last[state] & equality.terms.keys() for state in done[k])
                 )
                 if len(known) > 1:
                     shared.append((known, equality))
@@ -164,7 +167,7 @@ class _Builder:
         for sides, equality in sorted(shared, key=lambda pair: -len(pair[0])):
             broken = [e for other, e in kept.items() if sides & other and not (sides <= other or other <= sides)]
             if broken:
-                self.auto.conflicts.append((equality, broken[0]))
+                self.conflicts.append((equality, broken[0]))
             else:
                 kept.setdefault(sides, equality)
         kept.pop(every, None)
@@ -178,7 +181,7 @@ class _Builder:
         for joint in joints:
             inside = frozenset().union(*(part.sides for part in joint.parts if isinstance(part, _Joint)))
             joint.parts += sorted(joint.sides - inside)
-        self.auto.trees.append(_tree(root, self.shape.nodes[node].items, shared))
+        self.trees.append(_tree(root, self.shape.nodes[node].items, shared))
         return root
 
     def _ways(self, joint: _Joint, done: Sequence[tuple[int, ...]], ends: Sequence[list[Step]]) -> None:
@@ -253,8 +256,8 @@ def _trimmed(auto: Parallel) -> Parallel:
         if step.target in number and all(source.states for source in sources):
             steps[Step(tuple(sources), step.leaves, step.loops, number[step.target])] = None
     return Parallel(
-        [auto.last[old] for old in number],
-        list(steps),
+        tuple(auto.last[old] for old in number),
+        tuple(steps),
         tuple(number[s] for s in dict.fromkeys(auto.final) if s in number),
         auto.conflicts,
         auto.trees,

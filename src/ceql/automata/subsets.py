@@ -25,7 +25,7 @@ class Edge(NamedTuple):
     target: State
 
 
-class Determinization(Protocol):
+class Determinised(Protocol):
     """What the cache needs to know of a determinised automaton."""
 
     cea: CEA
@@ -68,19 +68,19 @@ class Plain:
 
     def __init__(self, cea: CEA, distinct: bool) -> None:
         self.cea = cea
-        self.names = _Labels(cea, distinct)
+        self.numbering = _Labels(cea, distinct)
         self.rest = cea.resting()
 
     def initial(self) -> State:
         return NOT_STARTED
 
     def start(self, state: State, bits: int) -> tuple[State, list[Edge]]:
-        return state, self._edges(self.names.group(self.cea.initial, bits))
+        return state, self._edges(self.numbering.group(self.cea.initial, bits))
 
     def step(self, state: State, bits: int) -> list[Edge]:
         assert isinstance(state, frozenset)
         rows = (t for s in sorted(state) for t in self.cea.states[s])
-        return self._edges(self.names.group(rows, bits))
+        return self._edges(self.numbering.group(rows, bits))
 
     def accepts(self, state: State) -> bool:
         return isinstance(state, frozenset) and not state.isdisjoint(self.cea.final)
@@ -103,7 +103,7 @@ class Rivalled:
 
     def __init__(self, cea: CEA, distinct: bool, compare: Compare, start_bit: int) -> None:
         self.cea = cea
-        self.names = _Labels(cea, distinct)
+        self.numbering = _Labels(cea, distinct)
         self.compare = compare
         self.start_bit = start_bit
         self.rest = cea.resting()
@@ -115,13 +115,13 @@ class Rivalled:
         _, rivals = self._parts(state)
         moves = self._moves(bits)
         after = self.compare(rivals, moves, False)
-        own = self.names.group(self.cea.initial, bits) if bits & self.start_bit else {}
+        own = self.numbering.group(self.cea.initial, bits) if bits & self.start_bit else {}
         return (None, *after), self._edges(own, rivals, moves)
 
     def step(self, state: State, bits: int) -> list[Edge]:
         own, rivals = self._parts(state)
         rows = (t for s in sorted(own) for t in self.cea.states[s])
-        return self._edges(self.names.group(rows, bits), rivals, self._moves(bits))
+        return self._edges(self.numbering.group(rows, bits), rivals, self._moves(bits))
 
     def accepts(self, state: State) -> bool:
         own, rivals = self._parts(state)

@@ -11,6 +11,7 @@ as they are, and their matches are compared.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain, combinations
 from typing import NamedTuple
 
@@ -44,15 +45,15 @@ class _Way(NamedTuple):
     edges: tuple[_Edge, ...]
 
 
-def determinise(auto: Correlated, selected: Label, distinct: bool) -> Correlated | None:
+def make_unambiguous(auto: Correlated, selected: Label, distinct: bool) -> Correlated | None:
     """An automaton whose runs are the matches of a chain, one for each; None where that is not possible here."""
     if not auto.is_chain or auto.checks:
         return None
     labels = [auto.label(mark) & selected for mark in auto.marks]
-    return _Determiniser(auto, labels, distinct).build()
+    return _Expansion(auto, labels, distinct).build()
 
 
-class _Determiniser:
+class _Expansion:
     def __init__(self, auto: Correlated, labels: list[Label], distinct: bool) -> None:
         self.auto = auto
         self.hidden = [k for k, label in enumerate(labels) if not label]
@@ -98,12 +99,14 @@ class _Determiniser:
             states = self.queue.pop()
             if not self._expand(states) or len(self.numbers) > _MOST_STATES:
                 return None
-        return self.auto.with_steps(
-            len(self.numbers),
-            tuple(number for states, number in self.numbers.items() if states & final),
-            self.transitions,
-            self.rows,
-            tuple(self.guards),
+        return replace(
+            self.auto,
+            states=len(self.numbers),
+            final=tuple(number for states, number in self.numbers.items() if states & final),
+            transitions=tuple(self.transitions),
+            indexes=tuple(self.rows),
+            guards=tuple(self.guards),
+            is_deterministic=True,
         )
 
     def _number(self, states: States) -> int:

@@ -147,11 +147,11 @@ class _Judge:
         text = claim_text(claim)
         used = _is_compared(self.shape, auto, known)
         how = How.NARROWED if used else How.CHECKED
-        for equality, other in auto.auto.conflicts:
+        for equality, other in auto.parallel.conflicts:
             if claim.number in equality.claims:
                 return how, _conflict(self.shape, equality, other, text)
         whose = _whose(self.shape, claim)
-        between = [_event_name(self.shape, leaf) for leaf in sorted(out_of_reach(self.shape, auto.auto, known))]
+        between = [_event_name(self.shape, leaf) for leaf in sorted(out_of_reach(self.shape, auto.parallel, known))]
         together = _together(self.shape, claim, known)
         if not between:
             return how, f"'{text}' cannot be looked up at every step{together}, so it is checked on each candidate"
@@ -211,8 +211,8 @@ def _conflict(shape: Shape, one: Equality, other: Equality, text: str) -> str:
 def _is_compared(shape: Shape, auto: Correlated, equality: Equality) -> bool:
     """Whether some step looks up an equality at all."""
     return any(
-        compared(shape, equality, auto.auto.last[state], step) is not None
-        for step in auto.auto.steps
+        compared(shape, equality, auto.parallel.last[state], step) is not None
+        for step in auto.parallel.steps
         for source in step.sources
         for state in source.states
     )

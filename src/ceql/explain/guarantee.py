@@ -98,7 +98,7 @@ def losses(plan: Plan) -> list[Loss]:
                 "not bounded: candidates that are not contiguous are looked at too",
             )
         )
-    if auto.is_ambiguous(selected, query.distinct):
+    if plan.is_ambiguous:
         found.append(
             Loss(
                 "the automaton is ambiguous: two runs may give the same match, so matches are compared for duplicates",

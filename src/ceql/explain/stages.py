@@ -62,7 +62,7 @@ def explain(
     if isinstance(plan, CorrelatedPlan):
         if plan.automaton.indexes:
             sections.append(section("Indexes, where runs wait", pairs(index_rows(plan.automaton)[:MOST_ROWS])))
-        if plan.automaton.auto.trees:
+        if plan.automaton.parallel.trees:
             sections.append(section("Sides of ALL that run in parallel", _trees(plan.automaton)))
     sections.append(section("Reading", pairs(_reading(plan))))
     if schema is not None:
@@ -119,7 +119,7 @@ def _trees(auto: Correlated) -> list[str]:
                 found += lines(part, depth + 1)
         return found
 
-    return [line for tree in auto.auto.trees for line in lines(tree, 0)]
+    return [line for tree in auto.parallel.trees for line in lines(tree, 0)]
 
 
 def _value(auto: Correlated, equality: Equality) -> str:
@@ -228,7 +228,7 @@ def _reading(plan: Plan) -> list[tuple[str, str]]:
 def columns_read(plan: Plan) -> list[str]:
     """The attributes that guards, comparisons, PARTITION BY and the window read, in order of appearance."""
     read: list[t.Condition | t.Expression] = [p for guard in plan.guards for p in guard.predicates]
-    checks: list[Claim] = []
+    checks: tuple[Claim, ...] = ()
     if isinstance(plan, CorrelatedPlan):
         read += plan.automaton.terms
         checks = plan.automaton.checks

@@ -41,7 +41,7 @@ class CorrelatedRecognition(Recognition):
         self.values = ValueNumbers(auto.terms, auto.compares, bound.schema, bound.open_schema, plan.source)
         self.checks = Checks(auto, bound.schema, bound.open_schema, plan.source)
         self.labels = Labels(auto, plan.selected, plan.columns)
-        self._unsure = auto.is_ambiguous(frozenset(plan.selected), plan.query.distinct)
+        self._unsure = plan.is_ambiguous
         strict = plan.query.strategy is t.Strategy.STRICT
         choosing = plan.rivalry is not None or (strict and not auto.is_strict)
         hidden = self.labels.hidden is not None

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.automata.cache import TableCache
-from ceql.automata.subsets import Determinization, Plain, Rivalled, state_from_json, state_to_json
+from ceql.automata.subsets import Determinised, Plain, Rivalled, state_from_json, state_to_json
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
 from ceql.engine.states.layout import Settings
@@ -68,7 +68,7 @@ class UnaryRecognition(Recognition):
         finding = settings._replace(mode=CHOOSE, log=True)
         return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser)
 
-    def _cache(self, automaton: Determinization, bits_of: Callable[[int], int]) -> TableCache:
+    def _cache(self, automaton: Determinised, bits_of: Callable[[int], int]) -> TableCache:
         return TableCache(automaton, bits_of, self.bound.options.max_states)
 
     @cached_property
@@ -78,7 +78,7 @@ class UnaryRecognition(Recognition):
     @cached_property
     def _label_masks(self) -> Array:
         """Which variables each label binds."""
-        labels, columns = self._plain.names.labels, self.plan.columns
+        labels, columns = self._plain.numbering.labels, self.plan.columns
         masks: Array = np.zeros((max(1, len(labels)), len(columns)), np.bool_)
         for k, label in enumerate(labels):
             masks[k] = [variable in label for variable in columns]
@@ -88,7 +88,7 @@ class UnaryRecognition(Recognition):
     def _pattern(self) -> Array | None:
         """The labels of every match, where all have the same."""
         labels = self.plan.cea.pattern()
-        return np.array([self._plain.names.number(label) for label in labels], np.int32) if labels else None
+        return np.array([self._plain.numbering.number(label) for label in labels], np.int32) if labels else None
 
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
         return to_record_batch(chunk, self.bound.result, self._label_masks, keys, self._pattern)

@@ -69,4 +69,4 @@ def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
             case Either(cases):
                 return replace(one, what=Either(tuple(tuple(map(test, case)) for case in cases)))
 
-    return replace(auto, terms=tuple(map(term, auto.terms)), checks=list(map(claim, auto.checks)))
+    return replace(auto, terms=tuple(map(term, auto.terms)), checks=tuple(map(claim, auto.checks)))
