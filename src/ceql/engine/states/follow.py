@@ -12,10 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceql.engine.common.layout import NO_KEY, W_COUNTED, Events
+from ceql.engine.common.layout import COUNTER, HORIZON, NO_KEY, OWN, OWN_COLUMNS, W_ENVELOPE, Events
 from ceql.engine.common.reached import Reached, note, nothing_reached
+from ceql.engine.common.window import apply_window
 from ceql.engine.states.layout import Settings
 from ceql.jit import Array, kernel
+
+NOW = OWN  # a register: CONSUME BY ANY begins another epoch
+EPOCH = OWN_COLUMNS  # a column of the table of partitions: the epoch of its runs
 
 
 class Moves(NamedTuple):
@@ -32,9 +36,8 @@ class Runs(NamedTuple):
     """What is kept for each substream."""
 
     latest: Array  # int64[substreams, states]: the greatest start key of the runs in a state, NO_KEY for no run
-    counter: Array  # int64: events seen
-    epoch: Array  # int64: CONSUME BY ANY began a new one, if it is not `now`
-    now: Array  # int64[1]
+    table: Array  # int64[substreams, columns]
+    regs: Array  # int64
     spare: Array  # int64[states]
 
 
@@ -48,14 +51,12 @@ def follow(moves: Moves, runs: Runs, reached: Reached, events: Events, settings:
         if p < 0:
             continue
         latest = runs.latest[p]
-        if runs.epoch[p] != runs.now[0]:
+        if runs.table[p, EPOCH] != runs.regs[NOW]:
             latest[:] = NO_KEY
-            runs.epoch[p] = runs.now[0]
-        key, bound = events.key[i], events.bound[i]
-        if settings.window == W_COUNTED:
-            key = runs.counter[p]
-            bound = key - settings.width
-        runs.counter[p] += 1
+            runs.table[p, EPOCH] = runs.regs[NOW]
+        _, _, key, bound, _ = apply_window(
+            runs.regs, runs.table, p, settings.window, settings.width, events.key[i], events.bound[i]
+        )
         position = events.position[i]
         time = events.time[i] if len(events.time) > 0 else 0
         runs.spare[:] = NO_KEY
@@ -79,7 +80,7 @@ def follow(moves: Moves, runs: Runs, reached: Reached, events: Events, settings:
             if settings.consume > 0:
                 latest[:] = NO_KEY
             if settings.consume == 2:
-                runs.now[0] += 1
+                runs.regs[NOW] += 1
     return ends
 
 
@@ -93,11 +94,11 @@ class Follower:
         self.moves = Moves(np.zeros((0, len(source)), np.bool_), source, target, asks, final)
         self.runs = Runs(
             latest=np.zeros((0, len(final)), np.int64),
-            counter=np.zeros(0, np.int64),
-            epoch=np.zeros(0, np.int64),
-            now=np.zeros(1, np.int64),
+            table=np.zeros((0, EPOCH + 1), np.int64),
+            regs=np.zeros(NOW + 1, np.int64),
             spare=np.zeros(len(final), np.int64),
         )
+        self.runs.regs[HORIZON] = NO_KEY
 
     @property
     def symbols(self) -> int:
@@ -108,22 +109,26 @@ class Follower:
         """Know more symbols, by the transitions that each fires."""
         self.moves = self.moves._replace(fires=np.concatenate([self.moves.fires, fires]))
 
+    def _blank(self) -> Array:
+        """The table's row of a new partition."""
+        row: Array = np.full(EPOCH + 1, NO_KEY, np.int64)
+        row[COUNTER] = NO_KEY if self.settings.window == W_ENVELOPE else 0
+        return row  # no epoch is like this one: the runs are cleared when the first event comes
+
     def room_for_partitions(self, count: int) -> None:
         """Make sure that partitions 0 to count - 1 exist."""
-        have = len(self.runs.counter)
+        have = len(self.runs.table)
         if count > have:
             extra = max(count, 2 * have) - have
-            states = self.runs.latest.shape[1]
+            latest = np.zeros((extra, self.runs.latest.shape[1]), np.int64)
             self.runs = self.runs._replace(
-                latest=np.concatenate([self.runs.latest, np.full((extra, states), NO_KEY, np.int64)]),
-                counter=np.concatenate([self.runs.counter, np.zeros(extra, np.int64)]),
-                epoch=np.concatenate([self.runs.epoch, np.full(extra, self.runs.now[0], np.int64)]),
+                latest=np.concatenate([self.runs.latest, latest]),
+                table=np.concatenate([self.runs.table, np.tile(self._blank(), (extra, 1))]),
             )
 
     def reuse_partitions(self, partitions: list[int]) -> None:
         """Make emptied partitions as good as new."""
-        self.runs.latest[partitions] = NO_KEY
-        self.runs.counter[partitions] = 0
+        self.runs.table[partitions] = self._blank()
 
     def feed(self, events: Events) -> None:
         """Go on over a batch."""
