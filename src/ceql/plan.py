@@ -266,12 +266,12 @@ def _strategy(query: t.Query) -> Strategy | None:
 
 
 PASSES: tuple[Callable[[Any], Any], ...] = (
-    to_tree,
-    check_names,
-    read_clause,
-    find_claims,
-    split_stream,
-    choose_loop,
+    to_tree,  # text becomes a tree (syntax/)
+    check_names,  # every name is bound (analysis/scopes.py)
+    read_clause,  # PARTITION BY: substreams, or the operator
+    find_claims,  # unary or correlated; the tree becomes a shape with claims (analysis/resolve.py)
+    split_stream,  # claims that every match shares become substreams (analysis/substreams.py)
+    choose_loop,  # the shape becomes an automaton (automata/), and the draft a plan
 )
 
 

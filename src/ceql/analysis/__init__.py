@@ -1,1 +1,1 @@
-"""What a query means before any event is seen: names, LP-normal form, class and guarantee."""
+"""What a query means before any event is seen: names and scopes, the shape with its claims, LP-normal form."""

@@ -1,1 +1,1 @@
-"""From LP-normal form to tables: complex event automata, selection strategies, lazy determinisation."""
+"""From LP-normal form or a shape to automata: CEA and their lazy determinisation, chain and parallel, strategies."""
