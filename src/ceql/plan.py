@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -110,6 +111,17 @@ class UnaryPlan(_BasePlan):
         return self.cea.skips_safely()
 
 
+class CandidateReason(Enum):
+    """Why the complete runs of a position are candidates for matches, the gravest reason first."""
+
+    CHECKS = "some conditions are checked on each candidate"
+    STRATEGY = "a strategy chooses among all candidates of a position"
+    STRICT = "candidates may not be contiguous"
+    DUPLICATES = "two runs may give the same match"
+    SHARED = "an event may serve several sides of ALL"
+    HIDDEN = "events that are not selected are taken out"
+
+
 @dataclass(frozen=True, eq=False)
 class CorrelatedPlan(_BasePlan):
     """A query whose automaton looks up runs by what their events have in common."""
@@ -130,9 +142,18 @@ class CorrelatedPlan(_BasePlan):
         return not self.automaton.is_tight and not strict
 
     @cached_property
-    def is_ambiguous(self) -> bool:
-        """Whether two runs may give the same match."""
-        return is_ambiguous(self.automaton, frozenset(self.selected), self.query.distinct)
+    def candidate_reasons(self) -> tuple[CandidateReason, ...]:
+        """Why complete runs are candidates, of which matches are made. Without a reason each run is a match."""
+        auto, query, selected = self.automaton, self.query, frozenset(self.selected)
+        holds = {
+            CandidateReason.CHECKS: bool(auto.checks),
+            CandidateReason.STRATEGY: self.rivalry is not None,
+            CandidateReason.STRICT: query.strategy is t.Strategy.STRICT and not auto.is_strict,
+            CandidateReason.DUPLICATES: is_ambiguous(auto, selected, query.distinct),
+            CandidateReason.SHARED: auto.shares_events,
+            CandidateReason.HIDDEN: any(not auto.label(mark) & selected for mark in auto.marks),
+        }
+        return tuple(reason for reason, does in holds.items() if does)
 
 
 Plan = UnaryPlan | CorrelatedPlan

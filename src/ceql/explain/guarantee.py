@@ -10,8 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ceql.explain.claims import How, judged, listed
-from ceql.plan import Plan, UnaryPlan
-from ceql.syntax import tree as t
+from ceql.plan import CandidateReason, CorrelatedPlan, Plan, UnaryPlan
 
 
 class Guarantee(NamedTuple):
@@ -68,48 +67,37 @@ def guarantee(plan: Plan) -> Guarantee:
 
 def losses(plan: Plan) -> list[Loss]:
     """Why the runs of a position are gathered before any match is given out, the gravest reason first."""
-    if isinstance(plan, UnaryPlan):
-        return []
-    auto, query = plan.automaton, plan.query
-    selected = frozenset(plan.selected)
-    found: list[Loss] = []
-    if auto.checks:
-        late = listed(f"'{j.text}'" for j in judged(plan) if j.how in (How.NARROWED, How.CHECKED))
-        found.append(
-            Loss(
+    return [] if isinstance(plan, UnaryPlan) else [_loss(plan, reason) for reason in plan.candidate_reasons]
+
+
+def _loss(plan: CorrelatedPlan, reason: CandidateReason) -> Loss:
+    gathered = "linear in the matches of a position, which are gathered first"
+    match reason:
+        case CandidateReason.CHECKS:
+            late = listed(f"'{j.text}'" for j in judged(plan) if j.how in (How.NARROWED, How.CHECKED))
+            return Loss(
                 f"{late}: checked on each candidate, and any number of candidates may fail",
                 "not bounded: candidates that fail are looked at too",
             )
-        )
-    if plan.rivalry is not None:
-        assert query.strategy is not None
-        name = query.strategy.value
-        found.append(
-            Loss(
+        case CandidateReason.STRATEGY:
+            assert plan.query.strategy is not None
+            name = plan.query.strategy.value
+            return Loss(
                 f"{name}: chosen among all candidates that end at a position",
                 f"not bounded: {name} compares all candidates of a position",
             )
-        )
-    if query.strategy is t.Strategy.STRICT and not (auto.is_chain and auto.is_tight):
-        found.append(
-            Loss(
+        case CandidateReason.STRICT:
+            return Loss(
                 "STRICT: checked on each candidate, as the automaton follows events that are not shown, or several "
                 "runs at a time",
                 "not bounded: candidates that are not contiguous are looked at too",
             )
-        )
-    if plan.is_ambiguous:
-        found.append(
-            Loss(
+        case CandidateReason.DUPLICATES:
+            return Loss(
                 "the automaton is ambiguous: two runs may give the same match, so matches are compared for duplicates",
                 "linear in the runs of a position, of which several may be one match",
             )
-        )
-    gathered = "linear in the matches of a position, which are gathered first"
-    if not auto.is_chain and auto.shares_events:
-        found.append(
-            Loss("an event may serve several sides of ALL: it is then shown once, with all its names", gathered)
-        )
-    if any(not auto.label(mark) & selected for mark in auto.marks):
-        found.append(Loss("events that are not selected are taken out of each match", gathered))
-    return found
+        case CandidateReason.SHARED:
+            return Loss("an event may serve several sides of ALL: it is then shown once, with all its names", gathered)
+        case CandidateReason.HIDDEN:
+            return Loss("events that are not selected are taken out of each match", gathered)

@@ -20,7 +20,7 @@ from ceql.explain.claims import judged, leaf_name, listed, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
 from ceql.explain.guarantee import guarantee, losses
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
-from ceql.plan import CorrelatedPlan, Plan
+from ceql.plan import CandidateReason, CorrelatedPlan, Plan
 from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.values import ValueNumbers
@@ -190,12 +190,9 @@ def _strategy(plan: Plan) -> str:
     if strategy is None:
         return f"{_STRATEGIES[t.Strategy.ALL]} (the default)"
     if isinstance(plan, CorrelatedPlan) and strategy is t.Strategy.STRICT:
-        tight = plan.automaton.is_chain and plan.automaton.is_tight
-        how = (
-            "inside the automaton, each of whose steps reads the very next event"
-            if tight
-            else "checked on each candidate"
-        )
+        how = "inside the automaton, each of whose steps reads the very next event"
+        if CandidateReason.STRICT in plan.candidate_reasons:
+            how = "checked on each candidate"
         return f"STRICT: {how}"
     if plan.rivalry is None:
         return _STRATEGIES[strategy]

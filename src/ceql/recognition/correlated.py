@@ -16,7 +16,7 @@ from ceql.engine.groups.layout import SEEN_EVENTS, Settings
 from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
 from ceql.jit import Array
-from ceql.plan import CorrelatedPlan
+from ceql.plan import CandidateReason, CorrelatedPlan
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.checks import Checks
@@ -41,11 +41,9 @@ class CorrelatedRecognition(Recognition):
         self.values = ValueNumbers(auto.terms, auto.compares, bound.schema, bound.open_schema, plan.source)
         self.checks = Checks(auto, bound.schema, bound.open_schema, plan.source)
         self.labels = Labels(auto, plan.selected, plan.columns)
-        self._unsure = plan.is_ambiguous
+        self._unsure = CandidateReason.DUPLICATES in plan.candidate_reasons
+        self.chooses = bool(plan.candidate_reasons)
         strict = plan.query.strategy is t.Strategy.STRICT
-        choosing = plan.rivalry is not None or (strict and not auto.is_strict)
-        hidden = self.labels.hidden is not None
-        self.chooses = bool(auto.checks) or self._unsure or hidden or auto.shares_events or choosing
         lists = any(link.unlike for transition in auto.transitions for link in transition.links)
         self.enumerates = self.chooses or bound.window.exact or lists
         """Whether matches must be enumerated even to be counted."""
