@@ -35,7 +35,8 @@ GROW_PATH = 4  # a match is longer, or the search deeper, than there is room for
 HAND_OVER = 5  # the caller chooses among the matches of this position
 WENT_BACK = 6  # the attribute of the window fell to where memory has been given back
 OVERFLOW = 7  # a position has more matches than an int64 can count
-OWN_REASONS = 8
+MORE = 8  # what this event needs is not compiled yet
+OWN_REASONS = 9
 
 FRESH, OUTPUT, AFTER = range(3)  # phases of an event
 

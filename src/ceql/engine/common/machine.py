@@ -64,6 +64,7 @@ class Machine(ABC):
         self.times: Array = np.zeros(nodes if timed else 0, np.int64)
         self.scratch: Array = np.zeros((self.scratch_rows, nodes + 1), np.int64)
         self.out = make_output(matches, positions, timed, stack_rows)
+        self._needs_more = False  # see MORE: what few queries need is compiled when an event needs it
         self._collected_at = (-1, -1)  # the event and the capacity of the last collection
         self._collected = False  # since the oldest position was last looked up
 

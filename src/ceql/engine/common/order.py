@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from ceql.engine.common.layout import OFFSET, START, START_TIME, Output
-from ceql.jit import inlined, kernel
+from ceql.jit import Array, inlined, kernel
+
+
+@inlined
+def is_sorted(match: Array, first: int, last: int) -> bool:
+    """Whether the matches from `first` to `last` are in order."""
+    k = first + 1
+    while k < last and match[START, k] <= match[START, k - 1]:
+        k += 1
+    return k >= last
 
 
 @inlined
 def sort_by_start(out: Output, first: int, last: int, timed: bool) -> None:
     """Order the matches from `first` to `last` by descending start, stably: merges of longer and longer runs."""
+    if is_sorted(out.match, first, last):
+        return
     count = last - first
     match, spare = out.match, out.spare
-    in_order = True
-    for k in range(first + 1, last):
-        if match[START, k] > match[START, k - 1]:
-            in_order = False
-            break
-    if in_order:
-        return
     for k in range(count):
         spare[0, k] = first + k
     width = 1

@@ -22,6 +22,7 @@ from ceql.engine.common.layout import (
     HAND_OVER,
     LEAST,
     MATCHES,
+    MORE,
     NO_KEY,
     NODES,
     OFFSET,
@@ -36,7 +37,7 @@ from ceql.engine.common.layout import (
     Events,
     Output,
 )
-from ceql.engine.common.order import sort_by_start
+from ceql.engine.common.order import is_sorted, sort_by_start
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.count import count_matches
@@ -81,6 +82,7 @@ def advance(
     reached: Reached | None,
     events: Events,
     out: Output | None,
+    more: Array | None,
     counts: Array | None,
     nothing: Array,
     way: Array,
@@ -91,7 +93,8 @@ def advance(
     """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back.
 
     `room` is how many nodes one event may make, at the most. Matches are written to `out`, or counted with `counts`,
-    which is scratch, or the caller chooses. With `reached`, none is made. `extra` is there if runs are in lists.
+    which is scratch, or the caller chooses. With `reached`, none is made. `extra` is there if runs are in lists,
+    and with `more` nothing is left out of the compiled code.
     """
     i = regs[EVENT]
     while i < stop:
@@ -130,7 +133,18 @@ def advance(
             if out is not None:
                 time = events.time[i] if len(times) > 0 else np.int64(0)
                 reason = _enumerate(
-                    nodes, times, extra, regs, fresh.roots, out, nothing, settings, events.position[i], time, partition
+                    nodes,
+                    times,
+                    extra,
+                    regs,
+                    fresh.roots,
+                    out,
+                    more,
+                    nothing,
+                    settings,
+                    events.position[i],
+                    time,
+                    partition,
                 )
             if counts is not None:
                 reason = _count(nodes, regs, fresh.roots, counts, settings.limit)
@@ -183,6 +197,7 @@ def _enumerate(
     regs: Array,
     roots: Array,
     out: Output,
+    more: Array | None,
     nothing: Array,
     settings: Settings,
     position: int,
@@ -206,7 +221,11 @@ def _enumerate(
         regs[POSITIONS] = out.match[OFFSET, first] if first > 0 else 0
         return BLOCKS if reason == FULL and first == 0 else reason
     last = regs[MATCHES]
-    if settings.ordered and last > first + 1:
+    if settings.ordered and not is_sorted(out.match, first, last):
+        if more is None:
+            regs[MATCHES] = first
+            regs[POSITIONS] = out.match[OFFSET, first]
+            return MORE
         sort_by_start(out, first, last, len(times) > 0)
     if settings.limit > 0 and last > first + settings.limit:
         last = first + settings.limit

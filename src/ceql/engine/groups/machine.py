@@ -23,6 +23,7 @@ from ceql.engine.common.layout import (
     HAND_OVER,
     LEAST,
     MATCHES,
+    MORE,
     NODES,
     OVERFLOW,
     PHASE,
@@ -185,6 +186,8 @@ class GroupMachine(Machine):
                 self.collect(for_table=True)
             elif reason == GROW_PATH:
                 self._grow_search()
+            elif reason == MORE:
+                self._needs_more = True
             elif reason == OVERFLOW:
                 found = self._exact_count()
                 self.total += min(found, self.settings.limit) if self.settings.limit else found
@@ -200,6 +203,7 @@ class GroupMachine(Machine):
                 self.steps, self.nodes, self.times, self._listed, self.slots, self.entries, self.regs, self.parts,
                 self.fresh, self.reached, events,
                 self.out if mode == ENUMERATE else None,
+                self.scratch if self._needs_more else None,
                 self.scratch if mode == COUNT else None,
                 self._nothing, self.way, self.settings, self.room, stop,
             )  # fmt: skip

@@ -19,6 +19,7 @@ from ceql.engine.common.layout import (
     FULL,
     GROW_PATH,
     MATCHES,
+    MORE,
     OFFSET,
     PARTITION,
     POSITIONS,
@@ -30,7 +31,7 @@ from ceql.engine.common.layout import (
 )
 from ceql.engine.common.order import sort_by_start
 from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
-from ceql.engine.states.layout import DEPTH, LABEL, MANY, NODE, POSITION, Settings
+from ceql.engine.states.layout import DEPTH, LABEL, NODE, POSITION, Settings
 from ceql.engine.states.live import clear_marks
 from ceql.engine.states.start_rows import rows_by_start
 from ceql.jit import Array, inlined
@@ -129,7 +130,7 @@ def enumerate_position(
         if not again and sorted_so_far:
             break
         if rows is None:
-            return MANY
+            return MORE
         if not again:
             out.match[OFFSET, m] = e
             sort_by_start(out, first, m, len(times) > 0)

@@ -20,7 +20,6 @@ REGISTERS = OWN + 7
 # Why the loop came back.
 HOLE = OWN_REASONS  # an entry of the automaton's table is missing
 GROW = OWN_REASONS + 1  # there are more active states, or longer lists, than there is room for
-MANY = OWN_REASONS + 2  # a position has more matches than are sorted afterwards
 
 MISSING, NO_OP, DEAD = -1, -2, -3  # table entries
 

@@ -80,7 +80,7 @@ def advance(
     events: Events,
     log: Array | None,
     out: Output | None,
-    rows: Array | None,
+    more: Array | None,
     latest: Output | None,
     counts: Array | None,
     scratch: Array,
@@ -89,9 +89,8 @@ def advance(
 ) -> int:
     """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back.
 
-    Matches are written to `out` (with `rows`, which is scratch, also many at a position without coming back), or one
-    of latest start at each position to `latest`; with `counts`, which is scratch, they are counted, or the caller
-    chooses.
+    Matches are written to `out`, or one of latest start at each position to `latest`; with `counts`, which is scratch,
+    they are counted, or the caller chooses. With `more`, which is scratch, nothing is left out of the compiled code.
     """
     i = regs[EVENT]
     skips = settings.window == W_GIVEN and not settings.log
@@ -130,7 +129,7 @@ def advance(
             time = events.time[i] if timed else np.int64(0)
             if out is not None:
                 reason = enumerate_position(
-                    nodes, times, regs, active.roots, out, rows, settings, bound, position, time, partition
+                    nodes, times, regs, active.roots, out, more, settings, bound, position, time, partition
                 )
             if latest is not None:
                 reason = enumerate_latest(

@@ -19,6 +19,7 @@ from ceql.engine.common.layout import (
     GROW_PATH,
     HAND_OVER,
     LEAST,
+    MORE,
     NO_KEY,
     NODES,
     OVERFLOW,
@@ -46,7 +47,6 @@ from ceql.engine.states.layout import (
     LOADED,
     LOG,
     LOGGED,
-    MANY,
     POOL,
     RECORD,
     REGISTERS,
@@ -106,7 +106,6 @@ class StateMachine(Machine):
         self.parts = Partitions(np.zeros((0, COLUMNS), np.int64), np.zeros(256, np.int64))
         self.active = _active(16, 16, cache.tables.next.shape[0])
         self._kept = KeptCounts()
-        self._has_many = False  # whether some position had more matches than are sorted afterwards
 
     # --- partitions ---
 
@@ -148,8 +147,8 @@ class StateMachine(Machine):
                 self._fill()
             elif reason == FULL:
                 yield from self.flush()
-            elif reason == MANY:
-                self._has_many = True
+            elif reason == MORE:
+                self._needs_more = True
             elif reason == BLOCKS:
                 yield from enumerate_many(self, events)
                 regs[PHASE] = AFTER
@@ -184,7 +183,7 @@ class StateMachine(Machine):
             self.cache.tables, self.nodes, self.times, self.regs, self.parts, self.active, events,
             self.log if settings.log else None,
             self.out if enumerates and not latest else None,
-            self.scratch if self._has_many else None,
+            self.scratch if self._needs_more else None,
             self.out if latest else None,
             None if enumerates else self.scratch,
             self.scratch, settings, stop,
