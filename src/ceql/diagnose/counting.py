@@ -27,7 +27,7 @@ from ceql.recognition.unary import UnaryRecognition
 MOST_MATCHES = 10_000_000
 MOST_CANDIDATES = 1_000_000
 _FIRST_SLICE, _MOST_SLICE = 64, 1 << 16
-_WORK = 1 << 28  # nodes of the arena times events that may be counted before looking at the total again
+_WORK = 1 << 28  # nodes of the graph times events that may be counted before looking at the total again
 _MEMORY = 1 << 29  # of a correlated version, which may need far more than the query
 
 

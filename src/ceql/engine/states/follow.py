@@ -1,9 +1,9 @@
-"""The loop without an arena: of each state it keeps the latest start of its runs, and reports how far runs get.
+"""The loop without a graph: of each state it keeps the latest start of its runs, and reports how far runs get.
 
 In: symbols of events, batch by batch. Out: what was reached, and at how many positions a match ends. Whether a match
 that ends at an event is inside the window depends on the latest start alone, and NEXT, LAST, MAX, ANY and LIMIT never
 leave a position that has matches without any. So the number of positions is that of the query, at a constant cost in
-memory for each substream, even where the arena of `loop.py` would not fit.
+memory for each substream, even where the graph of `loop.py` would not fit.
 """
 
 from __future__ import annotations
