@@ -74,9 +74,16 @@ class ResourceError(CeqlError):
         self.limit = limit
 
 
-def no_column(name: str, columns: list[str], source: str, span: Span | None) -> SchemaError:
-    """The error for an attribute that the events do not have, with the nearest column or all of them."""
-    hint = did_you_mean(name, columns) or f"The columns are: {', '.join(columns)}."
+def no_column(name: str, columns: list[str], source: str, span: Span | None, is_value: bool = False) -> SchemaError:
+    """The error for an attribute that the events do not have, with the nearest column or all of them.
+
+    `is_value`: a text could stand here as well, and may have been meant.
+    """
+    hint = did_you_mean(name, columns)
+    if hint is None:
+        hint = f"The columns are: {', '.join(columns)}."
+        if is_value:
+            hint += " Write IS NULL." if name.lower() in ("none", "nan") else f" A text is written in quotes: '{name}'."
     return SchemaError(f"the events have no column '{name}'", source, span, hint)
 
 

@@ -115,7 +115,7 @@ def check(query: t.Query, source: str) -> None:
                 f"FROM does not list the stream '{formula.stream}' (it lists {listed})",
                 source,
                 formula.span,
-                did_you_mean(formula.stream, list(query.streams)),
+                did_you_mean(formula.stream, list(query.streams)) or "S>T is type T of stream S; write ';' for 'then'.",
             )
         if isinstance(formula, t.PartitionBy):
             own = binds(formula.formula)

@@ -265,7 +265,7 @@ class _Binder:
             return schema.field(index).type
         if self.input.open_schema:
             return pa.null()
-        raise no_column(node.name, schema.names, self.source, node.span)
+        raise no_column(node.name, schema.names, self.source, node.span, is_value=True)
 
     def mismatch(self, attribute: t.Attribute, type: pa.DataType, why: str) -> SchemaError:
         return SchemaError(f"column '{attribute.name}' ({type}) {why}", self.source, attribute.span)
@@ -276,6 +276,7 @@ def _compare_literals(op: str, a: Any, b: Any, node: t.Comparison, source: str) 
         return None
     kinds = [bool if isinstance(v, bool) else str if isinstance(v, str) else int for v in (a, b)]
     if kinds[0] is not kinds[1]:
-        raise QueryError(f"cannot compare {show(a)} with {show(b)}", source, node.span)
+        hint = "A name stands without quotes, or in backticks." if str in kinds else None
+        raise QueryError(f"cannot compare {show(a)} with {show(b)}", source, node.span, hint)
     less, equal = bool(a < b), bool(a == b)
     return {"=": equal, "!=": not equal, "<": less, "<=": less or equal, ">": not (less or equal), ">=": not less}[op]

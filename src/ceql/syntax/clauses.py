@@ -6,6 +6,7 @@ sizes, units and choices checked.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -26,6 +27,9 @@ NANOSECONDS = {
 _UNITS = [*(f"{unit}S" for unit in NANOSECONDS), "EVENTS", *NANOSECONDS, "EVENT"]
 _SHORT = {"MS": "MILLISECONDS", "S": "SECONDS", "SEC": "SECONDS", "SECS": "SECONDS", "M": "MINUTES", "MIN": "MINUTES"}
 _SHORT |= {"MINS": "MINUTES", "H": "HOURS", "HR": "HOURS", "HRS": "HOURS", "D": "DAYS", "ROWS": "EVENTS"}
+_IN_DAYS = {"W": 7, "WEEK": 7, "WEEKS": 7, "MONTH": 30, "MONTHS": 30, "YEAR": 365, "YEARS": 365}
+_IN_MILLISECONDS = {"US": "0.001", "MICROSECONDS": "0.001", "MICROSECOND": "0.001"}
+_IN_MILLISECONDS |= {"NS": "0.000001", "NANOSECONDS": "0.000001", "NANOSECOND": "0.000001"}
 
 
 class Builder(FormulaBuilder):
@@ -87,11 +91,11 @@ class Builder(FormulaBuilder):
 
     def measured_window(self, children: Children) -> tree.EventsWindow | tree.TimeWindow:
         span = span_of(children)
-        if len(children) == 2 and _unit(children[1]) == "EVENT":
+        if len(children) == 2 and _unit(*children) == "EVENT":
             return tree.EventsWindow(whole_number(children[0], 0, "The size of a window in events"), span=span)
         total = Fraction(0)
         for number, word in zip(children[::2], children[1::2], strict=True):
-            unit = _unit(word)
+            unit = _unit(number, word)
             if unit == "EVENT":
                 raise QueryProblem("A window is counted in events or in time, not in both", span_of([word]))
             total += Fraction(read_number(number, span_of([number]))) * NANOSECONDS[unit]
@@ -102,15 +106,25 @@ class Builder(FormulaBuilder):
         return tree.TimeWindow(int(total), span=span)
 
 
-def _unit(word: Token) -> str:
+def _unit(number: Token, word: Token) -> str:
     unit = word.upper()
     if unit not in _UNITS:
         raise QueryProblem(
             f"Found '{word}', expected EVENTS or a unit of time (DAYS, HOURS, MINUTES, SECONDS, MILLISECONDS)",
             span_of([word]),
-            f"Did you mean '{_SHORT[unit]}'?" if unit in _SHORT else did_you_mean(unit, _UNITS),
+            _other_unit(read_number(number, span_of([number])), unit),
         )
     return unit.removesuffix("S")
+
+
+def _other_unit(number: int | Decimal, unit: str) -> str | None:
+    """The same duration in a unit that there is."""
+    if unit in _IN_DAYS:
+        days = number * _IN_DAYS[unit]
+        return f"Write {days:f} DAYS." if isinstance(days, Decimal) else f"Write {days} DAYS."
+    if unit in _IN_MILLISECONDS:
+        return f"Write {number * Decimal(_IN_MILLISECONDS[unit]):f} MILLISECONDS."
+    return f"Did you mean '{_SHORT[unit]}'?" if unit in _SHORT else did_you_mean(unit, _UNITS)
 
 
 def whole_number(token: Token, least: int, what: str) -> int:

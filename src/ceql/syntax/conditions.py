@@ -106,7 +106,8 @@ def _names(node: Predicate) -> list[str]:
                 raise QueryProblem(
                     f"'{leaf.name}' does not say whose attribute it is",
                     place(leaf),
-                    f"Write 'x.{leaf.name}', or the condition inside 'x[...]', with your variable in place of x.",
+                    f"Write 'x.{leaf.name}', or the condition inside 'x[...]', with your variable in place of x. "
+                    f"A text is written in quotes: '{leaf.name}'.",
                 )
             if isinstance(leaf, Ref):
                 names[leaf.variable] = None

@@ -1,14 +1,15 @@
 """Messages about text that the grammar does not accept.
 
-In: lark's exception, which knows the token that was found and the terminals that were expected. Out: a `QueryProblem`
-in plain words, with a guess at what was meant.
+In: lark's exception, which knows the token that was found, and the terminals that were expected. Out: a `QueryProblem`
+in plain words, with a guess at what was meant; `habits` knows what people write who come from other languages.
 """
 
 from __future__ import annotations
 
-from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import Token, UnexpectedInput, UnexpectedToken
 
 from ceql.errors import Span, did_you_mean
+from ceql.syntax.habits import habit, place_of
 from ceql.syntax.limits import QueryProblem
 
 _SIGNS = {
@@ -59,10 +60,7 @@ _CHOICES = {
 _ORDER = ["NAME", "DOT", "MORETHAN", "AS", "SEMICOLON", "COLON", "ALL", "AND", "OR", "COMMA", "FROM", "WHERE", "FILTER"]
 _ORDER += ["PARTITION", "WITHIN", "CONSUME", "LIMIT", "RPAR", "RSQB", "RBRACE", "$END"]
 
-_OPERATORS = {
-    "&": "Write AND.",
-    "|": "Write OR.",
-    "!": "Write NOT, or != for 'differs from'.",
+_QUOTES = {
     "\N{LEFT SINGLE QUOTATION MARK}": "Write plain quotes: '...'.",
     "\N{RIGHT SINGLE QUOTATION MARK}": "Write plain quotes: '...'.",
     "\N{LEFT DOUBLE QUOTATION MARK}": 'Write plain quotes: "...".',
@@ -70,16 +68,22 @@ _OPERATORS = {
 }
 
 
-def problem_of(error: UnexpectedInput, text: str) -> QueryProblem:
+def problem_of(error: UnexpectedInput, text: str, accepted: set[str]) -> QueryProblem:
     """The problem that the parser's exception tells of, in the words of the language."""
+    place = len(text.rstrip()) if _at_end(error) else error.pos_in_stream or 0
+    known = habit(text, place, accepted)
+    if known is not None:
+        return QueryProblem(known.message, Span(known.start, known.end), known.advice)
     if isinstance(error, UnexpectedToken):
-        return _unexpected(error.token, set(error.accepts or error.expected), text)
-    assert isinstance(error, UnexpectedCharacters)
-    place = error.pos_in_stream or 0
+        return _unexpected(error.token, accepted, text)
     found = text[place]
-    suggestion = _OPERATORS.get(found, "A name with other characters in it is written in backticks: `order id`.")
+    suggestion = _QUOTES.get(found, "A name with other characters in it is written in backticks: `order id`.")
     shown = f"'{found}'" if found.isprintable() else f"the character U+{ord(found):04X}"
     return QueryProblem(f"Found {shown}, which has no meaning here", Span(place, place + 1), suggestion)
+
+
+def _at_end(error: UnexpectedInput) -> bool:
+    return isinstance(error, UnexpectedToken) and error.token.type == "$END"
 
 
 def _unexpected(token: Token, accepted: set[str], text: str) -> QueryProblem:
@@ -88,11 +92,23 @@ def _unexpected(token: Token, accepted: set[str], text: str) -> QueryProblem:
         end = len(text.rstrip())
         if end == 0:
             return QueryProblem("The query is empty", Span(0, 0), "It begins with SELECT.")
-        suggestion = "A query does not end with ';'." if text.rstrip().endswith(";") else None
-        return QueryProblem(f"The query ends too early: expected {expected}", Span(end, end + 1), suggestion)
+        return QueryProblem(
+            f"The query ends too early: expected {expected}", Span(end, end + 1), _missing(accepted, text)
+        )
     place = Span(token.start_pos or 0, token.end_pos or 0)
-    suggestion = _hint(token, accepted) or _spelling(token, accepted) or _spelling_before(token, text)
-    return QueryProblem(f"Found '{token}', expected {expected}", place, suggestion)
+    suggestion = _hint(token, accepted) or _spelling(token, accepted) or _spelling_before(token, accepted, text)
+    return QueryProblem(f"Found '{token}', expected {expected}", place, suggestion or _two_names(token, accepted, text))
+
+
+def _missing(accepted: set[str], text: str) -> str | None:
+    """What to add to a query that ends too early."""
+    if text.rstrip().endswith(";"):
+        return "A query does not end with ';'."
+    if "WHERE" in accepted:
+        return "Add WHERE and the events that you look for: WHERE A ; B."
+    if accepted == {"NAME", "LSQB"}:
+        return "Write WITHIN 5 EVENTS, or a unit of time: WITHIN 5 MINUTES."
+    return None
 
 
 def _described(accepted: set[str]) -> list[str]:
@@ -114,32 +130,23 @@ def _listing(words: list[str]) -> str:
 
 
 def _hint(token: Token, accepted: set[str]) -> str | None:
-    """Advice for those used to other languages, and on how tightly operators bind."""
+    """Advice on how tightly operators bind, and on the order of clauses."""
     in_condition = "AND" in accepted
-    in_formula = "REPEAT" in accepted
     match token.type:
         case "SEMICOLON" | "COLON" | "ALL" | "AS" | "REPEAT" if in_condition:
             return "FILTER takes in all that stands to its left: write (A FILTER ...) ; B to go on after it."
         case "COMPARE" | "MORETHAN" if in_condition:
             return "Comparisons are joined by AND: 1 < a AND a < 5."
-        case "AND" if in_formula:
-            return "AND joins conditions after FILTER. Join events by ';' (one then the other) or ALL (both)."
-        case "LSQB" | "DOT" | "COMPARE" | "MORETHAN" if in_formula:
-            return "Conditions stand after FILTER: A FILTER A[price > 100]."
-        case "COMMA" if in_formula:
-            return "Write ';' for 'followed by'."
         case "FILTER" if "WITHIN" in accepted:
             return "FILTER stands before the clause PARTITION BY."
-        case "DOT" if "WITHIN" in accepted or "LSQB" in accepted:
+        case "DOT" if "WITHIN" in accepted:
             return "In PARTITION BY, x.a is written in brackets: [x.a]."
-        case "LPAR" if "LBRACE" in accepted:
-            return "Write the values in braces: IN {1, 2}."
         case "FROM" | "WHERE" if "NONE" in accepted:
             return "SELECT needs *, NONE or names; a name that is also a keyword is written in backticks."
         case "FROM" | "WHERE" | "PARTITION" | "WITHIN" | "CONSUME" | "LIMIT" if "$END" in accepted:
             return "Clauses stand in this order: SELECT, FROM, WHERE, PARTITION BY, WITHIN, CONSUME BY, LIMIT."
-        case "NOT" if "QUOTED" in accepted and "PREV" not in accepted:
-            return "There is no negation of events; NOT stands in conditions, after FILTER."
+        case "NAME" if accepted == {"SELECT"} and did_you_mean(token.upper(), ["SELECT"]) is None:
+            return "A query begins with SELECT: SELECT * WHERE A ; B."
         case kind if "QUOTED" in accepted and kind.isalpha() and token.isalpha() and kind not in ("NAME", "QUOTED"):
             return f"'{token}' is a reserved word; as a name it is written in backticks: `{token}`."
     return None
@@ -147,17 +154,26 @@ def _hint(token: Token, accepted: set[str]) -> str | None:
 
 def _spelling(token: Token, accepted: set[str]) -> str | None:
     keywords = [terminal for terminal in sorted(accepted) if _SIGNS.get(terminal, terminal).startswith(terminal)]
-    if not token[:1].isalpha():
+    if not token[:1].isalpha() or len(token) < 3:
         return None
     return did_you_mean(token.upper(), keywords)
 
 
-def _spelling_before(token: Token, text: str) -> str | None:
+def _spelling_before(token: Token, accepted: set[str], text: str) -> str | None:
     """A guess at the word before the token: in `SELECT MAXX *` the parser stops at the star."""
     words = text[: token.start_pos].split()
-    if not words or not words[-1].isalpha():
+    if not words or not words[-1].isalpha() or place_of(accepted) not in ("select", "condition"):
         return None
-    known = ["ALL", "ANY", "NEXT", "LAST", "MAX", "STRICT", "DISTINCT", "FILTER", "PARTITION", "WITHIN", "PREV"]
+    known = ["ALL", "ANY", "NEXT", "LAST", "MAX", "STRICT", "DISTINCT", "PREV"]
     if words[-1].upper() in known:
         return None
     return did_you_mean(words[-1].upper(), known)
+
+
+def _two_names(token: Token, accepted: set[str], text: str) -> str | None:
+    """What to write between two names of a formula."""
+    names = text[: token.start_pos].split()
+    if not names or place_of(accepted) != "formula" or token.type not in ("NAME", "QUOTED", "IN", "IS", "LIKE", "BY"):
+        return None
+    one = names[-1]
+    return f"Write {one} ; {token} for '{one} then {token}', {one} AS {token} for a name, `{one} {token}` for one type."

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lark import Lark, UnexpectedInput
+from lark import Lark, UnexpectedInput, UnexpectedToken
 
 from ceql.errors import QueryError, Span
 from ceql.syntax import tree
@@ -57,13 +57,27 @@ def grammar() -> Lark:
     )
 
 
+def read(text: str, start: str) -> Any:
+    """The root of what `text` says; a `QueryProblem` if it says nothing."""
+    check_text(text)
+    try:
+        return grammar().parse(text, start=start)
+    except UnexpectedInput as error:
+        raise problem_of(error, text, _expected(error, text, start)) from None
+
+
+def _expected(error: UnexpectedInput, text: str, start: str) -> set[str]:
+    """The terminals that could have stood where the parser stopped."""
+    if isinstance(error, UnexpectedToken):
+        return set(error.accepts or error.expected)
+    before = grammar().parse_interactive(text[: error.pos_in_stream], start=start)
+    before.exhaust_lexer()
+    return set(before.accepts())  # type: ignore[no-untyped-call]  # lark has no type for it
+
+
 def _parse(text: str, start: str) -> Any:
     try:
-        check_text(text)
-        try:
-            root = grammar().parse(text, start=start)
-        except UnexpectedInput as error:
-            raise problem_of(error, text) from None
+        root = read(text, start)
         check_depth(root)
         return root
     except QueryProblem as error:

@@ -15,13 +15,10 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeVar
 
-from lark import UnexpectedInput
-
 from ceql.errors import QueryError, Span, did_you_mean
 from ceql.syntax import tree
-from ceql.syntax.limits import MAX_COUNT, QueryProblem, check_text
-from ceql.syntax.messages import problem_of
-from ceql.syntax.parser import grammar
+from ceql.syntax.limits import MAX_COUNT, QueryProblem
+from ceql.syntax.parser import read
 from ceql.syntax.rule_parser import Atom, Rule, Variable, read_rule
 
 Choice = TypeVar("Choice", bound=Enum)
@@ -181,11 +178,7 @@ def _window(text: str) -> tree.Window:
 
 def _read_window(text: str) -> tree.Window:
     """Reads the window with the grammar of queries, and refuses any other clause."""
-    check_text(text)
-    try:
-        query: Any = grammar().parse(text, start="query")
-    except UnexpectedInput as error:
-        raise problem_of(error, text) from None
+    query: Any = read(text, "query")
     window: tree.Window = replace(query.window, span=None)
     if query != tree.Query(query.formula, window=window):
         hint = "Other clauses are options of their own: consume_by=, limit=."
