@@ -80,12 +80,12 @@ class Output(NamedTuple):
     """Buffers that the enumeration fills, and the stack of its search.
 
     Match i has the positions `position[match[OFFSET, i]:match[OFFSET, i + 1]]` with as many labels. Each loop has its
-    own rows of the stack and the path.
+    own columns of the stack and the path.
     """
 
     match: Array  # int64[4 or 6, matches + 1]
     position: Array  # int64
     label: Array  # int32
-    stack: Array  # int64[rows, depth]
-    path: Array  # int64[2, depth]
-    spare: Array  # int64[4, matches or positions]: scratch of the sort by start
+    stack: Array  # int64[depth, columns]
+    path: Array  # int64[depth, 2]
+    spare: Array  # int64[6, matches or positions]: scratch of the sort by start

@@ -45,7 +45,7 @@ class Machine(ABC):
         self,
         settings: Any,
         registers: int,
-        stack_rows: int,
+        stack_columns: int,
         timed: bool,
         memory: int,
         matches: int,
@@ -63,7 +63,7 @@ class Machine(ABC):
         self.nodes: Array = np.zeros((nodes, self.node_words), np.int64)
         self.times: Array = np.zeros(nodes if timed else 0, np.int64)
         self.scratch: Array = np.zeros((self.scratch_rows, nodes + 1), np.int64)
-        self.out = make_output(matches, positions, timed, stack_rows)
+        self.out = make_output(matches, positions, timed, stack_columns)
         self._needs_more = False  # see MORE: what few queries need is compiled when an event needs it
         self._collected_at = (-1, -1)  # the event and the capacity of the last collection
         self._collected = False  # since the oldest position was last looked up

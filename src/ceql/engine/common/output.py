@@ -9,17 +9,18 @@ from ceql.engine.common.layout import END, END_TIME, MATCHES, OFFSET, PARTITION,
 from ceql.jit import Array
 
 DEPTH = 256  # of the search, at first
+APART = 136  # words by which rows differ from a power of two: the processor takes addresses 4096 bytes apart for equal
 
 
 def make_output(matches: int, positions: int, timed: bool, stack: int) -> Output:
-    """Buffers for so many matches and positions; `stack` is the number of its rows."""
+    """Buffers for so many matches and positions; `stack` is the number of its columns."""
     return Output(
         match=np.zeros((6 if timed else 4, matches + 1), np.int64),
         position=np.zeros(positions, np.int64),
         label=np.zeros(positions, np.int32),
-        stack=np.zeros((stack, DEPTH), np.int64),
-        path=np.zeros((2, DEPTH), np.int64),
-        spare=np.zeros((4, max(matches, positions)), np.int64),
+        stack=np.zeros((DEPTH, stack), np.int64),
+        path=np.zeros((DEPTH, 2), np.int64),
+        spare=np.zeros((6, max(matches, positions) + APART), np.int64),
     )
 
 
@@ -52,7 +53,7 @@ def take_chunk(out: Output, regs: Array, labelled: bool = True) -> tuple[Output,
 
 def grow_search(out: Output) -> Output:
     """Room for longer matches and a deeper search."""
-    return out._replace(stack=_twice(out.stack), path=_twice(out.path))
+    return out._replace(stack=_twice(out.stack, 0), path=_twice(out.path, 0))
 
 
 def grow_positions(out: Output) -> Output:
@@ -60,5 +61,5 @@ def grow_positions(out: Output) -> Output:
     return out._replace(position=_twice(out.position), label=_twice(out.label), spare=_twice(out.spare))
 
 
-def _twice(array: Array) -> Array:
-    return np.concatenate([array, np.zeros_like(array)], axis=-1)
+def _twice(array: Array, axis: int = -1) -> Array:
+    return np.concatenate([array, np.zeros_like(array)], axis=axis)

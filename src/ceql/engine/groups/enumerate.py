@@ -38,11 +38,11 @@ def push_roots(nodes: Array, regs: Array, roots: Array, out: Output, bound: int)
     height = 0
     for k in range(regs[ROOTS] - 1, -1, -1):
         if nodes[roots[k], MAX] >= bound:
-            out.stack[AT, height] = roots[k]
-            out.stack[DEPTH, height] = 0
-            out.stack[TODO, height] = -1
-            out.stack[CELLS, height] = 0
-            out.stack[UNLIKE, height] = -1
+            out.stack[height, AT] = roots[k]
+            out.stack[height, DEPTH] = 0
+            out.stack[height, TODO] = -1
+            out.stack[height, CELLS] = 0
+            out.stack[height, UNLIKE] = -1
             height += 1
     regs[HEIGHT] = height
 
@@ -63,7 +63,7 @@ def _live_unlike(nodes: Array, extra: Array, n: int, value: int, bound: int) -> 
     return np.int64(-1)
 
 
-@kernel
+@inlined
 def search(
     nodes: Array,
     times: Array,
@@ -87,18 +87,18 @@ def search(
     height = regs[HEIGHT]
     counted = len(counts) > 0
     m, e = regs[MATCHES], regs[POSITIONS]
-    highest = out.stack.shape[1] - 4
+    highest = out.stack.shape[0] - 4
     while height > 0:
         height -= 1
-        n = out.stack[AT, height]
-        depth = out.stack[DEPTH, height]
-        todo = out.stack[TODO, height]
-        cells = out.stack[CELLS, height]
-        unlike = out.stack[UNLIKE, height]
+        n = out.stack[height, AT]
+        depth = out.stack[height, DEPTH]
+        todo = out.stack[height, TODO]
+        cells = out.stack[height, CELLS]
+        unlike = out.stack[height, UNLIKE]
         base, n0, depth0, todo0, cells0, unlike0 = height, n, depth, todo, cells, unlike  # to come back to without room
         reason = DONE
         while True:
-            if height > highest or depth == out.path.shape[1] or cells + MOST_FACTORS > out.stack.shape[1]:
+            if height > highest or depth == out.path.shape[0] or cells + MOST_FACTORS > out.stack.shape[0]:
                 reason = GROW_PATH
                 break
             product = n
@@ -113,61 +113,61 @@ def search(
                 product = nodes[n, A]
                 other = nodes[n, B]
                 if other >= 0 and most_unlike(nodes, extra, other, unlike) >= bound:
-                    out.stack[AT, height] = other
-                    out.stack[DEPTH, height] = depth
-                    out.stack[TODO, height] = todo
-                    out.stack[CELLS, height] = cells
-                    out.stack[UNLIKE, height] = unlike
+                    out.stack[height, AT] = other
+                    out.stack[height, DEPTH] = depth
+                    out.stack[height, TODO] = todo
+                    out.stack[height, CELLS] = cells
+                    out.stack[height, UNLIKE] = unlike
                     height += 1
             elif nodes[n, KIND] < 0:
                 product = nodes[n, A]
                 for side in range(B, C + 1):
                     other = nodes[n, side]
                     if other >= 0 and nodes[other, MAX] >= bound and (not counted or counts[other] > 0):
-                        out.stack[AT, height] = other
-                        out.stack[DEPTH, height] = depth
-                        out.stack[TODO, height] = todo
-                        out.stack[CELLS, height] = cells
-                        out.stack[UNLIKE, height] = -1
+                        out.stack[height, AT] = other
+                        out.stack[height, DEPTH] = depth
+                        out.stack[height, TODO] = todo
+                        out.stack[height, CELLS] = cells
+                        out.stack[height, UNLIKE] = -1
                         height += 1
                 if nodes[product, MAX] < bound or (counted and counts[product] == 0):
                     break
-            out.path[0, depth] = product
+            out.path[depth, 0] = product
             depth += 1
             n = nodes[product, B]
             if n >= 0 and nodes[n, KIND] == FACTOR:
                 while n >= 0:
-                    out.stack[CELL_NODE, cells] = nodes[n, A]
-                    out.stack[CELL_NEXT, cells] = todo
+                    out.stack[cells, CELL_NODE] = nodes[n, A]
+                    out.stack[cells, CELL_NEXT] = todo
                     todo = cells
                     cells += 1
                     n = nodes[n, B]
             if n < 0:
                 if todo < 0:
                     break
-                n = out.stack[CELL_NODE, todo]
-                todo = out.stack[CELL_NEXT, todo]
+                n = out.stack[todo, CELL_NODE]
+                todo = out.stack[todo, CELL_NEXT]
         if reason == DONE and n >= 0:
             continue  # a union whose own product is out of reach
         start = np.int64(0)
         first = 0
         for k in range(depth):
-            if k == 0 or nodes[out.path[0, k], A] < start:
-                start = nodes[out.path[0, k], A]
+            if k == 0 or nodes[out.path[k, 0], A] < start:
+                start = nodes[out.path[k, 0], A]
                 first = k
         if reason == DONE:
             if start < least or start > most:
                 continue
-            if settings.exact and (nodes[out.path[0, first], C] == NO_KEY or nodes[out.path[0, first], C] < bound):
+            if settings.exact and (nodes[out.path[first, 0], C] == NO_KEY or nodes[out.path[first, 0], C] < bound):
                 continue
             if m == out.match.shape[1] - 1 or e + depth > len(out.position):
                 reason = FULL
         if reason != DONE:
-            out.stack[AT, base] = n0
-            out.stack[DEPTH, base] = depth0
-            out.stack[TODO, base] = todo0
-            out.stack[CELLS, base] = cells0
-            out.stack[UNLIKE, base] = unlike0
+            out.stack[base, AT] = n0
+            out.stack[base, DEPTH] = depth0
+            out.stack[base, TODO] = todo0
+            out.stack[base, CELLS] = cells0
+            out.stack[base, UNLIKE] = unlike0
             out.match[OFFSET, m] = e
             regs[HEIGHT] = base + 1
             regs[MATCHES], regs[POSITIONS] = m, e
@@ -176,23 +176,23 @@ def search(
         out.match[END, m] = position
         out.match[PARTITION, m] = partition
         if len(times) > 0:
-            out.match[START_TIME, m] = times[out.path[0, first]]
+            out.match[START_TIME, m] = times[out.path[first, 0]]
             out.match[END_TIME, m] = time
         out.match[OFFSET, m] = e
         if settings.chain:
             for k in range(depth):
-                out.position[e + k] = nodes[out.path[0, depth - 1 - k], A]
-                out.label[e + k] = nodes[out.path[0, depth - 1 - k], KIND]
+                out.position[e + k] = nodes[out.path[depth - 1 - k, 0], A]
+                out.label[e + k] = nodes[out.path[depth - 1 - k, 0], KIND]
         else:
             for k in range(depth):
                 at = e + k
-                where = nodes[out.path[0, k], A]
+                where = nodes[out.path[k, 0], A]
                 while at > e and out.position[at - 1] > where:
                     out.position[at] = out.position[at - 1]
                     out.label[at] = out.label[at - 1]
                     at -= 1
                 out.position[at] = where
-                out.label[at] = nodes[out.path[0, k], KIND]
+                out.label[at] = nodes[out.path[k, 0], KIND]
         e += depth
         m += 1
         if settings.latest == 2:  # no other start has this key, so any match will do
@@ -201,3 +201,23 @@ def search(
     regs[HEIGHT] = 0
     regs[MATCHES], regs[POSITIONS] = m, e
     return DONE
+
+
+@kernel
+def search_on(
+    nodes: Array,
+    times: Array,
+    extra: Array | None,
+    regs: Array,
+    out: Output,
+    counts: Array,
+    settings: Settings,
+    bound: int,
+    least: int,
+    most: int,
+    position: int,
+    time: int,
+    partition: int,
+) -> int:
+    """`search`, to be called from Python."""
+    return search(nodes, times, extra, regs, out, counts, settings, bound, least, most, position, time, partition)

@@ -27,7 +27,7 @@ NULL_BEFORE, NULL_NOW = -2, -3  # as values of such a disequality: like no other
 # event that last added to it, then the key.
 INDEX, SUBSTREAM, NODE, STAMP, SINCE, KEY = range(6)
 
-# Rows of the search's stack: the node, the depth of the path, the parts of the match that are still to be chosen (a
+# Columns of the search's stack: the node, the depth of the path, the parts of the match that are still to be chosen (a
 # list in the cells), how many cells there were, the value that a list is searched without, or -1; then the cells.
 AT, DEPTH, TODO, CELLS, UNLIKE, CELL_NODE, CELL_NEXT = range(7)
 

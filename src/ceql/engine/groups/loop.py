@@ -205,7 +205,7 @@ def _enumerate(
     partition: int,
 ) -> int:
     """Write the matches of the current event; nothing is written unless all of them fit."""
-    if out.stack.shape[1] < regs[ROOTS] + 8:
+    if out.stack.shape[0] < regs[ROOTS] + 8:
         return GROW_PATH
     bound = regs[LEAST]
     first = regs[MATCHES]

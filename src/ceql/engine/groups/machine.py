@@ -39,7 +39,7 @@ from ceql.engine.common.output import grow_positions
 from ceql.engine.common.reached import nothing_reached
 from ceql.engine.groups.blocks import enumerate_many
 from ceql.engine.groups.collect import collect
-from ceql.engine.groups.enumerate import search
+from ceql.engine.groups.enumerate import search_on
 from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, VALUE, WAY, A, B
 from ceql.engine.groups.layout import (
     AT,
@@ -225,12 +225,12 @@ class GroupMachine(Machine):
         """Put the complete runs of the current event on the stack: those of which `counts` has any, if it is given."""
         bound = self.regs[LEAST]
         live = [r for r in self.roots if self.nodes[r, MAX] >= bound and (not len(counts) or counts[r] > 0)][::-1]
-        while len(live) + 8 > self.out.stack.shape[1]:
+        while len(live) + 8 > self.out.stack.shape[0]:
             self._grow_search()
         stack, count = self.out.stack, len(live)
-        stack[AT, :count] = live
-        stack[[DEPTH, CELLS], :count] = 0
-        stack[[TODO, UNLIKE], :count] = -1
+        stack[:count, AT] = live
+        stack[:count, [DEPTH, CELLS]] = 0
+        stack[:count, [TODO, UNLIKE]] = -1
         self.regs[HEIGHT] = count
 
     def search_on(self, events: Events, counts: Array, least: int, most: int) -> tuple[int, Chunk | None]:
@@ -238,7 +238,7 @@ class GroupMachine(Machine):
         event = int(self.regs[EVENT])
         time = int(events.time[event]) if self.timed else 0
         while True:
-            reason = search(
+            reason = search_on(
                 self.nodes, self.times, self._listed, self.regs, self.out, counts, self.settings, self.regs[LEAST],
                 least, most,
                 events.position[event], time, events.partition[event],

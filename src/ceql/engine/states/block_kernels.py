@@ -104,28 +104,28 @@ def enumerate_block(
     reason = DONE
     while height > 0:
         height -= 1
-        n = out.stack[NODE, height]
-        depth = out.stack[DEPTH, height]
+        n = out.stack[height, NODE]
+        depth = out.stack[height, DEPTH]
         kind = nodes[n, KIND]
         grow = False
         while kind != BOTTOM:
-            if depth == out.path.shape[1] or height + 2 > out.stack.shape[1]:
+            if depth == out.path.shape[0] or height + 2 > out.stack.shape[0]:
                 grow = True
                 break
             if kind >= 0:
-                out.path[POSITION, depth] = nodes[n, A]
-                out.path[LABEL, depth] = kind
+                out.path[depth, POSITION] = nodes[n, A]
+                out.path[depth, LABEL] = kind
                 depth += 1
                 n = through[nodes[n, B]]
             else:
-                out.stack[NODE, height] = through[nodes[n, B]]
-                out.stack[DEPTH, height] = depth
+                out.stack[height, NODE] = through[nodes[n, B]]
+                out.stack[height, DEPTH] = depth
                 height += 1
                 n = through[nodes[n, A]]
             kind = nodes[n, KIND]
         if grow or m == most or e + depth > len(out.position):
-            out.stack[NODE, height] = n
-            out.stack[DEPTH, height] = depth
+            out.stack[height, NODE] = n
+            out.stack[height, DEPTH] = depth
             height += 1
             reason = GROW_PATH if grow else FULL
             break
@@ -135,8 +135,8 @@ def enumerate_block(
             out.match[END_TIME, m] = time
         out.match[OFFSET, m] = e
         for k in range(depth):
-            out.position[e + k] = out.path[POSITION, depth - 1 - k]
-            out.label[e + k] = out.path[LABEL, depth - 1 - k]
+            out.position[e + k] = out.path[depth - 1 - k, POSITION]
+            out.label[e + k] = out.path[depth - 1 - k, LABEL]
         out.match[END, m] = position
         out.match[PARTITION, m] = partition
         e += depth

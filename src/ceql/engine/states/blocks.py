@@ -116,10 +116,10 @@ def _enumerate(
     With `streams`, full buffers are handed out and the search goes on.
     """
     regs, event = machine.regs, int(machine.regs[EVENT])
-    while len(entered) + 8 > machine.out.stack.shape[1]:
+    while len(entered) + 8 > machine.out.stack.shape[0]:
         machine.out = grow_search(machine.out)
-    machine.out.stack[NODE, : len(entered)] = entered[::-1]
-    machine.out.stack[DEPTH, : len(entered)] = 0
+    machine.out.stack[: len(entered), NODE] = entered[::-1]
+    machine.out.stack[: len(entered), DEPTH] = 0
     height = len(entered)
     time = int(events.time[event]) if machine.timed else 0
     position, partition = events.position[event], events.partition[event]

@@ -60,33 +60,33 @@ def enumerate_position(
     """
     first = regs[MATCHES]
     base = regs[POSITIONS]
-    if out.stack.shape[1] < regs[ROOTS] + 8:
+    if out.stack.shape[0] < regs[ROOTS] + 8:
         return GROW_PATH
     placed = False
     m, e = first, base
     one = np.uint64(1)  # unsigned indices spare Numba's test for negative ones
-    deepest, highest = np.uint64(out.path.shape[1]), np.uint64(out.stack.shape[1])
+    deepest, highest = np.uint64(out.path.shape[0]), np.uint64(out.stack.shape[0])
     sorted_so_far = True
     while True:  # once, or twice when there turn out to be many
         height = np.uint64(0)
         for k in range(regs[ROOTS] - 1, -1, -1):
             if nodes[roots[k], MAX] >= bound:
-                out.stack[NODE, height] = roots[k]
-                out.stack[DEPTH, height] = 0
+                out.stack[height, NODE] = roots[k]
+                out.stack[height, DEPTH] = 0
                 height += one
         again = False
         while height > np.uint64(0):
             height -= one
-            n = np.uint64(out.stack[NODE, height])
-            depth = np.uint64(out.stack[DEPTH, height])
+            n = np.uint64(out.stack[height, NODE])
+            depth = np.uint64(out.stack[height, DEPTH])
             kind = nodes[n, KIND]
             while kind != BOTTOM:
                 if kind >= 0:
                     if depth == deepest:
                         return GROW_PATH
-                    out.path[POSITION, depth] = nodes[n, A]
+                    out.path[depth, POSITION] = nodes[n, A]
                     if settings.labelled:
-                        out.path[LABEL, depth] = kind
+                        out.path[depth, LABEL] = kind
                     depth += one
                     n = np.uint64(nodes[n, B])
                 else:
@@ -94,8 +94,8 @@ def enumerate_position(
                     if nodes[right, MAX] >= bound:
                         if height == highest:
                             return GROW_PATH
-                        out.stack[NODE, height] = right
-                        out.stack[DEPTH, height] = depth
+                        out.stack[height, NODE] = right
+                        out.stack[height, DEPTH] = depth
                         height += one
                     n = np.uint64(nodes[n, A])
                 kind = nodes[n, KIND]
@@ -122,10 +122,10 @@ def enumerate_position(
             out.match[OFFSET, row] = at
             if settings.labelled:
                 for k in range(depth):
-                    out.label[at + k] = out.path[LABEL, depth - one - k]
+                    out.label[at + k] = out.path[depth - one - k, LABEL]
             while depth > np.uint64(0):
                 depth -= one
-                out.position[at] = out.path[POSITION, depth]
+                out.position[at] = out.path[depth, POSITION]
                 at += one
         if not again and sorted_so_far:
             break

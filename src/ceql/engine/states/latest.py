@@ -59,8 +59,8 @@ def enumerate_latest(
         out.match[END_TIME, m] = time
     out.match[OFFSET, m] = e
     for k in range(depth):
-        out.position[e + k] = out.path[POSITION, depth - 1 - k]
-        out.label[e + k] = out.path[LABEL, depth - 1 - k]
+        out.position[e + k] = out.path[depth - 1 - k, POSITION]
+        out.label[e + k] = out.path[depth - 1 - k, LABEL]
     out.match[OFFSET, m + 1] = e + depth
     regs[MATCHES] = m + 1
     regs[POSITIONS] = e + depth
@@ -101,11 +101,11 @@ def _latest_path(nodes: Array, regs: Array, roots: Array, out: Output, scratch: 
             n = roots[k]
             while nodes[n, KIND] != BOTTOM:
                 if nodes[n, KIND] >= 0:
-                    if depth == out.path.shape[1]:
+                    if depth == out.path.shape[0]:
                         depth = np.int64(-2)
                         break
-                    out.path[POSITION, depth] = nodes[n, A]
-                    out.path[LABEL, depth] = nodes[n, KIND]
+                    out.path[depth, POSITION] = nodes[n, A]
+                    out.path[depth, LABEL] = nodes[n, KIND]
                     depth += 1
                     n = nodes[n, B]
                 else:

@@ -34,8 +34,8 @@ COLUMNS = OWN_COLUMNS + 5
 # Rows of the active states: by place in the table, then the stack of free slots, then by slot.
 STATE, SLOT, NEW_STATE, NEW_SLOT, FREE, LENGTH = range(6)
 
-NODE, DEPTH = range(2)  # rows of the search's stack
-POSITION, LABEL = range(2)  # rows of its path
+NODE, DEPTH = range(2)  # columns of the search's stack
+POSITION, LABEL = range(2)  # columns of its path
 
 
 class Tables(NamedTuple):
