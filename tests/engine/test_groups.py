@@ -1,4 +1,4 @@
-"""The second loop beyond what the corpus shows: very many matches, limits, memory that comes back."""
+"""The loop over groups beyond what the corpus shows: very many matches, limits, memory that comes back."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.shape import Kind, Shape
 from ceql.syntax import tree as t
 
-MOST_SIDES = 4  # of an ALL in the first loop, whose automaton is their product
+MOST_SIDES = 4  # of an ALL in the loop over states, whose automaton is their product
 
 
 def split_off(shape: Shape, query: t.Query) -> tuple[tuple[t.Part, ...], Shape]:
@@ -57,5 +57,5 @@ def part_of(shape: Shape, equality: Equality) -> t.Part | None:
 
 
 def is_simple(shape: Shape) -> bool:
-    """Whether nothing is left that the first loop cannot do, or would need a large automaton for."""
+    """Whether nothing is left that the loop over states cannot do, or would need a large automaton for."""
     return not shape.claims and all(node.kind is not Kind.ALL or len(node.items) <= MOST_SIDES for node in shape.nodes)

@@ -1,4 +1,4 @@
-"""A correlated automaton as the arrays of the second loop."""
+"""A correlated automaton as the arrays of the loop over groups."""
 
 from __future__ import annotations
 

@@ -74,9 +74,9 @@ def explain(
 def _guarantee(plan: Plan) -> list[str]:
     kind = guarantee(plan)
     if isinstance(plan, CorrelatedPlan):
-        engine = "the second compiled loop: runs wait in indexes by the values compared (pcea-hcq-2024, Algorithm 1)"
+        engine = "the compiled loop over groups: runs wait under the values compared (pcea-hcq-2024, Algorithm 1)"
     elif plan.rivalry is None:
-        engine = "the compiled loop over symbols, and its graph (core-vldb2022, Algorithm 1)"
+        engine = "the compiled loop over states, and its graph (core-vldb2022, Algorithm 1)"
     elif plan.query.window is None:
         engine = "the same compiled loop; the automaton's states know their rivals"
     else:

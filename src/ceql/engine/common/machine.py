@@ -15,21 +15,30 @@ import numpy as np
 
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import (
+    AFTER,
     BOUND,
     COUNT,
     COUNTER,
+    DONE,
     EVENT,
     FLOOR,
+    FULL,
+    GROW_PATH,
     HORIZON,
     LEAST,
+    MORE,
     NO_KEY,
     NODES,
+    OVERFLOW,
+    PHASE,
+    SEEN,
     SUMMED,
     TOTAL,
     W_ENVELOPE,
+    WENT_BACK,
     Events,
 )
-from ceql.engine.common.limits import out_of_memory
+from ceql.engine.common.limits import out_of_memory, went_back
 from ceql.engine.common.output import grow_search, make_output, take_chunk
 from ceql.jit import Array
 
@@ -39,7 +48,7 @@ class Machine(ABC):
 
     node_words: int  # of a row of the graph
     scratch_rows: int
-    columns: tuple[str, ...]  # of the table of partitions, in order
+    columns: tuple[str, ...]  # of the table of partitions, in order, by their names in snapshots
 
     def __init__(
         self,
@@ -125,8 +134,36 @@ class Machine(ABC):
         self._collected_at = (-1, -1)
         return self._run(events)
 
+    def _run(self, events: Events) -> Iterator[Chunk]:
+        regs, stop = self.regs, len(events.symbol)
+        while (reason := self._advance(events, stop)) != DONE:
+            if reason == FULL:
+                yield from self.flush()
+            elif reason == MORE:
+                self._needs_more = True
+            elif reason == GROW_PATH:
+                self._grow_search()
+            elif reason == OVERFLOW:
+                found = self._exact_count()
+                self.total += min(found, self.settings.limit) if self.settings.limit else found
+                regs[SEEN] = 1
+                regs[PHASE] = AFTER
+            elif reason == WENT_BACK:
+                raise went_back(int(events.position[regs[EVENT]]))
+            else:
+                yield from self._answer(reason, events)
+
     @abstractmethod
-    def _run(self, events: Events) -> Iterator[Chunk]: ...
+    def _advance(self, events: Events, stop: int) -> int:
+        """Let the loop work up to the event `stop`; why it came back."""
+
+    @abstractmethod
+    def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
+        """Do what this loop came back for, so that it can go on."""
+
+    @abstractmethod
+    def _exact_count(self) -> int:
+        """The matches of the current position, however many there are."""
 
     @property
     def counted(self) -> int:

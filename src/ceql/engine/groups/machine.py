@@ -23,9 +23,7 @@ from ceql.engine.common.layout import (
     HAND_OVER,
     LEAST,
     MATCHES,
-    MORE,
     NODES,
-    OVERFLOW,
     PHASE,
     ROOTS,
     SEEN,
@@ -33,7 +31,6 @@ from ceql.engine.common.layout import (
     W_COUNTED,
     Events,
 )
-from ceql.engine.common.limits import went_back
 from ceql.engine.common.machine import Machine, ascending
 from ceql.engine.common.output import grow_positions
 from ceql.engine.common.reached import nothing_reached
@@ -97,10 +94,10 @@ class GroupMachine(Machine):
         memory: int,
         choose: Choice | None = None,
         matches: int = 1 << 15,
-        entries: int = 1 << 17,
+        positions: int = 1 << 17,
         nodes: int = 1 << 14,
     ) -> None:
-        super().__init__(settings, REGISTERS, 7, timed, memory, matches, entries, nodes)
+        super().__init__(settings, REGISTERS, 7, timed, memory, matches, positions, nodes)
         self.choose = choose
         self.on_candidates: Callable[[int], None] | None = None
         """Is told how many complete runs are about to be handed out; what it raises ends the feeding."""
@@ -164,37 +161,17 @@ class GroupMachine(Machine):
 
     # --- feeding ---
 
-    def _run(self, events: Events) -> Iterator[Chunk]:
-        regs = self.regs
-        stop = len(events.symbol)
-        while True:
-            reason = self._advance(events, stop)
-            if reason == DONE:
-                return
-            if reason == FULL:
-                yield from self.flush()
-            elif reason == BLOCKS:
-                yield from self.flush()
-                yield from self._candidates(events) if self.choose is not None else enumerate_many(self, events)
-                regs[PHASE] = AFTER
-            elif reason == HAND_OVER:
-                yield from self._candidates(events)
-                regs[PHASE] = AFTER
-            elif reason == COLLECT:
-                self.collect()
-            elif reason == GROW_TABLE:
-                self.collect(for_table=True)
-            elif reason == GROW_PATH:
-                self._grow_search()
-            elif reason == MORE:
-                self._needs_more = True
-            elif reason == OVERFLOW:
-                found = self._exact_count()
-                self.total += min(found, self.settings.limit) if self.settings.limit else found
-                regs[SEEN] = 1
-                regs[PHASE] = AFTER
-            else:
-                raise went_back(int(events.position[regs[EVENT]]))
+    def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
+        if reason == BLOCKS:
+            yield from self.flush()
+            yield from self._candidates(events) if self.choose is not None else enumerate_many(self, events)
+            self.regs[PHASE] = AFTER
+        elif reason == HAND_OVER:
+            yield from self._candidates(events)
+            self.regs[PHASE] = AFTER
+        else:
+            assert reason in (COLLECT, GROW_TABLE)
+            self.collect(for_table=reason == GROW_TABLE)
 
     def _advance(self, events: Events, stop: int) -> int:
         mode = self.settings.mode
@@ -276,7 +253,6 @@ class GroupMachine(Machine):
         return self.scratch[2, 1 : seen + 1].copy()
 
     def _exact_count(self) -> int:
-        """The matches of the current position, however many there are."""
         bound = int(self.regs[LEAST])
         sums: dict[int, int] = {}
         for n in self.live_nodes().tolist():

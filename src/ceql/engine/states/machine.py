@@ -12,24 +12,16 @@ from ceql.engine.common.layout import (
     AFTER,
     BLOCKS,
     COLLECT,
-    DONE,
     ENUMERATE,
-    EVENT,
-    FULL,
-    GROW_PATH,
     HAND_OVER,
     LEAST,
-    MORE,
     NO_KEY,
     NODES,
-    OVERFLOW,
     PHASE,
     ROOTS,
-    SEEN,
     SUMMED,
     Events,
 )
-from ceql.engine.common.limits import went_back
 from ceql.engine.common.machine import Machine
 from ceql.engine.common.output import take_chunk
 from ceql.engine.states.blocks import enumerate_many, live_nodes
@@ -96,10 +88,10 @@ class StateMachine(Machine):
         timed: bool,
         memory: int,
         matches: int = 1 << 15,
-        entries: int = 1 << 17,
+        positions: int = 1 << 17,
         nodes: int = 1 << 14,
     ) -> None:
-        super().__init__(settings, REGISTERS, 2, timed, memory, matches, entries, nodes)
+        super().__init__(settings, REGISTERS, 2, timed, memory, matches, positions, nodes)
         self.cache = cache
         self.regs[LOADED] = -1
         self.log: Array = np.zeros((1024 if settings.log else 0, LOG_WORDS), np.int64)
@@ -136,40 +128,22 @@ class StateMachine(Machine):
 
     # --- feeding ---
 
-    def _run(self, events: Events) -> Iterator[Chunk]:
-        regs = self.regs
-        stop = len(events.symbol)
-        while True:
-            reason = self._advance(events, stop)
-            if reason == DONE:
-                return
-            if reason == HOLE:
-                self._fill()
-            elif reason == FULL:
-                yield from self.flush()
-            elif reason == MORE:
-                self._needs_more = True
-            elif reason == BLOCKS:
-                yield from enumerate_many(self, events)
-                regs[PHASE] = AFTER
-            elif reason == COLLECT:
-                self.compact()
-            elif reason == GROW:
-                self._store()
-                slots, longest = self.active.lists.shape
-                self.active = _active(2 * slots, 2 * longest, len(self.active.place))
-            elif reason == GROW_PATH:
-                self._grow_search()
-            elif reason == OVERFLOW:
-                found = self._exact_count()
-                self.total += min(found, self.settings.limit) if self.settings.limit else found
-                regs[SEEN] = 1
-                regs[PHASE] = AFTER
-            elif reason == HAND_OVER:
-                yield from self.replay(events)
-                regs[PHASE] = AFTER
-            else:
-                raise went_back(int(events.position[regs[EVENT]]))
+    def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
+        if reason == HOLE:
+            self._fill()
+        elif reason == BLOCKS:
+            yield from enumerate_many(self, events)
+            self.regs[PHASE] = AFTER
+        elif reason == HAND_OVER:
+            yield from self.replay(events)
+            self.regs[PHASE] = AFTER
+        elif reason == COLLECT:
+            self.compact()
+        else:
+            assert reason == GROW
+            self._store()
+            slots, longest = self.active.lists.shape
+            self.active = _active(2 * slots, 2 * longest, len(self.active.place))
 
     def replay(self, events: Events) -> Iterator[Chunk]:
         """What to do at a position with matches in CHOOSE mode."""
@@ -197,7 +171,6 @@ class StateMachine(Machine):
     # --- what the loop comes back for ---
 
     def _exact_count(self) -> int:
-        """The matches of the current position, however many there are."""
         roots, bound = self.active.roots[: int(self.regs[ROOTS])], int(self.regs[LEAST])
         if bound == NO_KEY:
             return self._kept.count(self.nodes, int(self.regs[NODES]), roots)
