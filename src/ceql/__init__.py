@@ -11,7 +11,8 @@ from __future__ import annotations
 from ceql.errors import CeqlError, DataError, QueryError, ResourceError, SchemaError
 from ceql.query import LateEventsWarning, Query, compile, match, rule
 from ceql.recognizer import Recognizer
-from ceql.results.matches import Match, Matches
+from ceql.results.match import Match
+from ceql.results.matches import Matches
 
 __version__ = "0.1.0"
 

@@ -18,6 +18,7 @@ from ceql.analysis.classify import compares_events
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.resolve import resolve
 from ceql.analysis.scopes import check, types, variables
+from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import is_simple, split_off
 from ceql.automata.ambiguity import is_ambiguous
@@ -56,14 +57,18 @@ class _BasePlan:
         """The variables that the result has columns for."""
         return () if self.query.distinct else self.selected
 
+    @cached_property
+    def selection(self) -> Selection:
+        """What SELECT shows of a match."""
+        return selection(self.query)
+
     @property
     def projections(self) -> dict[str, tuple[str, ...]]:
         """The attributes to show of a variable's events, for the variables that name some (`SELECT x[a, b]`).
 
         Under DISTINCT there are no variables, and events are shown whole.
         """
-        items = () if self.query.distinct else self.query.items or ()
-        return {i.name: i.attributes for i in items if i.attributes}
+        return dict(self.selection.projections)
 
     @property
     def strategy(self) -> Strategy | None:

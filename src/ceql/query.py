@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ceql.analysis.selection import Selection
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.sources import Source, open_streams
@@ -20,6 +21,7 @@ from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
 from ceql.recognizer import Recognizer, restore
 from ceql.results.matches import Matches
+from ceql.results.source import RowsKept
 from ceql.syntax.printer import print_query
 from ceql.syntax.rules import parse_rule
 
@@ -74,9 +76,31 @@ def rule(
     return compile(print_query(query))
 
 
-def match(text: str, events: Any, **options: Any) -> Matches:
-    """Compile and run: `ceql.match(text, events, type=..., time=...)`."""
-    return compile(text).run(events, **options)
+def match(
+    text: str,
+    events: Any,
+    *,
+    type: str | None = "type",
+    time: str | None = "time",
+    time_unit: str | None = None,
+    lateness: Lateness = 0,
+    memory: int = 4 << 30,
+    max_states: int = 1 << 16,
+    max_buffered_rows: int = 50_000_000,
+    batch_rows: int = 1 << 17,
+) -> Matches:
+    """Compile and run: `ceql.match(text, events, type=..., time=...)`, with the options of `Query.run`."""
+    return compile(text).run(
+        events,
+        type=type,
+        time=time,
+        time_unit=time_unit,
+        lateness=lateness,
+        memory=memory,
+        max_states=max_states,
+        max_buffered_rows=max_buffered_rows,
+        batch_rows=batch_rows,
+    )
 
 
 class Query:
@@ -190,7 +214,9 @@ class Query:
 
 
 class Run:
-    """A query over an input: one pass for each reading (`results.matches.MatchSource`)."""
+    """A query over an input: one pass for each reading (`results.source.MatchSource`)."""
+
+    rows_kept = RowsKept.LAST
 
     def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
         self._sources = sources
@@ -207,8 +233,8 @@ class Run:
         return all(s.replayable for s in self._sources)
 
     @property
-    def projections(self) -> Mapping[str, tuple[str, ...]]:
-        return self._bound.plan.projections
+    def selection(self) -> Selection:
+        return self._bound.plan.selection
 
     def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
         """A pass over the input; matches in batches of bounded size. `rows`: the events are wanted too."""

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ceql.analysis.selection import Selection
 from ceql.errors import DataError, ResourceError, SchemaError, did_you_mean
 from ceql.io.schemas import conform, unify_schemas
 from ceql.io.sequencer import Sequencer
@@ -31,6 +32,7 @@ from ceql.recognition.recognise import recognise
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.rows import RowStore
 from ceql.results.matches import Matches
+from ceql.results.source import RowsKept
 
 
 class Recognizer:
@@ -240,7 +242,7 @@ def restore(plan: Plan, blob: bytes) -> Recognizer:
 
 
 class Fed:
-    """The matches of one `feed` (`results.matches.MatchSource`): found as they are read, or when they must be."""
+    """The matches of one `feed` (`results.source.MatchSource`): found as they are read, or when they must be."""
 
     replayable = False
 
@@ -259,8 +261,12 @@ class Fed:
         return recognition.bound.result.schema
 
     @property
-    def projections(self) -> Mapping[str, tuple[str, ...]]:
-        return self._recognizer._plan.projections
+    def selection(self) -> Selection:
+        return self._recognizer._plan.selection
+
+    @property
+    def rows_kept(self) -> RowsKept:
+        return RowsKept.ALL if self._recognizer._keep_rows else RowsKept.NONE
 
     def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
         while True:

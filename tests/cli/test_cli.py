@@ -115,6 +115,14 @@ def test_json_of_distinct_matches_has_the_rows_under_events(events):
     assert [e["v"] for e in json.loads(result.stdout)["events"]] == [20, 30]
 
 
+@pytest.mark.parametrize(("select", "column", "shown"), [("DISTINCT ", "events", "kv"), ("", "events_", "v")])
+def test_a_variable_called_events_shows_what_select_says(events, select, column, shown):
+    query = f"SELECT {select}events[v] WHERE A AS events FILTER events[v = 10]"
+    (row,) = json.loads(call("run", query, events, "--format", "json", "--events").stdout)[column]
+    assert row.keys() & {"k", "v"} == set(shown)
+    assert ("k=1" in call("run", query, events, "--events").stdout) == ("k" in shown)
+
+
 def test_the_table_is_for_people(events):
     result = call("run", QUERY, events, "--events")
     assert result.exit_code == 0

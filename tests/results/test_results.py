@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from typing import Any
@@ -14,13 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ceql
+from ceql.analysis.selection import Selection
 from ceql.engine.common.chunk import Chunk
 from ceql.errors import DataError
 from ceql.io.sort_keys import encode
 from ceql.recognition.result_columns import ResultColumns, to_record_batch
-from ceql.results import matches as matches_module
-from ceql.results import views
-from ceql.results.matches import Match, Matches
+from ceql.results import reader, views
+from ceql.results.match import Match
+from ceql.results.matches import Matches
+from ceql.results.source import RowsKept
 
 MASKS = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], bool)  # labels: x, y, both, neither
 
@@ -111,7 +114,8 @@ class Fake:
         self._batches = [to_record_batch(chunk_of(batch), self._layout, MASKS) for batch in batches]
         self.schema = self._layout.schema
         self.replayable = replayable
-        self.projections = projections or {}
+        self.selection = Selection(variables, frozenset("x"), projections or {})
+        self.rows_kept = RowsKept.LAST
         self.fail = fail
         self.passes = self.read = self.counts = 0
         self._current: Any = None
@@ -251,7 +255,7 @@ def test_the_kept_table_serves_all_but_the_events():
 
 @pytest.mark.parametrize("event_rows", [1, 2, 1000])
 def test_the_events_of_the_matches(monkeypatch, event_rows):
-    monkeypatch.setattr(matches_module, "EVENT_ROWS", event_rows)
+    monkeypatch.setattr(reader, "EVENT_ROWS", event_rows)
     table = Matches(Fake()).events()
     table.validate(full=True)
     assert table.column_names == ["match", "position", "variables", "type", "price", "match_"]
@@ -360,3 +364,13 @@ def test_distinct_drops_the_variables_and_shows_events_whole():
     events = [{"type": "A", "v": 1, "time": 1}, {"type": "B", "v": 2, "time": 2}]
     (row,) = ceql.match("SELECT DISTINCT x[v] WHERE A AS x ; B", events).events().to_pylist()
     assert row == {"match": 0, "position": 0, "variables": [], "type": "A", "v": 1, "time": 1}
+
+
+def test_match_has_the_options_of_run():
+    options = [list(inspect.signature(f).parameters.values()) for f in (ceql.match, ceql.Query.run)]
+    assert options[0][2:] == options[1][2:]
+
+
+def test_frames_are_typed():
+    assert inspect.signature(Matches.to_pandas).return_annotation == "pandas.DataFrame"
+    assert inspect.signature(Matches.to_polars).return_annotation == "polars.DataFrame"

@@ -130,7 +130,7 @@ def _write(matches: Matches, writer: Writer, events: bool, limit: int | None) ->
 
 
 def _writer(job: Job, format: Format) -> Writer:
-    projections = {i.name: i.attributes for i in job.query.plan.query.items or () if i.attributes}
+    projections = job.query.plan.projections
     try:
         if format in (Format.csv, Format.parquet, Format.arrow):
             return ColumnWriter(format, job.out)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ceql.cli.formatting import attributes, to_python, to_rows
+from ceql.recognition.result_columns import true_name
 from ceql.results.matches import Matches
 from ceql.results.views import cell, clean
 
@@ -83,7 +84,9 @@ def table_rows(
             line.append(_between(columns["start_time"][k], columns["end_time"][k]))
         line += [cell(columns[key][k]) for key in keys]
         mine = None if events is None else {position: next(events) for position in columns["events"][k]}
-        line += [_events(columns[name][k], mine, projections.get(name), hidden | set(keys)) for name in variables]
+        for name in variables:
+            names = projections.get(true_name(batch.schema.field(name)))
+            line.append(_events(columns[name][k], mine, names, hidden | set(keys)))
         lines.append(line)
     return ["match", *(["time"] if timed else []), *keys, *variables], lines
 

@@ -16,6 +16,7 @@ from pyarrow import csv, parquet
 from ceql.cli.exit_codes import UsageError
 from ceql.cli.formatting import to_json, to_python, to_rows
 from ceql.errors import DataError
+from ceql.recognition.result_columns import true_name
 from ceql.results.matches import Matches
 
 Projections = dict[str, tuple[str, ...]]
@@ -88,12 +89,13 @@ def match_dicts(batch: pa.RecordBatch, rows: pa.Table | None, projections: Proje
     if rows is None:
         return found
     after = batch.schema.get_field_index("events") + 1
-    shown = batch.schema.names[after:] or ["events"]
+    fields = list(batch.schema)[after:] or [batch.schema.field("events")]
     events = iter(_positioned(rows, batch))
     for match in found:
         mine = {position: next(events) for position in match["events"]}
-        for name in shown:
-            match[name] = [_project(mine[position], projections.get(name)) for position in match[name]]
+        for field in fields:
+            names = projections.get(true_name(field))
+            match[field.name] = [_project(mine[position], names) for position in match[field.name]]
     return found
 
 

@@ -47,6 +47,12 @@ class ResultColumns:
         return pa.schema(fields)
 
 
+def true_name(field: pa.Field) -> str:
+    """What a column of the result is called where its name was not taken."""
+    name: bytes = (field.metadata or {}).get(NAME, field.name.encode())
+    return name.decode()
+
+
 def unique_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
     """`names`, each with underscores at its end until it is unlike those taken and those before it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,13 @@ def names_column(found: Bools, names: Sequence[str]) -> pa.Array:
 
 
 def project(
-    rows: pa.RecordBatch, found: Bools, variables: Sequence[str], projections: Mapping[str, Sequence[str]]
+    rows: pa.RecordBatch,
+    found: Bools,
+    variables: Sequence[str],
+    projections: Mapping[str, Sequence[str]],
+    keys: Collection[str] = (),
 ) -> pa.RecordBatch:
-    """`rows` with NULL where no variable of the event shows the attribute.
+    """`rows` with NULL where no variable of the event shows the attribute, unless it is one of `keys`.
 
     A variable without a projection shows all attributes, one with it those it names.
     """
@@ -44,7 +48,7 @@ def project(
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         showing = [v for v, variable in enumerate(variables) if name in projections.get(variable, (name,))]
         shown: Bools = np.any(found[:, showing], axis=1)
-        if not shown.all():
+        if name not in keys and not shown.all():
             # take with NULL indices works for every type, unlike if_else
             column = take_values(column, pa.array(np.arange(len(found)), mask=~shown))
         columns.append(column)

@@ -18,7 +18,7 @@ from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
-from ceql.results.matches import pieces
+from ceql.results.reader import pieces
 from ceql.spark.result_rows import result_rows
 from ceql.spark.shipped_symbols import ShippedSymbols
 from ceql.spark.swappable import swappable_symbols

@@ -67,11 +67,10 @@ def _show_matches(query: str, events: pa.Table) -> None:
     took = _milliseconds(started)
     n = sum(batch.num_rows for batch, _ in found)
     print(f"{n} matches in {events.num_rows:,} events, found in {took}")
-    projections = {item.name: item.attributes for item in compiled.plan.query.items or ()}
     heads: list[str] = []
     lines: list[list[str]] = []
     for batch, rows in found:
-        heads, more = table_rows(batch, rows, projections, hidden=set())
+        heads, more = table_rows(batch, rows, compiled.plan.projections, hidden=set())
         lines += more
     print_table(heads, lines)
 

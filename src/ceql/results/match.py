@@ -1,0 +1,101 @@
+"""One match as an object, with the events behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ceql.analysis.selection import Selection
+from ceql.errors import DataError, did_you_mean
+from ceql.recognition.result_columns import true_name
+from ceql.results.source import Positions
+
+
+class EventRows:
+    """The events of some matches by position. They become dicts when the first of them is asked for."""
+
+    def __init__(self, positions: Positions, load: Callable[[], pa.Table], selection: Selection) -> None:
+        self.selection = selection
+        self._positions = positions
+        self._load = load
+        self._rows: dict[int, dict[str, Any]] | None = None
+
+    def __getitem__(self, position: int) -> dict[str, Any]:
+        if self._rows is None:
+            self._rows = dict(zip(self._positions.tolist(), self._load().to_pylist(), strict=True))
+        return self._rows[position]
+
+
+class _HasRows:
+    """Keeps the rows out of the fields, so that they are no part of ==, repr and asdict."""
+
+    __slots__ = ("_rows",)
+    _rows: EventRows
+
+
+@dataclass(frozen=True, slots=True)
+class Match(_HasRows):
+    """One match: its interval, the positions of its events, and those that each selected variable is bound to.
+
+    `match["x"]` is the event that the variable x is bound to, as a dict (None if there is none), or a list of dicts
+    where x may be bound to several.
+    """
+
+    start: int
+    end: int
+    events: tuple[int, ...]
+    bindings: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    start_time: Any = None
+    end_time: Any = None
+    partition: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The events of the match with all their attributes."""
+        known = self._known()
+        return [dict(known[position]) for position in self.events]
+
+    def __getitem__(self, variable: str) -> Any:
+        if variable not in self.bindings:
+            hint = did_you_mean(variable, list(self.bindings)) or f"These are: {', '.join(self.bindings) or 'none'}."
+            raise KeyError(f"'{variable}' is no selected variable. {hint}")
+        known = self._known()
+        names = known.selection.projections.get(variable)
+        found = [_only(known[position], names) for position in self.bindings[variable]]
+        if variable in known.selection.singles:
+            return found[0] if found else None
+        return found
+
+    def _known(self) -> EventRows:
+        try:
+            return self._rows
+        except AttributeError:
+            raise DataError("this match has no rows: only matches that come from iterating over a result do") from None
+
+
+def to_matches(batch: pa.RecordBatch, rows: EventRows) -> Iterator[Match]:
+    """The matches of a batch."""
+    keys, variables = true_names(batch.schema)
+    middle = batch.schema.get_field_index("events")
+    first_key = middle - len(keys)
+    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        start_time, end_time = row[2:first_key] or (None, None)
+        bound = dict(zip(variables, map(tuple, row[middle + 1 :]), strict=True))
+        partition = dict(zip(keys, row[first_key:middle], strict=True))
+        match = Match(row[0], row[1], tuple(row[middle]), bound, start_time, end_time, partition)
+        object.__setattr__(match, "_rows", rows)
+        yield match
+
+
+def true_names(schema: pa.Schema) -> tuple[list[str], list[str]]:
+    """The partition keys and the variables by their true names."""
+    names = [true_name(field) for field in schema]
+    middle = schema.get_field_index("events")
+    return names[4 if "end_time" in schema.names else 2 : middle], names[middle + 1 :]
+
+
+def _only(row: dict[str, Any], names: tuple[str, ...] | None) -> dict[str, Any]:
+    return dict(row) if names is None else {name: row.get(name) for name in names}

@@ -1,0 +1,176 @@
+"""Reads a source: once or again and again, with the events or without, ahead of the next reader or for good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.errors import DataError
+from ceql.io.schemas import take_rows
+from ceql.results.match import EventRows, Match, to_matches
+from ceql.results.source import MatchSource, Positions, RowsKept
+from ceql.results.tables import one_batch
+
+EVENT_ROWS = 1 << 16
+_MATCH_ROWS = 1 << 10
+_SPENT = (
+    "these matches were already read, and their input (a reader or generator) can be read only once; "
+    "keep the result of to_arrow(), or run over a table, frame, list or file"
+)
+
+Batches = Iterator[tuple[pa.RecordBatch, pa.Table | None]]
+WithRows = Iterator[tuple[pa.RecordBatch, pa.Table]]
+
+
+class Reader:
+    """The passes over a source, and what is kept of them."""
+
+    def __init__(self, source: MatchSource) -> None:
+        self._source = source
+        self.table: pa.Table | None = None
+        self.any: bool | None = None
+        self._ahead: list[tuple[pa.RecordBatch, pa.Table | None]] = []
+        self._pass: Iterator[pa.RecordBatch] | None = None
+        self._spent = False
+        self._kept: list[tuple[pa.RecordBatch, pa.Table]] | None = None  # of the only pass
+        self._all_rows: pa.Table | None = None
+
+    def spend(self) -> bool:
+        """Whether the source can be read from its beginning; if only once, it cannot after this."""
+        if not self._source.replayable:
+            if self._spent or self._pass is not None:
+                return False
+            self._spent = True
+        return True
+
+    def read(self, rows: bool = False) -> Batches:
+        """A pass that takes what was looked at ahead first: batches, and their events where the source is past them."""
+        if self._kept is not None:
+            return iter(self._kept)
+        if rows and self.table is not None and self._source.rows_kept is RowsKept.ALL:
+            return ((batch, None) for batch in self.table.to_batches())
+        if self._source.replayable:
+            return self._noting((batch, None) for batch in self._source.batches(rows))
+        if self._spent:
+            raise DataError(_SPENT)
+        self._spent = True
+        ahead, self._ahead = self._ahead, []
+        rest = self._source.batches(rows) if self._pass is None else self._pass
+        return self._noting(chain(ahead, ((batch, None) for batch in rest)))
+
+    def _noting(self, batches: Batches) -> Batches:
+        """The batches; whether there are any matches is known after that."""
+        for batch, rows in batches:
+            self.any = self.any or batch.num_rows > 0 or None
+            yield batch, rows
+        self.any = bool(self.any)
+
+    def peek(self, rows: bool = False) -> Batches:
+        """Batches from the first on, as `read` gives them, without taking them from the next reader."""
+        if self.table is not None and not rows:
+            yield from ((batch, None) for batch in self.table.to_batches())
+            return
+        if self._kept is not None or self._source.replayable or self.table is not None:
+            yield from self.read(rows)
+            return
+        if self._spent:
+            raise DataError(_SPENT)
+        if self._pass is None:
+            self._pass = iter(self._source.batches(rows=True))
+        yield from self._ahead
+        while True:
+            if self._ahead and self._ahead[-1][1] is None and self._source.rows_kept is RowsKept.LAST:
+                # the source is about to move on
+                last = self._ahead[-1][0]
+                self._ahead[-1] = (last, self._source.rows(positions_of(last)))
+            batch = next(self._pass, None)
+            if batch is None:
+                return
+            self._ahead.append((batch, None))
+            yield batch, None
+
+    def with_rows(self) -> WithRows:
+        """The matches in batches of bounded size, each with the rows of its column `events`."""
+        return self._with_rows(self.read(rows=True))
+
+    def _with_rows(self, batches: Batches) -> WithRows:
+        for batch, known in batches:
+            done = 0
+            for piece in pieces(batch):
+                positions = positions_of(piece)
+                if known is None:
+                    rows = self._source.rows(positions)
+                else:
+                    rows = known.slice(done, len(positions))
+                done += len(positions)
+                yield piece, rows
+
+    def all(self) -> list[tuple[pa.RecordBatch, pa.Table]]:
+        """All of `with_rows`; kept if there is no second pass."""
+        if self._kept is not None:
+            return self._kept
+        found = list(self.with_rows())
+        if not self._source.replayable:
+            self._kept = found
+            self.table = pa.Table.from_batches((batch for batch, _ in found), self._source.schema)
+        return found
+
+    def objects(self) -> Iterator[Match]:
+        """The matches one by one, with their events."""
+        return self._objects(self.read(rows=True)) if self.table is None else self._objects_of_table(self.table)
+
+    def _objects(self, batches: Batches) -> Iterator[Match]:
+        for batch, known in batches:
+            done = 0
+            for begin in range(0, batch.num_rows, _MATCH_ROWS):
+                piece = batch.slice(begin, _MATCH_ROWS)
+                positions, places = np.unique(positions_of(piece), return_index=True)
+                if known is not None:
+                    rows = pa.table(take_rows(one_batch(known), pa.array(places + done)))
+                elif self._source.rows_kept is not RowsKept.NONE:
+                    rows = self._source.rows(positions)
+                else:
+                    rows = None
+                load = partial(self._source.rows, positions) if rows is None else partial(_given, rows)
+                yield from to_matches(piece, EventRows(positions, load, self._source.selection))
+                done += len(piece.column("events").flatten())
+
+    def _objects_of_table(self, table: pa.Table) -> Iterator[Match]:
+        """The matches of the kept table; their events are read when they are asked for."""
+        done = 0
+        for batch in table.to_batches(_MATCH_ROWS):
+            positions = positions_of(batch)
+            load = partial(self._rows_between, done, len(positions))
+            yield from to_matches(batch, EventRows(positions, load, self._source.selection))
+            done += len(positions)
+
+    def _rows_between(self, first: int, n: int) -> pa.Table:
+        """Of the events of all matches in a row, `n` from the first on."""
+        if self._all_rows is None:
+            tables = [rows for _, rows in self.all()]
+            self._all_rows = pa.concat_tables(tables, promote_options="permissive")
+        return self._all_rows.slice(first, n)
+
+
+def positions_of(batch: pa.RecordBatch) -> Positions:
+    """The events of all matches in a row."""
+    return np.asarray(batch.column("events").flatten())
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Slices of at most EVENT_ROWS events, or of one match that has more."""
+    ends = np.cumsum(np.asarray(batch.column("events").value_lengths()).astype(np.int64))
+    start = 0
+    while start < batch.num_rows:
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + EVENT_ROWS, side="right")))
+        yield batch.slice(start, stop - start)
+        start = stop
+
+
+def _given(rows: pa.Table) -> pa.Table:
+    return rows
