@@ -1,9 +1,9 @@
-"""Filter conditions as a disjunction-free core: NOT pushed to the atoms, one variable per filter.
+"""Filter conditions made simple: NOT stands at the atoms, and a condition on one variable is a bracket.
 
 In: the condition of a FILTER, as parsed. Out: the same condition made of `Conj` and `Disj` over
 `Bracket` (one event at a time) and `Comparison` (two variables or more, or PREV: the correlated class).
-`x.a > 1` becomes `x[a > 1]`, and a disjunction over one variable that binds a single event becomes
-one predicate, `x[P] OR x[Q]` -> `x[P OR Q]`, which spares the formula its duplication.
+`x.a > 1` becomes `x[a > 1]`. A disjunction over one variable that binds a single event becomes one predicate,
+`x[P] OR x[Q]` -> `x[P OR Q]`, so that the formula need not be copied for each case.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ def _private(auto: Correlated, selected: frozenset[str], distinct: bool) -> bool
 def _two_paths(auto: Correlated, labels: list[frozenset[str]], distinct: bool) -> bool:
     """Whether two different runs of a chain may read the same events with the same labels.
 
-    Pairs of runs are followed side by side. What steps compare is left out of account: where that would keep the runs
-    apart, matches are compared for nothing.
+    Pairs of runs are followed side by side, whatever their steps compare. So the answer may be yes though a comparison
+    keeps the two runs apart. Matches are then compared needlessly.
     """
     leaves = auto.shape.leaf
     final = set(auto.final)

@@ -40,7 +40,7 @@ class Transition(NamedTuple):
     links: tuple[Link, ...]
     mark: int
     target: int
-    failing: tuple[int, ...] = ()  # bit masks, none of which may hold altogether
+    failing: tuple[int, ...] = ()  # bit masks; of each, some guard must fail
 
     def allows(self, bits: int) -> bool:
         """Whether an event that satisfies these guards may be read."""

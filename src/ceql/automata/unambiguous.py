@@ -58,7 +58,7 @@ class _Expansion:
         self.auto = auto
         self.hidden = [k for k, label in enumerate(labels) if not label]
         kinds = [auto.shape.leaf[min(mark.leaves)] for mark in auto.marks]
-        # what is seen of an event: its label; and its type, so that steps that exclude each other stay apart
+        # what tells events apart: the label; and the type, so that steps that exclude each other are not combined
         self.letters = [
             (k.type, k.stream, bool(label) if distinct else label) for k, label in zip(kinds, labels, strict=True)
         ]

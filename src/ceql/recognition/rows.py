@@ -57,7 +57,7 @@ class RowStore:
         self._next = following
 
     def copy(self) -> RowStore:
-        """The same rows, unmoved by what is added or forgotten later."""
+        """The same rows, which do not change when rows are added or forgotten later."""
         other = RowStore(self.schema, self._next)
         other._pieces = self._pieces.copy()
         return other

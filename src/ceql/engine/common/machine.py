@@ -237,7 +237,7 @@ class Machine(ABC):
         return ascending(self._held())
 
     def oldest_held(self) -> int:
-        """A position before which no partial match holds an event; looked up anew after a collection only."""
+        """A position before which no partial match holds an event; it changes only after a collection."""
         if self._collected:
             held = self._held()
             if len(held):

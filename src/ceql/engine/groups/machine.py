@@ -286,7 +286,7 @@ class GroupMachine(Machine):
         self._make_room(enough=for_table)
 
     def _room_for_entries(self) -> None:
-        """Make sure of room, and make the hash table anew."""
+        """Make sure that there is room for entries, and fill the hash table again."""
         size = len(self.entries)
         while size < 2 * int(self.regs[ENTRIES]) + self.room:
             size *= 2

@@ -146,7 +146,7 @@ class StateMachine(Machine):
             self.active = _active(2 * slots, 2 * longest, len(self.active.place))
 
     def replay(self, events: Events) -> Iterator[Chunk]:
-        """What to do at a position with matches in CHOOSE mode."""
+        """The matches that the strategy keeps at a position that has some, in CHOOSE mode."""
         raise AssertionError("this machine hands nothing over")
 
     def _advance(self, events: Events, stop: int) -> int:
