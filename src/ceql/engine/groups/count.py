@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.layout import NODES, ROOTS, SUMMED, TOO_MANY
+from ceql.engine.common.marks import clear_marks
 from ceql.engine.groups.graph import FACTOR, KIND, MAX, A, B, C
-from ceql.engine.groups.live import clear_marks, list_live
+from ceql.engine.groups.live import list_live
 from ceql.jit import Array, inlined, kernel
 
 

@@ -29,10 +29,10 @@ from ceql.engine.common.layout import (
     START_TIME,
     Output,
 )
+from ceql.engine.common.marks import clear_marks
 from ceql.engine.common.order import sort_by_start
 from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.states.layout import DEPTH, LABEL, NODE, POSITION, Settings
-from ceql.engine.states.live import clear_marks
 from ceql.engine.states.start_rows import rows_by_start
 from ceql.jit import Array, inlined
 

@@ -21,9 +21,10 @@ from ceql.engine.common.layout import (
     START_TIME,
     Output,
 )
+from ceql.engine.common.marks import clear_marks
 from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.states.layout import LABEL, POSITION
-from ceql.engine.states.live import clear_marks, list_live
+from ceql.engine.states.live import list_live
 from ceql.jit import Array, inlined
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ceql.engine.common.layout import ROOTS
+from ceql.engine.common.marks import clear_marks
 from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.jit import Array, inlined, kernel
 
@@ -37,13 +38,6 @@ def list_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: in
             height -= 1
     scratch[2, 0] = seen
     return seen
-
-
-@inlined
-def clear_marks(scratch: Array) -> None:
-    """Undo the marks of `list_live`: they are zero between positions."""
-    for k in range(1, scratch[2, 0] + 1):
-        scratch[0, scratch[2, k]] = 0
 
 
 @kernel

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.layout import ROOTS, TOO_MANY
+from ceql.engine.common.marks import clear_marks
 from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.states.layout import Settings
-from ceql.engine.states.live import clear_marks, list_live
+from ceql.engine.states.live import list_live
 from ceql.jit import Array, inlined
 
 
