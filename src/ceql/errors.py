@@ -7,7 +7,11 @@ that was reached (`ResourceError`).
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -72,6 +76,15 @@ class ResourceError(CeqlError):
     def __init__(self, message: str, limit: str):
         super().__init__(message)
         self.limit = limit
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn, and point at the line outside this package that the work is done for."""
+    package = str(Path(__file__).parent) + os.sep
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def no_column(name: str, columns: list[str], source: str, span: Span | None, is_value: bool = False) -> SchemaError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.analysis.selection import Selection
+from ceql.errors import warn_caller
+from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.sources import Source, open_streams
@@ -136,7 +137,11 @@ class Query:
 
         `events` is Arrow data, a pandas or polars frame, an iterable of dicts or batches, the path of a Parquet, CSV,
         JSON-lines or Arrow file; or, for several streams, a dict of those by name. `type` and `time` name
-        columns. `lateness` (a number, text such as "10 seconds", or a timedelta) is how far behind the
+        columns.
+
+        Tables, frames, lists and files are put in order of time as a whole, and matches name their events by the
+        caller's rows. If they are not in order, `max_buffered_rows` bounds how many rows are held to sort them.
+        Of a reader or generator, `lateness` (a number, text such as "10 seconds", or a timedelta) is how far behind the
         latest time an event may come and still be put in order; later ones are left out, and `Matches.late()` has them.
         """
         options = Options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
@@ -219,10 +224,11 @@ class Run:
     rows_kept = RowsKept.LAST
 
     def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
-        self._sources = sources
         self._bound = BoundPlan.over(plan, sources, options)
+        self._sources = put_in_order(sources, self._bound.time, options.max_buffered_rows)
         self._late = pa.table({})
         self._rows = RowStore(self._bound.schema)
+        self._position_of: npt.NDArray[np.int64] | None = None  # of each of the caller's rows
 
     @property
     def schema(self) -> pa.Schema:
@@ -241,14 +247,21 @@ class Run:
         recognition = recognise(self._bound)
         if rows:
             self._rows = RowStore(self._bound.schema)
+            self._position_of = None
         for batch in self._ordered(None if rows else self._bound.needed_columns()):
             if rows:
                 self._rows.add(batch.data)
-            yield from recognition.feed(batch)
+            yield from self._by_caller_rows(recognition.feed(batch))
             if rows:
-                yield from recognition.flush()
+                yield from self._by_caller_rows(recognition.flush())
                 self._rows.forget_before(recognition.oldest_position())
-        yield from recognition.flush()
+        yield from self._by_caller_rows(recognition.flush())
+
+    def _by_caller_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The matches with the caller's rows in place of positions."""
+        for batch in batches:
+            order = caller_rows(self._sources)
+            yield batch if order is None else self._bound.result.renumbered(batch, order)
 
     def count(self) -> int:
         recognition = recognise(self._bound, counting=True)
@@ -260,20 +273,27 @@ class Run:
     def _ordered(self, columns: list[str] | None) -> Iterator[EventBatch]:
         bound, options = self._bound, self._bound.options
         lateness = options.lateness_in(bound.time_type)
+        if self.replayable:
+            lateness *= 0  # all is in order already
         sequencer = Sequencer(list(bound.streams), bound.time, lateness, options.max_buffered_rows)
         yield from merge_sources(self._sources, sequencer, columns)
         self._late = sequencer.late()
         if sequencer.late_rows:
-            warnings.warn(
+            warn_caller(
                 f"{sequencer.late_rows} event{'s' * (sequencer.late_rows > 1)} came later than the lateness allows "
                 "and took no part; "
                 "raise lateness=, or see Matches.late()",
                 LateEventsWarning,
-                stacklevel=2,
             )
 
     def late(self) -> pa.Table:
         return self._late
 
     def rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+        order = caller_rows(self._sources)
+        if order is not None:
+            if self._position_of is None:
+                self._position_of = np.empty_like(order)
+                self._position_of[order] = np.arange(len(order))
+            positions = self._position_of[positions]
         return self._rows.take(positions)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 
 from ceql.errors import DataError, ResourceError, SchemaError
 from ceql.io import files, sorted_runs
-from ceql.io.schemas import conform, take_rows, unify_types
+from ceql.io.schemas import conform, unify_types
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sources import open_source, open_streams
 
@@ -340,25 +339,8 @@ def test_conform_fills_casts_and_leaves_out():
 def test_text_is_text_however_it_is_laid_out():
     dictionary = pa.dictionary(pa.int32(), pa.string())
     assert unify_types(dictionary, pa.string()) == pa.string()
-    assert unify_types(pa.string_view(), pa.string()) == pa.large_string()
+    assert unify_types(pa.large_string(), pa.string()) == pa.large_string()
     assert unify_types(pa.bool_(), pa.int64()) is None
-
-
-def test_rows_can_be_taken_from_every_type():
-    columns = {
-        "view": pa.array(["a", None, "c"], pa.string_view()),
-        "binary view": pa.array([b"a", None, b"c"], pa.binary_view()),
-        "nested view": pa.array([{"x": "a"}, None, {"x": "c"}], pa.struct([("x", pa.string_view())])),
-        "list of views": pa.array([["a"], None, []], pa.list_(pa.string_view())),
-        "runs": pc.run_end_encode(pa.array([1, 1, 2])),
-        "dictionary": pa.array(["a", "b", "a"]).dictionary_encode(),
-        "null": pa.nulls(3),
-    }
-    batch = pa.record_batch(columns)
-    taken = take_rows(batch, pa.array([2, 0]))
-    taken.validate(full=True)
-    assert taken.schema.equals(batch.schema)
-    assert taken.to_pylist() == [batch.to_pylist()[i] for i in (2, 0)]
 
 
 # The sequencer, against its meaning row by row.
@@ -596,7 +578,7 @@ def test_merging_sources_keeps_buffers_small(streams, batch_rows):
 def test_a_snapshot_of_a_sequencer_goes_through_arrow_ipc():
     sequencer = Sequencer(["A", "B"], "t", 2)
     sequencer.push(pa.record_batch({"t": [1, 5, 4], "a": pa.array(["x", "y", "x"]).dictionary_encode()}), 0)
-    sequencer.push(pa.record_batch({"t": [9, 1], "b": pa.array(["v", "w"], pa.string_view())}), 1)
+    sequencer.push(pa.record_batch({"t": [9, 1], "b": ["v", "w"]}), 1)
     header, batches = sequencer.state()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:

@@ -223,13 +223,13 @@ class TestTimes:
 
     def test_late_events_are_counted_and_handed_over(self) -> None:
         table = pa.table({"type": list("AXB"), "time": [10, 5, 11]})
-        matches = ceql.match("SELECT * WHERE A : B", table)
+        matches = ceql.match("SELECT * WHERE A : B", table.to_reader())
         with pytest.warns(ceql.LateEventsWarning, match="1 event"):
             assert [m.events for m in matches] == [(0, 1)]
         assert matches.late().to_pylist() == [{"type": "X", "time": 5}]
         with pytest.warns(ceql.LateEventsWarning):
-            assert matches.events().column("time").to_pylist() == [10, 11]
-        assert positions("SELECT * WHERE X ; A ; B", table, lateness=5) == [(0, 1, 2)]
+            assert ceql.match("SELECT * WHERE A : B", table.to_reader()).events()["time"].to_pylist() == [10, 11]
+        assert positions("SELECT * WHERE X ; A ; B", table.to_reader(), lateness=5) == [(0, 1, 2)]
 
 
 class TestText:

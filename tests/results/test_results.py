@@ -84,10 +84,10 @@ def test_a_slice_of_a_larger_buffer_is_a_chunk_too():
 
 def test_times_and_keys():
     times = pa.array([10, 20], pa.timestamp("ms", "UTC"))
-    layout = ResultColumns(("x", "y"), times.type, (("user", pa.string_view()), ("end", pa.int64())))
+    layout = ResultColumns(("x", "y"), times.type, (("user", pa.large_string()), ("end", pa.int64())))
     encoded = encode(times, "t")
     chunk = chunk_of([[(1, 0)], [(2, 1)]], partition=np.array([1, 1], np.int32), start_time=encoded, end_time=encoded)
-    keys = pa.record_batch({"user": pa.array(["ann", "bob"], pa.string_view()), "end": [7, 8]})
+    keys = pa.record_batch({"user": pa.array(["ann", "bob"], pa.large_string()), "end": [7, 8]})
     batch = to_record_batch(chunk, layout, MASKS, keys)
     assert batch.schema.names == ["start", "end", "start_time", "end_time", "user", "end_", "events", "x", "y"]
     assert batch["start_time"].equals(times)

@@ -88,8 +88,6 @@ class Files(Source):
     If the column `time` is text, as in JSON, it is read as ISO 8601.
     """
 
-    in_memory = False
-
     def __init__(
         self,
         name: str | None,
@@ -106,6 +104,13 @@ class Files(Source):
     @property
     def rows(self) -> int | None:
         return total(part.rows for part in self._parts)
+
+    def look_through(self, column: str) -> Iterator[pa.RecordBatch]:
+        told, self._on_rows = self._on_rows, None
+        try:
+            yield from super().look_through(column)
+        finally:
+            self._on_rows = told
 
     def _schema(self) -> pa.Schema:
         return unify_schemas(self._part_schema(part) for part in self._parts)

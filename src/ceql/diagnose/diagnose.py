@@ -26,6 +26,7 @@ from ceql.diagnose.following import CorrelatedFollowing
 from ceql.diagnose.reach import reach
 from ceql.explain.claims import claim_text, claims, listed
 from ceql.explain.stages import columns_read
+from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sort_keys import decode
 from ceql.io.sorted_runs import EventBatch
@@ -43,7 +44,7 @@ def diagnose(plan: Plan, events: Any, options: Options) -> Diagnosis:
     """Read `events` once and say why the query matched as it did."""
     sources = open_streams(events, plan.query.streams)
     inquiry = Inquiry(plan, sources, options)
-    for batch in inquiry.batches(sources):
+    for batch in inquiry.batches():
         inquiry.feed(batch)
     return inquiry.conclude()
 
@@ -54,6 +55,7 @@ class Inquiry:
     def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
         self.plan = plan
         self.bound = bound = BoundPlan.over(plan, sources, options)
+        self.sources = put_in_order(sources, bound.time, options.max_buffered_rows)
         self.versions = clause_by_clause(bound)
         unchosen = [v for v in self.versions if v.is_unchosen]
         self.windowless = [v for v in unchosen if v.plan.query.window is None][-1].counter.follow()
@@ -70,10 +72,10 @@ class Inquiry:
         self.names: dict[str, None] = dict.fromkeys(bound.schema.names)
         self.present: Counter[str] = Counter()
 
-    def batches(self, sources: list[Source]) -> Iterator[EventBatch]:
+    def batches(self) -> Iterator[EventBatch]:
         """The events in order. Those of an open schema are read in full, to know which attributes do come."""
         read = {c for version in self.versions for c in version.bound.needed_columns()}
-        return merge_sources(sources, self.sequencer, None if self.bound.open_schema else sorted(read))
+        return merge_sources(self.sources, self.sequencer, None if self.bound.open_schema else sorted(read))
 
     def feed(self, batch: EventBatch) -> None:
         """Take a batch into account."""
@@ -166,11 +168,12 @@ class Inquiry:
         return AttributeFinding(name, self.present[name], present, suggestion)
 
     def _place(self, event: Array) -> Place:
-        kind = self.bound.time_type
+        kind, order = self.bound.time_type, caller_rows(self.sources)
+        row = int(event[0]) if order is None else int(order[event[0]])
         if kind is None:
-            return Place(int(event[0]))
+            return Place(row)
         value = decode(np.array([event[1]], np.int64), kind)[0]
-        return Place(int(event[0]), value.as_py() if not pa.types.is_timestamp(kind) else str(value))
+        return Place(row, value.as_py() if not pa.types.is_timestamp(kind) else str(value))
 
 
 def _nearest(name: str, known: list[str]) -> str | None:

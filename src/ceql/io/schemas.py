@@ -1,7 +1,8 @@
 """Column types and schemas: which types compare, one type for two, one schema for many batches; taking rows.
 
 In: batches whose columns differ from batch to batch (dicts, files read in blocks, merged streams). Out: batches of one
-schema. No value ever changes: a cast that would lose something is an error that names the column.
+schema, in the layouts of `plain_types`. No value ever changes: a cast that would lose something is an error that names
+the column.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ceql.errors import DataError, SchemaError
+from ceql.io.plain_types import plain
 from ceql.jit import Array
 
 
@@ -35,7 +36,7 @@ def unify_types(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     if a == b:
         return a
     if is_text(a) and is_text(b):
-        return pa.large_string() if pa.large_string() in (a, b) or pa.string_view() in (a, b) else pa.string()
+        return pa.large_string() if pa.large_string() in (a, b) else pa.string()
     schemas = [pa.schema([("x", a)]), pa.schema([("x", b)])]
     try:
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
@@ -89,7 +90,7 @@ def unify_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, open_schema: bool = False) -> pa.RecordBatch:
-    """`batch` with the columns of `schema`, in its order.
+    """`batch` with the columns of `schema`, in its order. The types of `schema` must be plain.
 
     A missing column is filled with NULLs. A column of another type is cast; if that would lose something, it is a
     DataError. A column of type `null` in `schema` takes the batch's type. A new column is left out.
@@ -110,8 +111,8 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, open_schema: bool = False)
     if open_schema:
         for field, column in zip(batch.schema, batch.columns, strict=True):
             if schema.get_field_index(field.name) < 0:
-                columns.append(column)
-                fields.append(pa.field(field.name, field.type))
+                columns.append(plain(column, field.name))
+                fields.append(pa.field(field.name, columns[-1].type))
     if not columns:
         return without_columns(batch.num_rows)
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
@@ -130,51 +131,20 @@ def codes_of(column: pa.DictionaryArray) -> Array:
 
 
 def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
-    """The rows of `batch` at the indices `rows` (a NULL index gives a row of NULLs); the schema stays.
-
-    Arrow has no `take` for views and run-end encoded columns, so these are converted and back.
-    """
+    """The rows of `batch` at the indices `rows` (a NULL index gives a row of NULLs); the schema stays."""
     if not batch.num_columns:
         return without_columns(len(rows))
-    return pa.RecordBatch.from_arrays([take_values(column, rows) for column in batch.columns], schema=batch.schema)
-
-
-def take_values(column: pa.Array, rows: pa.Array) -> pa.Array:
-    """The values of one column at the indices `rows`; the type stays."""
-    type = column.type
-    if pa.types.is_run_end_encoded(type):
-        decoded = take_values(pc.run_end_decode(column), rows)
-        return pc.run_end_encode(decoded, run_end_type=type.run_end_type)
-    plain = _without_views(type)
-    if plain == type:
-        return column.take(rows)
-    return column.cast(plain).take(rows).cast(type)
-
-
-def _without_views(type: pa.DataType) -> pa.DataType:
-    """The type with string and binary views, nested ones too, replaced by types that `take` knows."""
-    if pa.types.is_string_view(type):
-        return pa.large_string()
-    if pa.types.is_binary_view(type):
-        return pa.large_binary()
-    if pa.types.is_struct(type):
-        return pa.struct([field.with_type(_without_views(field.type)) for field in type])
-    if pa.types.is_list(type):
-        return pa.list_(type.value_field.with_type(_without_views(type.value_type)))
-    if pa.types.is_large_list(type):
-        return pa.large_list(type.value_field.with_type(_without_views(type.value_type)))
-    return type
+    return pa.RecordBatch.from_arrays([column.take(rows) for column in batch.columns], schema=batch.schema)
 
 
 def _cast(column: pa.Array, name: str, type: pa.DataType, widen: bool) -> pa.Array:
+    column = plain(column, name)
     if column.type == type or pa.types.is_null(type):
         return column
     both = unify_types(type, column.type)
     if both is not None:
         for target in (type, both) if widen else (type,):
             try:
-                if pa.types.is_run_end_encoded(column.type):
-                    column = pc.run_end_decode(column)
                 return column.cast(target)
             except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
                 continue

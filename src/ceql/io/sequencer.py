@@ -28,7 +28,7 @@ from ceql.io.schemas import changed, conform, take_rows, unify_types, wide_codes
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import BELOW_ALL, EventBatch, SortedRun, in_order, merge_runs, merge_small_runs, release_limits
 from ceql.io.sources import Source
-from ceql.io.times import time_keys
+from ceql.io.times import called, time_keys
 
 _STATE_VERSION = 1
 
@@ -83,8 +83,8 @@ class Sequencer:
         if not batch.num_rows:
             self._schema, self._first_stream = schema, first_stream
             return []
-        called = self._called(stream)
-        batch, keys, type = time_keys(batch, self.time, self._time_type, called, self._seen[stream])
+        name, seen = self._called(stream), self._seen[stream]
+        batch, keys, type = time_keys(batch, self.time, self._time_type, name, seen)
         before = self._greatest[stream]
         late = self._late_mask(keys, before, type)
         greatest = self._greatest.copy()
@@ -259,7 +259,7 @@ class Sequencer:
 
     def _called(self, stream: int) -> str:
         name = self.streams[stream]
-        return f"stream '{name}'" if name else ("the stream" if len(self.streams) == 1 else f"stream {stream}")
+        return called(name) if name or len(self.streams) == 1 else f"stream {stream}"
 
 
 def merge_sources(

@@ -19,6 +19,7 @@ from ceql.errors import DataError, SchemaError, did_you_mean
 from ceql.io.dicts import dict_batches
 from ceql.io.files import Reader, open_file
 from ceql.io.frames import from_pandas, is_lazy, is_pandas
+from ceql.io.plain_types import plain_schema
 from ceql.io.schemas import check_names, conform, unify_schemas
 
 BATCH_ROWS = 1 << 16
@@ -30,8 +31,9 @@ class Source:
 
     _open_schema = False
     replayable = True
-    """Whether `batches` can be called again and gives the same events."""
-    in_memory = True
+    """Whether `batches` can be called again and gives the same events. Such an input is bounded."""
+    steady = True
+    """Whether every pass is sure to give the events in the same order."""
 
     def __init__(self, name: str | None, batch_rows: int):
         if batch_rows < 1:
@@ -46,8 +48,8 @@ class Source:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns. A source that can be read only once shows those of its first batch."""
-        return check_names(self._schema(), f"stream '{self.name}'" if self.name else "the input")
+        """The columns, of plain types. A source that can be read only once shows those of its first batch."""
+        return plain_schema(check_names(self._schema(), f"stream '{self.name}'" if self.name else "the input"))
 
     @property
     def rows(self) -> int | None:
@@ -70,6 +72,10 @@ class Source:
                 schema = batch.schema
             for start in range(0, batch.num_rows, self.batch_rows):
                 yield batch.slice(start, self.batch_rows)
+
+    def look_through(self, column: str) -> Iterator[pa.RecordBatch]:
+        """The batches with this column alone, for a look ahead of the pass that reads the events."""
+        return self.batches([column])
 
     def _schema(self) -> pa.Schema:
         raise NotImplementedError
@@ -114,7 +120,6 @@ class _FileSource(Source):
         super().__init__(name, batch_rows)
         self._reader = reader
         self._open_schema = reader.open_schema
-        self.in_memory = reader.in_memory
 
     @property
     def rows(self) -> int | None:
@@ -131,7 +136,7 @@ class _FileSource(Source):
 class _LazyFrameSource(Source):
     """A polars query. Each pass runs it again, for the columns that are needed."""
 
-    in_memory = False
+    steady = False
 
     def __init__(self, name: str | None, batch_rows: int, frame: Any):
         super().__init__(name, batch_rows)
@@ -149,7 +154,6 @@ class OnceSource(Source):
     """A reader or an iterator. Its first batch is read for the schema and kept until it is asked for."""
 
     replayable = False
-    in_memory = False
 
     def __init__(self, name: str | None, batch_rows: int, start: Callable[[], tuple[Iterator[pa.RecordBatch], bool]]):
         super().__init__(name, batch_rows)

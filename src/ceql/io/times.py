@@ -10,6 +10,11 @@ from ceql.errors import DataError, SchemaError, did_you_mean
 from ceql.io.sort_keys import encode, is_ordered
 
 
+def called(stream: str | None) -> str:
+    """How messages call a stream."""
+    return f"stream '{stream}'" if stream else "the stream"
+
+
 def time_keys(
     batch: pa.RecordBatch, name: str, known: pa.DataType | None, called: str, seen: int
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.int64], pa.DataType]:

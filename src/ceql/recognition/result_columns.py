@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.engine.common.chunk import Chunk, Int32s, Int64s
-from ceql.io.schemas import take_values
 from ceql.io.sort_keys import decode
 from ceql.recognition.kernels import count_labels, fill_lists, take_places
 
@@ -45,6 +44,22 @@ class ResultColumns:
         fields.append(pa.field("events", POSITIONS))
         fields += [_field(variable, POSITIONS, names.pop(0)) for variable in self.variables]
         return pa.schema(fields)
+
+    def renumbered(self, batch: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
+        """The matches of a batch with `numbers[p]` in place of each position p."""
+
+        def renumber(column: pa.Array) -> pa.Array:
+            if column.type != POSITIONS:
+                return pa.array(numbers[column.to_numpy()])
+            offsets = column.offsets.to_numpy()
+            return _list_array(offsets - offsets[0], numbers[column.flatten().to_numpy()])
+
+        own = {*FIXED[:2], *self.schema.names[self.schema.get_field_index("events") :]}
+        columns = [
+            renumber(column) if name in own else column
+            for name, column in zip(self.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 def true_name(field: pa.Field) -> str:
@@ -91,7 +106,7 @@ def to_record_batch(
         assert chunk.partition is not None
         rows = pa.array(chunk.partition)
         for (_, type), values in zip(columns.keys, keys.columns, strict=True):
-            taken = take_values(values, rows)
+            taken = values.take(rows)
             found.append(taken if taken.type == type else taken.cast(type))
     found.append(_list_array(chunk.offsets.astype(np.int32), chunk.positions))
     if columns.variables:

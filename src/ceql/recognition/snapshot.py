@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from ceql.errors import DataError
+from ceql.io.plain_types import plain_batch, plain_schema
 from ceql.jit import Array
 from ceql.recognition.migrations import STEPS, migrate
 
@@ -57,7 +58,7 @@ def read(blob: bytes) -> tuple[dict[str, Any], dict[str, Array], dict[str, list[
             if len(data) != size:
                 raise DataError("the snapshot is cut short")
             kind, _, name = name.partition(":")
-            batches = list(pa.ipc.open_stream(data)) if size else []
+            batches = [plain_batch(batch) for batch in pa.ipc.open_stream(data)] if size else []
             if kind == "table":
                 tables[name] = batches
             else:
@@ -83,5 +84,5 @@ def schema_to_text(schema: pa.Schema) -> str:
 
 
 def schema_from_text(text: str) -> pa.Schema:
-    """The schema that `schema_to_text` wrote."""
-    return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(text)))
+    """The schema that `schema_to_text` wrote. Older versions kept types that are not plain."""
+    return plain_schema(pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(text))))

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.engine.common.chunk import Int64s
-from ceql.io.schemas import take_values
 from ceql.results.kernels import find_bound
 
 Bools = npt.NDArray[np.bool_]
@@ -50,7 +49,7 @@ def project(
         shown: Bools = np.any(found[:, showing], axis=1)
         if name not in keys and not shown.all():
             # take with NULL indices works for every type, unlike if_else
-            column = take_values(column, pa.array(np.arange(len(found)), mask=~shown))
+            column = column.take(pa.array(np.arange(len(found)), mask=~shown))
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 

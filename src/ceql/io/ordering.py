@@ -1,0 +1,131 @@
+"""Bounded inputs in order of time, whatever their order: `InOrder` sorts a source that can be read again.
+
+The times alone are looked through first. If they are in order, the source is passed on as it is, batch by batch. If
+not, it is held in memory as a whole, with the columns that are needed, and its rows are taken in order of time; rows of
+the same time keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.errors import ResourceError
+from ceql.io.schemas import conform, take_rows, unify_schemas, wide_codes
+from ceql.io.sort_keys import Int64s
+from ceql.io.sorted_runs import in_order
+from ceql.io.sources import Source
+from ceql.io.times import called, time_keys
+
+_MOST_TEXT = (1 << 31) - 1  # bytes that a column of 32-bit offsets can hold
+
+
+class InOrder(Source):
+    """The events of `source` in order of the column `time`. At most `max_rows` are held in memory to sort them."""
+
+    def __init__(self, source: Source, time: str, max_rows: int):
+        super().__init__(source.name, source.batch_rows)
+        self._source = source
+        self._time = time
+        self._max_rows = max_rows
+        self.order: Int64s | None = None
+        """Of the pass begun last: the row of the source that each event is; None while they are the same."""
+
+    @property
+    def open_schema(self) -> bool:
+        return self._source.open_schema
+
+    @property
+    def rows(self) -> int | None:
+        return self._source.rows
+
+    def _schema(self) -> pa.Schema:
+        return self._source.schema
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Batches as those of the source; time never goes back in them."""
+        self.order = None
+        wanted = columns if columns is None else [*columns, self._time]
+        if self._source.steady and self._is_sorted:
+            yield from self._source.batches(wanted)
+            return
+        found, keys = [], []
+        for batch, own in self._with_keys(self._held(wanted)):
+            found.append(batch)
+            keys.append(own)
+        if _ascend(keys):
+            yield from found
+            return
+        self.order = order = np.argsort(np.concatenate(keys), kind="stable")
+        rows = _together(found)
+        for first in range(0, len(order), self.batch_rows):
+            yield take_rows(rows, pa.array(order[first : first + self.batch_rows]))
+
+    @cached_property
+    def _is_sorted(self) -> bool:
+        return _ascend(own for _, own in self._with_keys(self._source.look_through(self._time)))
+
+    def _held(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        self._check_room(self._source.rows or 0)
+        held = 0
+        for batch in self._source.batches(columns):
+            held += batch.num_rows
+            self._check_room(held)
+            yield batch
+
+    def _with_keys(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+        type, seen = None, 0
+        for batch in batches:
+            batch, keys, type = time_keys(batch, self._time, type, called(self.name), seen)
+            seen += batch.num_rows
+            yield batch, keys
+
+    def _check_room(self, rows: int) -> None:
+        if rows > self._max_rows:
+            raise ResourceError(
+                f"{called(self.name)} is not in order of '{self._time}', and sorting it would hold at least {rows:,} "
+                f"rows in memory, but max_buffered_rows is {self._max_rows:,}: sort it first, or raise the limit",
+                limit="max_buffered_rows",
+            )
+
+
+def put_in_order(sources: Sequence[Source], time: str | None, max_rows: int) -> list[Source]:
+    """The sources, those that are bounded in order of time."""
+    return [source if time is None or not source.replayable else InOrder(source, time, max_rows) for source in sources]
+
+
+def caller_rows(sources: Sequence[Source]) -> Int64s | None:
+    """Of the pass begun last: the caller's row of each event; None where that is its position.
+
+    If several streams are merged, an event has no other number than its position.
+    """
+    (source,) = sources if len(sources) == 1 else (None,)
+    return source.order if isinstance(source, InOrder) else None
+
+
+def _ascend(keys: Iterable[Int64s]) -> bool:
+    """Whether the keys of one batch after another never decrease; reads no further than it must."""
+    last: int | None = None
+    for own in keys:
+        if (last is not None and own[0] < last) or not in_order(own):
+            return False
+        last = int(own[-1])
+    return True
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """All rows in one batch."""
+    fields = []
+    for field in unify_schemas(batch.schema for batch in batches):
+        type = wide_codes(field.type)
+        if pa.types.is_string(type) or pa.types.is_binary(type):
+            held = (batch.schema.get_field_index(field.name) for batch in batches)
+            size = sum(batch.column(k).nbytes for batch, k in zip(batches, held, strict=True) if k >= 0)
+            if size > _MOST_TEXT:
+                type = pa.large_string() if pa.types.is_string(type) else pa.large_binary()
+        fields.append(pa.field(field.name, type))
+    schema = pa.schema(fields)
+    return pa.concat_batches([conform(batch, schema) for batch in batches])
