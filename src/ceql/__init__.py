@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from ceql.errors import CeqlError, DataError, QueryError, ResourceError, SchemaError
+from ceql.errors import CeqlError, DataError, NoMatchWarning, QueryError, ResourceError, SchemaError
 from ceql.query import LateEventsWarning, Query, compile, match, rule
 from ceql.recognizer import Recognizer
 from ceql.results.match import Match
@@ -22,6 +22,7 @@ __all__ = [
     "LateEventsWarning",
     "Match",
     "Matches",
+    "NoMatchWarning",
     "Query",
     "QueryError",
     "Recognizer",

@@ -70,6 +70,10 @@ class DataError(CeqlError):
     """An event breaks a promise that the engine relies on (a NULL time, a window attribute that goes back)."""
 
 
+class NoMatchWarning(UserWarning):
+    """The query can never match, or no event has a type that it names."""
+
+
 class ResourceError(CeqlError):
     """A limit that the caller can set was reached; the message names it. The state stays valid."""
 
@@ -111,3 +115,14 @@ def did_you_mean(name: str, known: list[str]) -> str | None:
         folded = [k for k in known if k.lower() == name.lower()]
         near = folded[:1]
     return f"Did you mean '{near[0]}'?" if near else None
+
+
+def nearest(name: str, known: list[str]) -> str | None:
+    """The known name that was probably meant, whatever its case.
+
+    >>> nearest("Sel", ["BUY", "SELL"]), nearest("A", ["B"])
+    ('SELL', None)
+    """
+    folded = {k.strip().casefold(): k for k in reversed(known)}
+    near = get_close_matches(name.strip().casefold(), list(folded), n=1)
+    return folded[near[0]] if near else None

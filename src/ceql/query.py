@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ceql.analysis.first_event import never_begins
 from ceql.analysis.selection import Selection
-from ceql.errors import warn_caller
+from ceql.errors import NoMatchWarning, warn_caller
 from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
@@ -20,6 +21,7 @@ from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import Lateness, Options
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
+from ceql.recognition.types_seen import TypesSeen
 from ceql.recognizer import Recognizer, restore
 from ceql.results.matches import Matches
 from ceql.results.source import RowsKept
@@ -37,8 +39,15 @@ class LateEventsWarning(UserWarning):
 
 
 def compile(text: str) -> Query:
-    """Compile a CEQL query. A wrong one raises `ceql.QueryError`, which says what, where and what was meant."""
-    return Query(make_plan(text))
+    """Compile a CEQL query. A wrong one raises `ceql.QueryError`, which says what, where and what was meant.
+
+    One that can never match, since PREV is NULL on the first event, warns of it (`ceql.NoMatchWarning`).
+    """
+    plan = make_plan(text)
+    reason = never_begins(plan.whole, text)
+    if reason is not None:
+        warn_caller(reason, NoMatchWarning)
+    return Query(plan)
 
 
 def rule(
@@ -226,6 +235,7 @@ class Run:
     def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
         self._bound = BoundPlan.over(plan, sources, options)
         self._sources = put_in_order(sources, self._bound.time, options.max_buffered_rows)
+        self._types = TypesSeen(self._bound)
         self._late = pa.table({})
         self._rows = RowStore(self._bound.schema)
         self._position_of: npt.NDArray[np.int64] | None = None  # of each of the caller's rows
@@ -276,7 +286,10 @@ class Run:
         if self.replayable:
             lateness *= 0  # all is in order already
         sequencer = Sequencer(list(bound.streams), bound.time, lateness, options.max_buffered_rows)
-        yield from merge_sources(self._sources, sequencer, columns)
+        for batch in merge_sources(self._sources, sequencer, columns):
+            self._types.look(batch)
+            yield batch
+        self._types.conclude()
         self._late = sequencer.late()
         if sequencer.late_rows:
             warn_caller(

@@ -31,6 +31,7 @@ from ceql.recognition.options import Options
 from ceql.recognition.recognise import recognise
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.rows import RowStore
+from ceql.recognition.types_seen import TypesSeen
 from ceql.results.matches import Matches
 from ceql.results.source import RowsKept
 
@@ -47,6 +48,7 @@ class Recognizer:
         self._open = False
         self._sequencer: Sequencer | None = None
         self._recognition: Recognition | None = None
+        self._types: TypesSeen | None = None
         self._rows = RowStore(pa.schema([]))
         self._waiting: list[tuple[pa.RecordBatch, int]] = []  # fed before every stream's columns were known
         self._todo: deque[EventBatch] = deque()  # in order, and not yet recognised
@@ -82,7 +84,10 @@ class Recognizer:
                 ordered += self._start()
             if self._sequencer is not None:
                 ordered += self._sequencer.finish()
-        return self._matches(ordered)
+        matches = self._matches(ordered)
+        if self._types is not None:
+            self._types.conclude()
+        return matches
 
     def late(self) -> pa.Table:
         """The events that came later than the lateness allows, and took no part."""
@@ -157,11 +162,15 @@ class Recognizer:
         bound = BoundPlan(self._plan, schema, self._streams, self._options, self._open, untyped)
         lateness = self._options.lateness_in(bound.time_type)
         self._recognition = recognise(bound)
+        self._types = TypesSeen(bound)
         self._sequencer = Sequencer(self._streams, bound.time, lateness, self._options.max_buffered_rows)
         self._rows = RowStore(schema)
 
     def _matches(self, ordered: list[EventBatch]) -> Matches:
         self._todo.extend(ordered)
+        if self._types is not None:
+            for batch in ordered:
+                self._types.look(batch)
         fed = Fed(self)
         matches = Matches(fed)
         fed.owner = weakref.ref(matches)
@@ -231,6 +240,7 @@ def restore(plan: Plan, blob: bytes) -> Recognizer:
     if "recognition" in header:
         recognizer._begin(snapshot.schema_from_text(header["schema"]))
         assert recognizer._recognition is not None
+        recognizer._types = None  # a snapshot does not tell which types came before it
         states = {name: batches[0] for name, batches in tables.items() if batches}
         recognizer._recognition.restore(header["recognition"], arrays, states)
         recognizer._sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from ceql.diagnose.conditions import ConditionCounts
 from ceql.diagnose.findings import AttributeFinding, Diagnosis, KeyFinding, MissingType, Place, SeenType
 from ceql.diagnose.following import CorrelatedFollowing
 from ceql.diagnose.reach import reach
+from ceql.errors import nearest
 from ceql.explain.claims import claim_text, claims, listed
 from ceql.explain.stages import columns_read
 from ceql.io.ordering import caller_rows, put_in_order
@@ -127,7 +127,7 @@ class Inquiry:
         named = types(self.plan.query.formula)
         seen = [SeenType(name, events, name in named) for name, events in self.types.most_common()]
         shown = sorted(seen[:SHOWN_TYPES] + [s for s in seen[SHOWN_TYPES:] if s.named], key=lambda s: -s.events)
-        missing = [MissingType(name, _nearest(name, list(self.types))) for name in sorted(named - self.types.keys())]
+        missing = [MissingType(name, nearest(name, list(self.types))) for name in sorted(named - self.types.keys())]
         return Diagnosis(
             events=self.events,
             late=self.sequencer.late_rows,
@@ -164,7 +164,7 @@ class Inquiry:
 
     def _attribute(self, name: str) -> AttributeFinding:
         present = name in self.names
-        suggestion = None if present else _nearest(name, list(self.names))
+        suggestion = None if present else nearest(name, list(self.names))
         return AttributeFinding(name, self.present[name], present, suggestion)
 
     def _place(self, event: Array) -> Place:
@@ -174,14 +174,3 @@ class Inquiry:
             return Place(row)
         value = decode(np.array([event[1]], np.int64), kind)[0]
         return Place(row, value.as_py() if not pa.types.is_timestamp(kind) else str(value))
-
-
-def _nearest(name: str, known: list[str]) -> str | None:
-    """The known name that was probably meant, whatever its case.
-
-    >>> _nearest("Sel", ["BUY", "SELL"]), _nearest("A", ["B"])
-    ('SELL', None)
-    """
-    folded = {k.strip().casefold(): k for k in reversed(known)}
-    near = get_close_matches(name.strip().casefold(), list(folded), n=1)
-    return folded[near[0]] if near else None
