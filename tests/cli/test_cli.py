@@ -70,8 +70,8 @@ def start(*arguments: str, **options) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, bufsize=0, **{**pipes, **options})
 
 
-def piped(stdin: str | bytes, *arguments: str) -> tuple[int, str, str]:
-    with start(*arguments) as process:
+def piped(stdin: str | bytes, *arguments: object) -> tuple[int, str, str]:
+    with start(*map(str, arguments)) as process:
         out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=120)
         return process.returncode, out.decode(), err.decode()
 
@@ -222,9 +222,6 @@ def test_bench_times_a_query(events):
 
 def test_bench_says_what_it_cannot_do(events):
     assert call("bench", "SELECT * WHERE NEVER", events).exit_code == 1
-    done = call("bench", QUERY)
-    assert done.exit_code == 2
-    assert "bench reads files" in done.output
     assert call("bench", QUERY, events, "--runs", 1).exit_code == 2
 
 
@@ -450,7 +447,7 @@ def test_a_query_on_standard_input(events):
         (3, "no such file", [LETTERS, "missing.parquet"]),
         (3, "no column 'w'", ["SELECT * WHERE A FILTER A[w > 1]", "EVENTS"]),
         (3, "no column 'kind'", [LETTERS, "EVENTS", "--type", "kind"]),
-        (3, "give the lateness as text", [LETTERS, "EVENTS", "--lateness", "5"]),
+        (3, "give it as --lateness '10 seconds'", [LETTERS, "EVENTS", "--lateness", "5"]),
         (3, "ISO 8601", [LETTERS, "EVENTS", "--time", "type"]),
     ],
 )
@@ -503,7 +500,6 @@ def test_diagnose(events):
     result = call("diagnose", "SELECT * WHERE A ; C", events)
     assert result.exit_code == 0
     assert "No event has the type 'C'" in result.stdout
-    assert call("diagnose", LETTERS).exit_code == 2
     result = call("diagnose", "SELECT * WHERE A AS x ; B AS y FILTER x.v > y.v", events)
     assert result.exit_code == 0
     assert "What each condition across events leaves" in result.stdout

@@ -11,8 +11,9 @@ import typer
 
 import ceql
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
-from ceql.cli.inputs import STDIN, Files, read_events, read_query, single_or_named
+from ceql.cli.inputs import STDIN, Files, is_live, read_events, read_query, say_skipped, single_or_named
 from ceql.cli.run import Job, count, run
+from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
 from ceql.query import Query
 from ceql.recognition.options import duration
@@ -26,10 +27,19 @@ app = typer.Typer(
     help="Complex event recognition: find the matches of a CEQL query in a stream of events.",
     epilog=CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+class InputFormat(StrEnum):
+    """The values of `--input-format`."""
+
+    csv = "csv"
+    tsv = "tsv"
+    json = "json"
+    parquet = "parquet"
+    arrow = "arrow"
 
 
 class TimeUnit(StrEnum):
@@ -47,15 +57,26 @@ EventsArgument = Annotated[
     typer.Argument(
         metavar="[EVENTS]...",
         help="Parquet, CSV, JSON-lines or Arrow files, read one after the other; NAME=FILE where FROM lists several "
-        "streams. Nothing, or -, is standard input: JSON lines, recognised as they arrive.",
+        "streams. Nothing, or -, is standard input: JSON lines are recognised as they arrive.",
         show_default=False,
     ),
 ]
 StreamOption = Annotated[
     list[str] | None, typer.Option("--stream", metavar="NAME=FILE", help="The events of one stream of FROM.")
 ]
-TypeOption = Annotated[str, typer.Option("--type", help="The column of event types.")]
-TimeOption = Annotated[str, typer.Option("--time", help="The column of event times.")]
+InputFormatOption = Annotated[
+    InputFormat | None,
+    typer.Option(
+        "--input-format",
+        help="The format of EVENTS (json: one object per line): as their suffix says, else as they begin.",
+        show_default=False,
+    ),
+]
+SkipOption = Annotated[
+    bool, typer.Option("--skip-bad-lines", help="Skip lines that are no events and events without a time.")
+]
+TypeOption = Annotated[str, typer.Option("--type", help="The column of event types; '' for none.")]
+TimeOption = Annotated[str, typer.Option("--time", help="The column of event times; '' for none.")]
 UnitOption = Annotated[
     TimeUnit | None, typer.Option("--time-unit", help="The unit of times that are plain numbers.", show_default=False)
 ]
@@ -102,9 +123,8 @@ def run_command(
     with_events: Annotated[bool, typer.Option("--events", help="Show the events, not just positions.")] = False,
     only_count: Annotated[bool, typer.Option("--count", help="Only print how many matches there are.")] = False,
     progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on long files.")] = True,
-    skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Skip lines of standard input that are no events.")
-    ] = False,
+    input_format: InputFormatOption = None,
+    skip_bad_lines: SkipOption = False,
     memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory for partial matches, in MiB.")] = 4096,
     spark: Annotated[
         bool, typer.Option("--spark", help="Run on Spark: EVENTS may be folders and patterns, -o makes a folder.")
@@ -129,7 +149,12 @@ def run_command(
         columns = {**_columns(type, time, time_unit, lateness), "memory": memory << 20}
         if spark:
             _refuse(
-                "does not go with --spark", {"--lateness": columns.pop("lateness"), "--skip-bad-lines": skip_bad_lines}
+                "does not go with --spark",
+                {
+                    "--lateness": columns.pop("lateness"),
+                    "--skip-bad-lines": skip_bad_lines,
+                    "--input-format": input_format,
+                },
             )
             from ceql.cli.spark import SparkJob, on_spark, sources
 
@@ -140,7 +165,18 @@ def run_command(
             _refuse("needs --spark", {"--master": master, "--table": table, "--order-by": order_by})
             compiled, files = _inputs(query, events, stream)
             path = None if out is None else Path(out)
-            job = Job(compiled, files, columns, path, format, limit_output, with_events, progress, skip_bad_lines)
+            job = Job(
+                compiled,
+                files,
+                columns,
+                path,
+                format,
+                limit_output,
+                with_events,
+                progress,
+                skip_bad_lines,
+                input_format,
+            )
             code = count(job) if only_count else run(job)
     raise typer.Exit(code)
 
@@ -154,6 +190,7 @@ def explain_command(
     type: TypeOption = "type",
     time: TimeOption = "time",
     time_unit: UnitOption = None,
+    input_format: InputFormatOption = None,
 ) -> None:
     """Show what QUERY means, how it is evaluated, and what that costs."""
     with reporting_errors():
@@ -165,8 +202,8 @@ def explain_command(
         elif dot:
             print(compiled.automaton().to_dot())
         else:
-            columns = None if schema is None else Files(None, [str(schema)], time).schema
-            print(compiled.explain(columns, type=type, time=time, time_unit=time_unit))
+            columns = None if schema is None else Files(None, [str(schema)], time or None, input_format).schema
+            print(compiled.explain(columns, type=type or None, time=time or None, time_unit=time_unit))
 
 
 @app.command("diagnose")
@@ -178,12 +215,16 @@ def diagnose_command(
     time_unit: UnitOption = None,
     lateness: LatenessOption = "0",
     stream: StreamOption = None,
+    input_format: InputFormatOption = None,
+    skip_bad_lines: SkipOption = False,
 ) -> None:
     """Say why QUERY finds nothing, or so little, in EVENTS."""
     with reporting_errors():
-        compiled, files = _files(query, events, stream, "diagnose")
-        sources = {name: Files(name, paths, time) for name, paths in files.items()}
-        print(compiled.diagnose(single_or_named(sources), **_columns(type, time, time_unit, lateness)))
+        columns = _columns(type, time, time_unit, lateness)
+        compiled, files = _inputs(query, events, stream)
+        sources = _sources(files, columns, input_format, skip_bad_lines)
+        print(in_cli_words(str(compiled.diagnose(single_or_named(sources), **columns))))
+        say_skipped(sources.values())
 
 
 @app.command("bench")
@@ -195,14 +236,19 @@ def bench_command(
     time_unit: UnitOption = None,
     lateness: LatenessOption = "0",
     stream: StreamOption = None,
+    input_format: InputFormatOption = None,
+    skip_bad_lines: SkipOption = False,
     runs: Annotated[int, typer.Option("--runs", min=3, help="How often to time it.")] = 5,
 ) -> None:
     """Time QUERY over EVENTS: events per second, with and without writing out the matches."""
     with reporting_errors():
-        compiled, files = _files(query, events, stream, "bench")
         from ceql.cli.bench import bench
 
-        found = bench(compiled, files, _columns(type, time, time_unit, lateness), runs)
+        columns = _columns(type, time, time_unit, lateness)
+        compiled, files = _inputs(query, events, stream)
+        sources = _sources(files, columns, input_format, skip_bad_lines)
+        found = bench(compiled, sources, columns, runs)
+        say_skipped(sources.values())
     raise typer.Exit(ExitCode.DONE if found else ExitCode.NO_MATCH)
 
 
@@ -233,14 +279,13 @@ def _inputs(
     return compiled, read_events(compiled, events or [], streams or [])
 
 
-def _files(
-    query: str, events: list[str] | None, streams: list[str] | None, command: str
-) -> tuple[Query, dict[str | None, list[str]]]:
-    """The inputs of a command that reads its events more than once."""
-    compiled, files = _inputs(query, events, streams)
-    if [STDIN] in files.values():
-        raise UsageError(f"{command} reads files; write the events to one first")
-    return compiled, files
+def _sources(
+    files: dict[str | None, list[str]], columns: dict[str, Any], format: InputFormat | None, skip: bool
+) -> dict[str | None, Files]:
+    """The inputs of a command that reads all events before it says anything. JSON lines go on as a pipe has them."""
+    if [STDIN] in files.values() and format is None and is_live(None):
+        format = InputFormat.json
+    return {name: Files(name, paths, columns["time"], format, skip) for name, paths in files.items()}
 
 
 def _refuse(why: str, options: dict[str, Any]) -> None:
@@ -260,4 +305,4 @@ def _columns(type: str, time: str, time_unit: TimeUnit | None, lateness: str) ->
         except ValueError as error:
             raise UsageError(f"--lateness: {error}") from error
     unit = None if time_unit is None else time_unit.value
-    return {"type": type, "time": time, "time_unit": unit, "lateness": late}
+    return {"type": type or None, "time": time or None, "time_unit": unit, "lateness": late}

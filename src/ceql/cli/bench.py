@@ -30,9 +30,9 @@ class Timing:
         return (max(self.walls) - min(self.walls)) / median(self.walls)
 
 
-def bench(query: Query, files: dict[str | None, list[str]], columns: dict[str, Any], runs: int) -> bool:
+def bench(query: Query, sources: dict[str | None, Files], columns: dict[str, Any], runs: int) -> bool:
     """Times the query over the events, first counting the matches, then writing them. Returns whether there are any."""
-    tables = {name: _read(Files(name, paths, columns["time"])) for name, paths in files.items()}
+    tables = {name: _read(files) for name, files in sources.items()}
     events = single_or_named(tables)
     count = sum(table.num_rows for table in tables.values())
     matches = query.run(events, **columns).count()  # also compiles the kernels

@@ -10,6 +10,7 @@ from enum import IntEnum
 
 import typer
 
+from ceql.cli.wording import message_of
 from ceql.errors import CeqlError, QueryError, ResourceError, SchemaError
 
 
@@ -48,7 +49,7 @@ def reporting_errors() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except CeqlError as error:
-        say(str(error))
+        say(message_of(error))
         raise typer.Exit(exit_code_of(error)) from None
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None

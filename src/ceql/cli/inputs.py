@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from ceql.cli.exit_codes import UsageError
+from ceql.cli.exit_codes import UsageError, say
 from ceql.cli.times import TextTimes
+from ceql.io.files import Reader, open_copy, open_file
+from ceql.io.formats import copied, format_of_bytes
 from ceql.io.schemas import conform, is_text, unify_schemas
-from ceql.io.sources import Source, open_source
+from ceql.io.sources import Source
 from ceql.query import Query, compile
 
 T = TypeVar("T")
 STDIN = "-"
+FROM_TERMINAL = "reading events from the terminal, one JSON object per line; Ctrl-D ends"
 _NAMED = re.compile(r"(\w+)=(.+)", re.DOTALL)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
 
@@ -83,9 +88,10 @@ def total(counts: Iterable[int | None]) -> int | None:
 
 
 class Files(Source):
-    """Files of one stream, read one after the other. `on_rows` is called with the number of rows of each batch.
+    """Files of one stream, read one after the other; `-` is standard input, which is copied to a file first.
 
-    If the column `time` is text, as in JSON, it is read as ISO 8601.
+    If the column `time` is text, as in JSON, it is read as ISO 8601. `on_read` is called with the rows and the bytes of
+    each batch. With `skip`, lines that are no events and events without a time are left out, and `skipped` counts them.
     """
 
     def __init__(
@@ -93,49 +99,111 @@ class Files(Source):
         name: str | None,
         paths: Iterable[str],
         time: str | None = None,
-        on_rows: Callable[[int], None] | None = None,
+        format: str | None = None,
+        skip: bool = False,
+        on_read: Callable[[int, float], None] | None = None,
     ):
         super().__init__(name, 1 << 16)
-        self._parts = [open_source(path) for path in paths]
-        self._times = TextTimes(time)
-        self._on_rows = on_rows
+        self._parts = [_open(path, format, skip) for path in paths]
+        self._times = TextTimes(time, skip)
+        self._skip = skip
+        self._on_read = on_read
         self._open_schema = any(part.open_schema for part in self._parts)
+        self._names: set[str] = set()
+
+    @property
+    def names(self) -> set[str]:
+        """The attributes: those of the schema, or of an open one, those that have been seen."""
+        return self._names if self.open_schema else set(self.schema.names)
 
     @property
     def rows(self) -> int | None:
         return total(part.rows for part in self._parts)
 
     def look_through(self, column: str) -> Iterator[pa.RecordBatch]:
-        told, self._on_rows = self._on_rows, None
+        told, self._on_read = self._on_read, None
         try:
             yield from super().look_through(column)
         finally:
-            self._on_rows = told
+            self._on_read = told
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(part.size for part in self._parts)
+
+    @property
+    def skipped(self) -> int:
+        """How many lines or events the last pass has left out."""
+        return self._times.skipped + sum(part.skipped for part in self._parts)
 
     def _schema(self) -> pa.Schema:
         return unify_schemas(self._part_schema(part) for part in self._parts)
 
-    def _part_schema(self, part: Source) -> pa.Schema:
+    def _part_schema(self, part: Reader) -> pa.Schema:
         index = part.schema.get_field_index(self._times.name) if self._times.name is not None else -1
         if index < 0 or not is_text(part.schema.field(index).type):
             return part.schema
-        first = next(part.batches([part.schema.names[index]]), None)
+        first = next(part.batches([part.schema.names[index]], self.batch_rows), None)
         if first is None:
             return part.schema
         return part.schema.set(index, self._times.convert(pa.table(first)).schema.field(part.schema.names[index]))
 
     def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-        for part in self._parts:
-            text = self._part_schema(part) != part.schema
-            for batch in part.batches(None if self.open_schema else columns):
-                if text:
-                    batch = self._times.convert(pa.table(batch)).combine_chunks().to_batches()[0]
-                yield batch if self.open_schema else conform(batch, self._wanted(columns))
-                if self._on_rows is not None:
-                    self._on_rows(batch.num_rows)
+        schemas = [self._part_schema(part) for part in self._parts]
+        self._times.skipped = 0
+        for part, schema in zip(self._parts, schemas, strict=True):
+            read = 0.0
+            for batch in part.batches(None if self.open_schema else columns, self.batch_rows):
+                self._names.update(batch.schema.names)
+                for piece in self._converted(batch) if self._skip or schema != part.schema else [batch]:
+                    yield piece if self.open_schema else conform(piece, self._wanted(columns))
+                if self._on_read is not None:
+                    self._on_read(batch.num_rows, (part.done - read) * part.size)
+                    read = part.done
+
+    def _converted(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        converted: list[pa.RecordBatch] = self._times.convert(pa.table(batch)).combine_chunks().to_batches()
+        return converted
 
     def _wanted(self, columns: list[str] | None) -> pa.Schema:
         return self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
+
+
+def _open(path: str, format: str | None, skip: bool) -> Reader:
+    if path == STDIN:
+        if sys.stdin.isatty():
+            say(FROM_TERMINAL)
+        return open_copy(copied(sys.stdin.buffer, first_bytes()), format, skip)
+    return open_file(path, format, skip)
+
+
+class Skipping(Protocol):
+    """What counts the lines that it has left out."""
+
+    @property
+    def skipped(self) -> int: ...
+
+
+def say_skipped(sources: Iterable[Skipping]) -> None:
+    """Says how many lines were left out, if any were."""
+    skipped = sum(source.skipped for source in sources)
+    if skipped:
+        say(f"{skipped:,} bad {'line was' if skipped == 1 else 'lines were'} skipped")
+
+
+@cache
+def first_bytes() -> bytes:
+    """The bytes of standard input that arrive first. Whoever reads it afterwards begins with them."""
+    return os.read(sys.stdin.fileno(), 1 << 18)
+
+
+def is_live(format: str | None) -> bool:
+    """Whether standard input has JSON lines, which are recognised as they arrive."""
+    if format is not None or sys.stdin.isatty():
+        return format in (None, "json")
+    # without a word from the user, text is JSON: the first of its lines may be bad
+    return format_of_bytes(first_bytes()) not in ("parquet", "arrow")
 
 
 def _is_file(path: Path) -> bool:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyarrow import json as arrow_json
 
 from ceql.cli.times import TextTimes
 from ceql.errors import DataError
+from ceql.io import json_text
+from ceql.io.formats import format_of_bytes
 from ceql.io.sources import OnceSource, Source
 
 _READ = 1 << 18
@@ -32,6 +32,10 @@ class LineBlock(Source):
         super().__init__(None, 1 << 16)
         self._table = table
 
+    @property
+    def events(self) -> int:
+        return int(self._table.num_rows)
+
     def _schema(self) -> pa.Schema:
         return self._table.schema
 
@@ -40,24 +44,35 @@ class LineBlock(Source):
 
 
 class JsonLines:
-    """The events on a file descriptor. `skipped` counts the bad lines, if these are skipped."""
+    """The events that begin with the bytes `head` and go on on a file descriptor.
 
-    def __init__(self, descriptor: int, time: str | None = None, skip_bad_lines: bool = False):
+    With `skip`, lines that are no events and events without a time are left out. `names` has the attributes seen.
+    """
+
+    def __init__(self, descriptor: int, head: bytes = b"", time: str | None = None, skip: bool = False):
         self._descriptor = descriptor
-        self._times = TextTimes(time)
+        self._head = head
+        self._times = TextTimes(time, skip)
         self._columns: pa.Schema | None = None
-        self._skip = skip_bad_lines
-        self._line = 0
-        self.skipped = 0
+        self._skip = skip
+        self._line = 1
+        self._bad = 0
+        self.names: set[str] = set()
+
+    @property
+    def skipped(self) -> int:
+        return self._bad + self._times.skipped
 
     def __iter__(self) -> Iterator[LineBlock]:
         rest = b""
-        while arrived := self._read():
+        arrived = self._head or self._read()
+        while arrived:
             whole, newline, rest = (rest + arrived).rpartition(b"\n")
             if newline:
-                yield from self._parse(whole.split(b"\n"))
+                yield from self._parse(whole)
+            arrived = self._read()
         if rest:
-            yield from self._parse([rest])
+            yield from self._parse(rest)
 
     def source(self) -> Source:
         """All lines as one source, which can be read only once."""
@@ -74,55 +89,31 @@ class JsonLines:
             parts.append(arrived)
         return b"".join(parts)
 
-    def _parse(self, lines: list[bytes]) -> Iterator[LineBlock]:
-        first = self._line + 1
-        self._line += len(lines)
-        numbered = [(first + k, line) for k, line in enumerate(lines) if line.strip()]
-        if not numbered:
+    def _parse(self, text: bytes) -> Iterator[LineBlock]:
+        lines = json_text.numbered(text, self._line)
+        self._line += text.count(b"\n") + 1
+        if not lines:
             return
         if self._columns is None:
-            self._columns = _text_time(numbered[0][1], self._times.name)
-        table, problem = _table([line for _, line in numbered], self._columns)
+            self._columns = _text_time(lines[0][1], self._times.name)
+        table, _ = _table(lines, self._columns)
+        bad: list[tuple[int, str]] = []
+        if table is None:
+            lines, bad = json_text.sifted(lines)
+            if self._skip:
+                self._bad += len(bad)
+            elif bad:
+                lines = [line for line in lines if line[0] < bad[0][0]]
+            if lines:
+                table, problem = _table(lines, self._columns)
+                if table is None:
+                    raise DataError(json_text.with_number(problem, lines))
         if table is not None:
+            self.names.update(table.schema.names)
             yield LineBlock(self._times.convert(table))
-            return
-        good: list[tuple[int, bytes]] = []
-        error: str | None = None
-        for number, line in numbered:
-            wrong = what_is_wrong(line)
-            if wrong is None:
-                good.append((number, line))
-            elif self._skip:
-                self.skipped += 1
-            else:
-                error = f"line {number} is no event: {wrong}"
-                break
-        if good:
-            table, problem = _table([line for _, line in good], self._columns)
-            if table is None:
-                raise DataError(_with_number(problem, [number for number, _ in good]))
-            yield LineBlock(self._times.convert(table))
-        if error is not None:
-            raise DataError(error)
-
-
-def what_is_wrong(line: bytes) -> str | None:
-    """Why a line is not an event, or None.
-
-    >>> what_is_wrong(b'{"a": 1}'), what_is_wrong(b"[1]")
-    (None, 'a JSON object is expected, not a list')
-    """
-    try:
-        value = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        return "it is not UTF-8"
-    except RecursionError:
-        return "it is nested too deeply"
-    except ValueError as error:
-        return str(error)
-    if isinstance(value, dict):
-        return None
-    return f"a JSON object is expected, not a {type(value).__name__}"
+        if bad and not self._skip:
+            is_csv = bad[0][0] == 1 and format_of_bytes(text) in ("csv", "tsv")
+            raise DataError(bad[0][1] + "; if this is CSV, say --input-format csv" * is_csv)
 
 
 def _text_time(line: bytes, time: str | None) -> pa.Schema:
@@ -134,22 +125,13 @@ def _text_time(line: bytes, time: str | None) -> pa.Schema:
     return pa.schema([(time, pa.string())] if is_text else [])
 
 
-def _table(lines: list[bytes], columns: pa.Schema) -> tuple[pa.Table | None, str]:
+def _table(lines: json_text.Numbered, columns: pa.Schema) -> tuple[pa.Table | None, str]:
     """The lines as a table, or Arrow's error message. Arrow does not check that text is UTF-8."""
-    text = b"\n".join(lines) + b"\n"
+    text = b"\n".join(line for _, line in lines) + b"\n"
     try:
         text.decode("utf-8")
-        options = arrow_json.ReadOptions(block_size=max(1 << 20, len(text) + 1))
-        parsing = arrow_json.ParseOptions(explicit_schema=columns)
-        table = arrow_json.read_json(pa.BufferReader(text), options, parsing)
+        table = json_text.parse(text, columns)
     except (UnicodeDecodeError, pa.ArrowException) as error:
         return None, str(error)
     # with an object on several lines, or several on one, the line numbers of later messages would be wrong
     return (table, "") if table.num_rows == len(lines) else (None, "one JSON object per line is expected")
-
-
-def _with_number(problem: str, numbers: list[int]) -> str:
-    row = re.search(r"in row (\d+)", problem)
-    if row and int(row[1]) < len(numbers):
-        return f"line {numbers[int(row[1])]}: {problem}"
-    return f"lines {numbers[0]} to {numbers[-1]}: {problem}"

@@ -7,7 +7,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,12 +25,13 @@ _PERIOD = 0.2
 
 
 class EventProgress:
-    """Shows how many events have been read."""
+    """Shows how much of the files has been read, by their bytes, and how many events."""
 
     def __init__(self, wanted: bool):
         self.wanted = wanted
-        self.total: int | None = None
-        self._rows = 0
+        self.total = 0
+        self.rows = 0
+        self._bytes = 0.0
         self._since = monotonic()
         self._progress: Any = None
         self._task: Any = None
@@ -34,22 +43,24 @@ class EventProgress:
         if self._progress is not None:
             self._progress.stop()
 
-    def advance(self, rows: int) -> None:
-        self._rows += rows
+    def advance(self, rows: int, bytes: float) -> None:
+        self.rows += rows
+        self._bytes += bytes
         if self._progress is None and self.wanted and monotonic() - self._since > _PATIENCE:
             self._start()
         if self._progress is not None:
-            self._progress.update(self._task, completed=self._rows)
+            self._progress.update(self._task, completed=self._bytes, rows=self.rows)
 
     def _start(self) -> None:
         self._progress = Progress(
             BarColumn(),
-            TextColumn("{task.completed:,} events"),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rows]:,} events"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
         )
-        self._task = self._progress.add_task("", total=self.total)
+        self._task = self._progress.add_task("", total=self.total, rows=self.rows)
         self._progress.start()
 
 

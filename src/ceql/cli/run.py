@@ -7,19 +7,26 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ceql.cli.exit_codes import ExitCode, UsageError, say
-from ceql.cli.inputs import STDIN, Files, single_or_named, total
+from ceql.cli.inputs import FROM_TERMINAL, STDIN, Files, first_bytes, is_live, say_skipped, single_or_named
 from ceql.cli.json_lines import JsonLines
 from ceql.cli.progress import EventProgress
 from ceql.cli.table import TextTableWriter
+from ceql.cli.times import shown_times
+from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import TABLE_LIMIT, ColumnWriter, Format, JsonWriter, Writer, choose_format
+from ceql.errors import did_you_mean
+from ceql.explain.stages import columns_read
 from ceql.query import LateEventsWarning, Query
 from ceql.results.matches import Matches
+
+_MANY = 1000  # events after which an attribute that never came is worth a word
 
 
 @dataclass(frozen=True)
@@ -37,25 +44,28 @@ class Job:
     progress: bool = True
     skip_bad_lines: bool = False
 
-    @property
+    input_format: str | None = None
+
+    @cached_property
     def streaming(self) -> bool:
-        return [STDIN] in self.files.values()
+        """Whether events are recognised as they arrive."""
+        return [STDIN] in self.files.values() and is_live(self.input_format)
 
 
 def count(job: Job) -> ExitCode:
     """Prints how many matches there are, without enumerating them."""
-    with _quiet():
+    with _warnings_said():
         if job.streaming:
-            lines = JsonLines(sys.stdin.fileno(), job.columns["time"], job.skip_bad_lines)
+            lines = _lines(job)
             matches = job.query.run(lines.source(), **job.columns)
             n = matches.count()
-            _report_skipped(lines)
+            _report(job, lines, matches.late())
         else:
-            matches, bar = _open_files(job)
+            matches, bar, sources = _open_files(job)
             with bar:
                 n = matches.count()
+            _report(job, sources, matches.late())
     print(n)
-    _report_late(matches.late())
     return ExitCode.DONE if n else ExitCode.NO_MATCH
 
 
@@ -67,7 +77,7 @@ def run(job: Job) -> ExitCode:
         limit = TABLE_LIMIT
     writer = _writer(job, format)
     try:
-        with _quiet():
+        with _warnings_said():
             found, more = _stream(job, writer, limit) if job.streaming else _whole(job, writer, limit)
     finally:
         writer.close()
@@ -75,25 +85,34 @@ def run(job: Job) -> ExitCode:
         say(
             f"these are the first {found} matches; --limit-output N shows more, -o FILE writes all, --count counts them"
         )
+    if not found and sys.stderr.isatty():
+        say("no match was found; ceql diagnose, with the same query, events and columns, says why")
     return ExitCode.DONE if found else ExitCode.NO_MATCH
 
 
 def _whole(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
-    matches, bar = _open_files(job)
+    matches, bar, sources = _open_files(job)
     with bar:
         found, more = _write(matches, writer, job.events, limit)
     if isinstance(writer, ColumnWriter) and not job.events:
         writer.begin(matches.schema)
-    _report_late(matches.late())
+    _report(job, sources, matches.late(), all_read=not more)
     return found, more
 
 
-def _stream(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
+def _lines(job: Job) -> JsonLines:
+    head = b""
     if sys.stdin.isatty():
-        say("reading events from the terminal, one JSON object per line; Ctrl-D ends")
+        say(FROM_TERMINAL)
+    else:
+        head = first_bytes()
+    return JsonLines(sys.stdin.fileno(), head, job.columns["time"], job.skip_bad_lines)
+
+
+def _stream(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
+    lines = _lines(job)
     recognizer = job.query.recognizer(**job.columns, keep_rows=job.events)
-    lines = JsonLines(sys.stdin.fileno(), job.columns["time"], job.skip_bad_lines)
-    found, more = 0, False
+    found, more, events, asked = 0, False, 0, False
     try:
         for block in lines:
             n, more = _write(recognizer.feed(block), writer, job.events, None if limit is None else limit - found)
@@ -101,12 +120,16 @@ def _stream(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
             if n:
                 writer.flush()
             if limit is not None and found >= limit:
+                asked = True  # the events that were not read may have any attribute
                 return found, True
+            events += block.events
+            if not asked and events >= _MANY:
+                asked = True
+                _report_missing(job, lines.names, f"of the first {events:,} events")
         n, more = _write(recognizer.finish(), writer, job.events, None if limit is None else limit - found)
         return found + n, more
     finally:
-        _report_skipped(lines)
-        _report_late(recognizer.late())
+        _report(job, lines, recognizer.late(), all_read=not asked)
 
 
 def _write(matches: Matches, writer: Writer, events: bool, limit: int | None) -> tuple[int, bool]:
@@ -140,32 +163,61 @@ def _writer(job: Job, format: Format) -> Writer:
     if format is Format.json:
         return JsonWriter(file, projections)
     hidden = {name for name in (job.columns["type"], job.columns["time"]) if name is not None}
-    return TextTableWriter(file, projections, hidden, job.streaming)
+    writer = TextTableWriter(file, projections, hidden, job.streaming)
+    unit = job.columns["time_unit"]
+    return writer if unit is None else TimesShown(writer, job.columns["time"], unit)
 
 
-def _open_files(job: Job) -> tuple[Matches, Any]:
+class TimesShown:
+    """A writer for people, who see times where the events have plain numbers."""
+
+    def __init__(self, writer: Writer, time: str | None, unit: str):
+        self._writer = writer
+        self._names = ("start_time", "end_time") if time is None else ("start_time", "end_time", time)
+        self._unit = unit
+        self.flush = writer.flush
+        self.close = writer.close
+
+    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
+        batch = shown_times(batch, self._names[:2], self._unit)
+        rows = None if rows is None else shown_times(rows, self._names[2:], self._unit)
+        self._writer.add(matches, batch, rows)
+
+
+def _open_files(job: Job) -> tuple[Matches, EventProgress, dict[str | None, Files]]:
     bar = EventProgress(
         job.progress and sys.stderr.isatty() and (job.out is not None or job.format in (None, Format.table))
     )
-    sources = {name: Files(name, paths, job.columns["time"], bar.advance) for name, paths in job.files.items()}
-    bar.total = total(source.rows for source in sources.values()) if bar.wanted else None
-    return job.query.run(single_or_named(sources), **job.columns), bar
+    time, format, skip = job.columns["time"], job.input_format, job.skip_bad_lines
+    sources = {name: Files(name, paths, time, format, skip, bar.advance) for name, paths in job.files.items()}
+    bar.total = sum(source.size for source in sources.values()) if bar.wanted else 0
+    return job.query.run(single_or_named(sources), **job.columns), bar, sources
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppresses the warning about late events, which are reported at the end."""
+def _warnings_said() -> Iterator[None]:
+    """Says warnings as the command does; not that of late events, which are reported at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LateEventsWarning)
+        warnings.showwarning = lambda message, *_: say(in_cli_words(str(message)))
         yield
 
 
-def _report_late(late: pa.Table) -> None:
+def _report(job: Job, source: JsonLines | dict[str | None, Files], late: pa.Table, all_read: bool = True) -> None:
+    """Says what the user should know of the events: those left out and, if all were read, attributes that none has."""
+    sources = list(source.values()) if isinstance(source, dict) else [source]
+    say_skipped(sources)
     if late.num_rows:
         events = "1 event" if late.num_rows == 1 else f"{late.num_rows:,} events"
         say(f"{events} came later than --lateness allows and took no part")
+    if all_read:
+        _report_missing(job, set().union(*(source.names for source in sources)), "of the events")
 
 
-def _report_skipped(lines: JsonLines) -> None:
-    if lines.skipped:
-        say(f"{lines.skipped:,} bad {'line was' if lines.skipped == 1 else 'lines were'} skipped")
+def _report_missing(job: Job, names: set[str], of: str) -> None:
+    """A misspelt attribute is an error where columns are known beforehand, and NULL in JSON lines."""
+    items = job.query.plan.query.items or ()
+    wanted = dict.fromkeys([*columns_read(job.query.plan), *(name for item in items for name in item.attributes)])
+    for name in wanted if names else ():
+        if name not in names:
+            say(f"none {of} has an attribute '{name}'. {did_you_mean(name, sorted(names)) or ''}".rstrip())

@@ -1,4 +1,4 @@
-"""Files to Arrow record batches, chosen by suffix: Parquet (also directories), CSV, JSON lines, Arrow IPC.
+"""Files to Arrow record batches: Parquet (also directories), CSV, JSON lines, Arrow IPC.
 
 Each format has a `Reader`: a schema, and batches that can be read again and again. A text file of up to `WHOLE_BYTES`
 is read whole, so that a column's type is inferred from all of its values; a larger one is read in blocks.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +17,13 @@ from typing import IO, Any, Protocol, cast
 import pyarrow as pa
 
 from ceql.errors import CeqlError, DataError
+from ceql.io import json_text
+from ceql.io.formats import copied, format_of, is_gzipped, is_pipe
 from ceql.io.schemas import conform, unify_schemas
 
 WHOLE_BYTES = 1 << 26
 _BLOCK_BYTES = 1 << 24
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_JSON = (".jsonl", ".ndjson", ".json")
-_IPC = (".arrow", ".feather", ".ipc")
-_KNOWN = ".parquet, .csv, .tsv, .jsonl, .ndjson, .json (JSON lines), .arrow, .feather, .ipc, or a directory of Parquet"
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 class Reader(Protocol):
@@ -31,6 +31,14 @@ class Reader(Protocol):
 
     open_schema: bool
     in_memory: bool
+    done: float
+    """How much of the file the last pass has read, from 0 to 1."""
+    skipped: int
+    """How many bad lines the last pass has skipped."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -41,27 +49,41 @@ class Reader(Protocol):
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]: ...
 
 
-def open_file(path: str | os.PathLike[str]) -> Reader:
-    """The reader for `path`. Errors about the path itself are raised here, not at the first batch."""
+def open_file(path: str | os.PathLike[str], format: str | None = None, skip: bool = False) -> Reader:
+    """The reader for `path`, by its suffix or content unless `format` is one of `formats.FORMATS`.
+
+    Errors about the path itself are raised here, not at the first batch. A pipe is copied to a temporary file first.
+    `skip`: leave out lines of text that are no events, and count them.
+    """
     path = Path(path).expanduser()
     if not path.exists():
         raise DataError(f"no such file: {path}")
     if path.is_dir():
         return _Parquet(path)
-    suffix = path.suffix.lower()
-    if suffix == ".gz":
-        suffix = Path(path.stem).suffix.lower()
-        if suffix not in _DELIMITERS and suffix not in _JSON:
-            raise DataError(f"cannot tell the format of {path.name}: only CSV and JSON lines may be gzipped")
-    if suffix == ".parquet":
-        return _Parquet(path)
-    if suffix in _DELIMITERS:
-        return _Csv(path, _DELIMITERS[suffix])
-    if suffix in _JSON:
-        return _JsonLines(path)
-    if suffix in _IPC:
-        return _Ipc(path)
-    raise DataError(f"cannot tell the format of {path.name} from its suffix; known are {_KNOWN}")
+    with _reading(path):
+        if is_pipe(path):
+            with open(path, "rb") as pipe:
+                return open_copy(copied(pipe), format, skip)
+        return _reader(path, format or format_of(path), skip)
+
+
+def open_copy(path: Path, format: str | None = None, skip: bool = False) -> Reader:
+    """The reader for a temporary file, which is removed when the reader is no longer used."""
+    try:
+        reader = _reader(path, format or format_of(path), skip)
+    except BaseException:
+        path.unlink()
+        raise
+    weakref.finalize(reader, path.unlink, missing_ok=True)
+    return reader
+
+
+def _reader(path: Path, format: str, skip: bool) -> Reader:
+    if format in _DELIMITERS:
+        return _Csv(path, _DELIMITERS[format], skip)
+    if format == "json":
+        return _JsonLines(path, skip)
+    return _Parquet(path) if format == "parquet" else _Ipc(path)
 
 
 class _Parquet:
@@ -69,9 +91,15 @@ class _Parquet:
 
     open_schema = False
     in_memory = False
+    done = 0.0
+    skipped = 0
 
     def __init__(self, path: Path):
         self._path = path
+
+    @cached_property
+    def size(self) -> int:
+        return sum(os.path.getsize(file) for file in self._dataset.files)
 
     @cached_property
     def _dataset(self) -> Any:
@@ -89,14 +117,17 @@ class _Parquet:
     def schema(self) -> pa.Schema:
         return self._dataset.schema.remove_metadata()
 
-    @property
+    @cached_property
     def rows(self) -> int | None:
         return int(self._dataset.count_rows())
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
         names = _columns_to_read(columns, self.schema)
+        read, total = 0, self.rows or 1
         with _reading(self._path):
             for batch in self._dataset.to_batches(columns=names, batch_size=batch_rows):
+                read += batch.num_rows
+                self.done = read / total
                 yield batch.replace_schema_metadata(None)
 
 
@@ -104,22 +135,32 @@ class _Csv:
     """A CSV file with a header. An empty field without quotes, `null` and `NULL` are NULL in every column."""
 
     open_schema = False
+    done = 0.0
+    skipped = 0
 
-    def __init__(self, path: Path, delimiter: str):
+    def __init__(self, path: Path, delimiter: str, skip: bool):
         self._path = path
         self._delimiter = delimiter
-        self.in_memory = _is_small(path)
+        self._skip = skip
+        self._zipped = is_gzipped(path)
+        self.size = path.stat().st_size
+        self.in_memory = _is_small(self.size, self._zipped)
 
     @cached_property
     def _table(self) -> pa.Table:
         from pyarrow import csv
 
-        with _reading(self._path):
-            return csv.read_csv(self._path, parse_options=self._parsing(), convert_options=self._converting(None))
+        with _reading(self._path), self._open() as file:
+            return csv.read_csv(
+                self._input(file), parse_options=self._parsing(), convert_options=self._converting(None)
+            )
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return self._table.schema if self.in_memory else self._stream(None).schema
+        if self.in_memory:
+            return self._table.schema
+        with self._open() as file:
+            return self._stream(file, None).schema
 
     @property
     def rows(self) -> int | None:
@@ -129,16 +170,26 @@ class _Csv:
         names = _columns_to_read(columns, self.schema)
         with _reading(self._path, "a column's type is taken from the first part of a large CSV; convert it to Parquet"):
             if self.in_memory:
-                yield from _selected(self._table, names).to_batches(batch_rows)
-            else:
-                yield from self._stream(names)
+                yield from _pieces(self, _selected(self._table, names), batch_rows)
+                return
+            with self._open() as file:
+                for batch in self._stream(file, names):
+                    self.done = file.tell() / self.size
+                    yield batch
 
-    def _stream(self, names: list[str] | None) -> Any:
+    def _open(self) -> IO[bytes]:
+        return open(self._path, "rb", buffering=0)
+
+    def _input(self, file: IO[bytes]) -> Any:
+        return pa.CompressedInputStream(pa.PythonFile(file), "gzip") if self._zipped else file
+
+    def _stream(self, file: IO[bytes], names: list[str] | None) -> Any:
         from pyarrow import csv
 
+        self.skipped = 0
         with _reading(self._path):
             return csv.open_csv(
-                self._path,
+                self._input(file),
                 read_options=csv.ReadOptions(block_size=_BLOCK_BYTES),
                 parse_options=self._parsing(),
                 convert_options=self._converting(names),
@@ -147,7 +198,15 @@ class _Csv:
     def _parsing(self) -> Any:
         from pyarrow import csv
 
-        return csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
+        return csv.ParseOptions(
+            delimiter=self._delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=self._skip_row if self._skip else None,
+        )
+
+    def _skip_row(self, row: Any) -> str:
+        self.skipped += 1
+        return "skip"
 
     def _converting(self, names: list[str] | None) -> Any:
         from pyarrow import csv
@@ -163,9 +222,15 @@ class _Csv:
 class _JsonLines:
     """One JSON object per line. A large file is read in blocks whose columns may grow, like dicts."""
 
-    def __init__(self, path: Path):
+    done = 0.0
+    skipped = 0
+
+    def __init__(self, path: Path, skip: bool):
         self._path = path
-        self.in_memory = _is_small(path)
+        self._skip = skip
+        self._zipped = is_gzipped(path)
+        self.size = path.stat().st_size
+        self.in_memory = _is_small(self.size, self._zipped)
         self.open_schema = not self.in_memory
 
     @cached_property
@@ -189,7 +254,7 @@ class _JsonLines:
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if self.in_memory:
             names = _columns_to_read(columns, self.schema)
-            yield from _selected(self._table, names).to_batches(batch_rows)
+            yield from _pieces(self, _selected(self._table, names), batch_rows)
             return
         schema = self.schema if columns is None else pa.schema([])
         for block in self._blocks():
@@ -200,19 +265,29 @@ class _JsonLines:
                 yield conformed
 
     def _blocks(self) -> Iterator[pa.Table]:
-        from pyarrow import json
-
-        with _reading(self._path), _open_bytes(self._path) as file:
-            started = False
+        self.skipped = 0
+        line = 1
+        with _reading(self._path), open(self._path, "rb") as raw:
+            file = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if self._zipped else raw
             while lines := _whole_lines(file):
-                if not lines.strip():
-                    continue
-                if not started and lines.lstrip().startswith(b"["):
-                    raise DataError(f"{self._path} holds a JSON array; one object per line is expected")
-                started = True
-                # parsed as one block of Arrow's, which refuses an object that is larger than a block
-                options = json.ReadOptions(block_size=max(1 << 20, len(lines) + 1))
-                yield json.read_json(pa.BufferReader(lines), read_options=options)
+                self.done = raw.tell() / self.size
+                if lines.strip() and (table := self._parsed(lines, line)) is not None:
+                    yield table
+                line += lines.count(b"\n")
+
+    def _parsed(self, lines: bytes, first: int) -> pa.Table | None:
+        if first == 1 and lines.lstrip().startswith(b"[") and not self._skip:
+            raise DataError(f"{self._path} holds a JSON array; one object per line is expected")
+        try:
+            return json_text.parse(lines)
+        except pa.ArrowInvalid:
+            good, bad = json_text.sifted(json_text.numbered(lines, first))
+            if not bad:
+                raise
+            if not self._skip:
+                raise DataError(f"cannot read {self._path}: {bad[0][1]}") from None
+            self.skipped += len(bad)
+            return json_text.parse(b"\n".join(line for _, line in good)) if good else None
 
 
 class _Ipc:
@@ -221,34 +296,40 @@ class _Ipc:
     open_schema = False
     in_memory = False
     rows = None
+    done = 0.0
+    skipped = 0
 
     def __init__(self, path: Path):
         self._path = path
+        self.size = path.stat().st_size
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return self._open(None).schema
+        return self._open(None)[0].schema
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
         names = _columns_to_read(columns, self.schema)
         with _reading(self._path):
-            reader = self._open(names)
+            reader, file = self._open(names)
+            count = 0
             if isinstance(reader, pa.RecordBatchFileReader):
-                found = (reader.get_batch(i) for i in range(reader.num_record_batches))
+                count = reader.num_record_batches
+                found = (reader.get_batch(i) for i in range(count))
             else:
                 found = iter(reader)
-            for batch in found:
+            for i, batch in enumerate(found, 1):
+                self.done = i / count if count else file.tell() / self.size
                 yield batch if names is None else batch.select(names)
 
-    def _open(self, names: list[str] | None) -> Any:
+    def _open(self, names: list[str] | None) -> tuple[Any, Any]:
         included = None if names is None else [self.schema.get_field_index(name) for name in names]
         with _reading(self._path):
             options = pa.ipc.IpcReadOptions(included_fields=included)
             file = pa.memory_map(str(self._path))
             if file.read(6) == b"ARROW1":
-                return pa.ipc.open_file(file, options=options)
+                return pa.ipc.open_file(file, options=options), file
             file.seek(0)
-            return pa.ipc.open_stream(file, options=options)
+            return pa.ipc.open_stream(file, options=options), file
 
 
 class _reading:
@@ -282,15 +363,16 @@ def _selected(table: pa.Table, names: list[str] | None) -> pa.Table:
     return table if names is None else table.select(names)
 
 
-def _is_small(path: Path) -> bool:
-    expansion = 8 if path.suffix.lower() == ".gz" else 1
-    return path.stat().st_size * expansion <= WHOLE_BYTES
+def _pieces(reader: Reader, table: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    read = 0
+    for batch in table.to_batches(batch_rows):
+        read += batch.num_rows
+        reader.done = read / table.num_rows
+        yield batch
 
 
-def _open_bytes(path: Path) -> IO[bytes]:
-    if path.suffix.lower() == ".gz":
-        return cast(IO[bytes], gzip.open(path, "rb"))
-    return open(path, "rb")
+def _is_small(size: int, zipped: bool) -> bool:
+    return size * (8 if zipped else 1) <= WHOLE_BYTES
 
 
 def _whole_lines(file: IO[bytes]) -> bytes:
