@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -224,7 +225,7 @@ class Query:
         return diagnose(self._plan, events, Options(type, time, time_unit, lateness))
 
     def __repr__(self) -> str:
-        return f"Query({self.text!r})"
+        return cleandoc(self.text)
 
 
 class Run:
@@ -251,6 +252,14 @@ class Run:
     @property
     def selection(self) -> Selection:
         return self._bound.plan.selection
+
+    @property
+    def type(self) -> str | None:
+        return self._bound.type
+
+    @property
+    def time(self) -> str | None:
+        return self._bound.time
 
     def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
         """A pass over the input; matches in batches of bounded size. `rows`: the events are wanted too."""

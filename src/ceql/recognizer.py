@@ -115,6 +115,16 @@ class Recognizer:
         keys = self._recognition.keys if self._recognition is not None else None
         return keys.known if keys is not None else 1
 
+    def __repr__(self) -> str:
+        waiting = sum(batch.num_rows for batch, _ in self._waiting) + sum(batch.data.num_rows for batch in self._todo)
+        waiting += self._sequencer.buffered_rows if self._sequencer is not None else 0
+        used = self._recognition.machine.used if self._recognition is not None else 0
+        parts = [f"position {self.position:,}", f"{waiting:,} row{'s' * (waiting != 1)} waiting"]
+        if self._recognition is not None and self._recognition.keys is not None:
+            parts.append(f"{self.partitions:,} partition{'s' * (self.partitions != 1)}")
+        parts.append(f"{used / 1e6:,.1f} of {self.memory / 1e6:,.0f} MB of memory")
+        return f"<Recognizer: {', '.join(parts)}{', finished' * self._finished}>"
+
     # --- feeding ---
 
     def _stream_number(self, stream: str | None) -> int:
@@ -273,6 +283,16 @@ class Fed:
     @property
     def selection(self) -> Selection:
         return self._recognizer._plan.selection
+
+    @property
+    def type(self) -> str | None:
+        recognition = self._recognizer._recognition
+        return recognition.bound.type if recognition is not None else None
+
+    @property
+    def time(self) -> str | None:
+        recognition = self._recognizer._recognition
+        return recognition.bound.time if recognition is not None else None
 
     @property
     def rows_kept(self) -> RowsKept:

@@ -20,7 +20,7 @@ from ceql.engine.common.chunk import Chunk
 from ceql.errors import DataError
 from ceql.io.sort_keys import encode
 from ceql.recognition.result_columns import ResultColumns, to_record_batch
-from ceql.results import reader, views
+from ceql.results import reader
 from ceql.results.match import Match
 from ceql.results.matches import Matches
 from ceql.results.source import RowsKept
@@ -107,7 +107,7 @@ EVENTS = pa.table({"type": list("ABABAB"), "price": [float(i) for i in range(6)]
 class Fake:
     """Finds the matches it is given; keeps count of what was read. Like an engine, it forgets rows it is past."""
 
-    def __init__(self, batches=None, replayable=True, projections=None, fail=None, variables=("x", "y")):
+    def __init__(self, batches=None, replayable=True, projections=None, fail=None, variables=("x", "y"), events=None):
         if batches is None:
             batches = [[[(0, 0), (1, 1)]], [[(2, 2), (3, 3), (4, 1)], [(5, 0)]]]
         self._layout = ResultColumns(variables)
@@ -116,9 +116,11 @@ class Fake:
         self.replayable = replayable
         self.selection = Selection(variables, frozenset("x"), projections or {})
         self.rows_kept = RowsKept.LAST
+        self.type, self.time = "type", None
         self.fail = fail
         self.passes = self.read = self.counts = 0
         self._current: Any = None
+        self._events = EVENTS if events is None else events
 
     def batches(self, rows=False):
         self.passes += 1
@@ -141,7 +143,7 @@ class Fake:
     def rows(self, positions):
         if len(positions):
             assert set(positions.tolist()) <= set(self._current["events"].flatten().to_pylist())
-        return EVENTS.take(pa.array(positions))
+        return self._events.take(pa.array(positions))
 
 
 ALL = [
@@ -206,8 +208,10 @@ def test_to_arrow_reads_once():
     assert found.to_arrow() is found.to_arrow()
     assert [match.end for match in found] == [1, 4, 5]
     assert found.count() == 3
-    assert "5" in repr(found)
     assert (source.passes, source.counts) == (1, 0)
+    assert "match=z" in repr(found)
+    assert "match=z" in found._repr_html_()
+    assert source.passes == 2  # for the attributes, which the table has not
 
 
 READERS = {
@@ -298,13 +302,17 @@ def test_head_of_nothing_reads_nothing():
 
 
 def test_the_view_shows_ten_and_says_that_there_are_more():
-    source = Fake([[[(i, 0)]] for i in range(100)])
-    text = repr(Matches(source))
-    assert text.splitlines()[0].split() == ["start", "end", "events", "x", "y"]
-    assert "[9]" in text
-    assert "[10]" not in text
-    assert text.endswith("the first 10 matches, … more")
+    source = Fake([[[(i, 0)]] for i in range(100)], events=pa.table({"v": range(100)}))
+    found = Matches(source)
+    text = repr(found)
+    assert text.splitlines()[0].split() == ["match", "x", "y"]
+    assert "9..9" in text
+    assert "10..10" not in text
+    assert text.endswith("the first 10 of more than 10 matches")
+    assert "more than 10 matches" in found._repr_html_()
     assert source.read == 11
+    assert found.count() == 100
+    assert repr(found).endswith("the first 10 of 100 matches")
     assert repr(Matches(Fake())).endswith("3 matches")
     assert repr(Matches(Fake([[[(1, 0)]]]))).endswith("1 match")
 
@@ -315,24 +323,6 @@ def test_a_view_never_fails():
     assert "&lt;b&gt;disk" in broken._repr_html_()
     with pytest.raises(RuntimeError):
         broken.to_arrow()
-
-
-def test_text_from_the_data_is_harmless():
-    table = pa.table({"<i>": ["<script>alert(1)</script>", "a\x1b[31m\nb"], "n": [1, None]})
-    page = views.html(table, more=False)
-    assert "<script>" not in page
-    assert "<i>" not in page
-    text = views.text(table, more=False)
-    assert "\x1b" not in text
-    assert len(text.splitlines()) == 5
-
-
-def test_a_narrow_terminal_leaves_columns_out_by_name():
-    table = pa.table({"start": [1], "long_name": ["y" * 60], "z": [[*range(20)]]})
-    text = views.text(table, more=False, width=30)
-    assert "… and the columns long_name, z" in text
-    assert "y…" in views.text(table, more=False, width=100)
-    assert "7, …]" in views.text(table, more=False, width=100)
 
 
 def test_frames_are_optional():

@@ -1,33 +1,10 @@
-"""Values as JSON and as text for people. Both show times exactly, whatever their unit."""
+"""Values as JSON."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
-
-import pyarrow as pa
-
-from ceql.results.views import cell
-
-_ZEROS = re.compile(r"(\.\d*?)0+(?=\D|$)")
-
-
-def to_python(column: pa.Array | pa.ChunkedArray, separator: str = "T") -> list[Any]:
-    """The values of a column. Times and dates become ISO 8601, since Python's own types have no nanoseconds."""
-    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_time(column.type)):
-        if pa.types.is_duration(column.type):
-            column = column.cast(pa.int64())
-        return list(column.to_pylist())
-    texts = column.cast(pa.string()).to_pylist()
-    return [None if text is None else _ZEROS.sub(_shorten, text).replace(" ", separator) for text in texts]
-
-
-def to_rows(table: pa.Table | pa.RecordBatch, separator: str = "T") -> list[dict[str, Any]]:
-    """The rows as dicts."""
-    columns = [to_python(column, separator) for column in table.columns]
-    return [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def to_json(value: Any) -> str:
@@ -40,19 +17,6 @@ def to_json(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_other)
     except ValueError:
         return json.dumps(_finite(value), ensure_ascii=False, default=_other)
-
-
-def attributes(row: dict[str, Any], hidden: set[str]) -> str:
-    """An event as text: its attributes without the hidden ones and those that are NULL.
-
-    >>> attributes({"type": "T", "id": 3, "tmp": 45.0, "note": None}, hidden={"type"})
-    'id=3 tmp=45.0'
-    """
-    return " ".join(f"{name}={cell(value)}" for name, value in row.items() if name not in hidden and value is not None)
-
-
-def _shorten(match: re.Match[str]) -> str:
-    return "" if match[1] == "." else match[1]
 
 
 def _other(value: Any) -> str:

@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ceql.cli.formatting import attributes, to_python, to_rows
 from ceql.recognition.result_columns import true_name
 from ceql.results.matches import Matches
-from ceql.results.views import cell, clean
+from ceql.results.text import between, cell, clean, event_text, to_python, to_rows
 
 _SHOWN = 8
 
@@ -76,12 +75,12 @@ def table_rows(
     keys = names[4 if timed else 2 : middle]
     variables = names[middle + 1 :] or ["events"]
     columns = {name: to_python(batch.column(name), " ") for name in names}
-    events = None if rows is None else iter(to_rows(rows, " ") if rows.num_columns else [{}] * rows.num_rows)
+    events = None if rows is None else iter(to_rows(rows, " "))
     lines = []
     for k in range(batch.num_rows):
         line = [f"{columns['start'][k]}..{columns['end'][k]}"]
         if timed:
-            line.append(_between(columns["start_time"][k], columns["end_time"][k]))
+            line.append(between(columns["start_time"][k], columns["end_time"][k]))
         line += [cell(columns[key][k]) for key in keys]
         mine = None if events is None else {position: next(events) for position in columns["events"][k]}
         for name in variables:
@@ -103,7 +102,7 @@ def struct_rows(
     events = {name: _structs(table[name]) for name in variables}
     lines = []
     for k in range(table.num_rows):
-        line = [_between(columns["start_time"][k], columns["end_time"][k])]
+        line = [between(columns["start_time"][k], columns["end_time"][k])]
         line += [cell(columns[key][k]) for key in keys]
         for name in variables:
             rows = dict(enumerate(events[name][k]))
@@ -121,24 +120,11 @@ def _structs(column: pa.ChunkedArray) -> list[list[dict[str, Any]]]:
     return found
 
 
-def _between(start: Any, end: Any) -> str:
-    """Two times; the second without its date if that is the same."""
-    first, last = cell(start), cell(end)
-    day = first.partition(" ")[0] + " "
-    return f"{first} .. {last.removeprefix(day) if ' ' in first else last}"
-
-
 def _events(
     positions: list[int], rows: dict[int, dict[str, Any]] | None, names: tuple[str, ...] | None, hidden: set[str]
 ) -> str:
     more = [f"… {len(positions) - _SHOWN} more"] if len(positions) > _SHOWN else []
     if rows is None:
         return ", ".join([str(position) for position in positions[:_SHOWN]] + more)
-    if names is not None and len(names) == 1:
-        return ", ".join([cell(rows[position].get(names[0])) for position in positions[:_SHOWN]] + more)
-    shown = []
-    for position in positions[:_SHOWN]:
-        row = rows[position]
-        kept = row if names is None else {name: row[name] for name in names if name in row}
-        shown.append(attributes(kept, hidden if names is None else set()) or f"#{position}")
-    return "\n".join(shown + more)
+    shown = [event_text(position, rows[position], names, hidden) for position in positions[:_SHOWN]]
+    return (", " if names is not None and len(names) == 1 else "\n").join(shown + more)

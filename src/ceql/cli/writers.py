@@ -14,10 +14,11 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from ceql.cli.exit_codes import UsageError
-from ceql.cli.formatting import to_json, to_python, to_rows
+from ceql.cli.formatting import to_json
 from ceql.errors import DataError
 from ceql.recognition.result_columns import true_name
 from ceql.results.matches import Matches
+from ceql.results.text import to_python, to_rows
 
 Projections = dict[str, tuple[str, ...]]
 
@@ -162,7 +163,7 @@ def _positioned(rows: pa.Table, batch: pa.RecordBatch) -> list[dict[str, Any]]:
     positions = batch.column("events").flatten().to_pylist()
     return [
         {"position": position, **{("position_" if name == "position" else name): v for name, v in row.items()}}
-        for position, row in zip(positions, to_rows(rows) if rows.num_columns else [{}] * len(positions), strict=True)
+        for position, row in zip(positions, to_rows(rows), strict=True)
     ]
 
 

@@ -164,7 +164,7 @@ class AttributeFinding:
     suggestion: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """Why a query matched as it did. `print` it; every number is a field.
 
@@ -209,6 +209,9 @@ class Diagnosis:
         from ceql.diagnose.report import report
 
         return report(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         return preformatted(str(self))

@@ -19,7 +19,7 @@ from ceql.explain.claims import leaf_name
 from ceql.explain.formula import print_asked, print_label, print_mask
 from ceql.explain.text import table
 from ceql.plan import CorrelatedPlan, Plan
-from ceql.results.views import clean
+from ceql.results.text import clean
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_expression, print_name
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from ceql.results.views import clean
+from ceql.results.text import clean
 
 WIDTH = 100
 

@@ -7,7 +7,8 @@ again, each call is a pass of its own (`to_arrow` keeps its table). Over a reade
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,9 +19,11 @@ from ceql.recognition.result_columns import unique_names
 from ceql.results import views
 from ceql.results.bindings import bindings, names_column, project
 from ceql.results.match import Match, true_names
-from ceql.results.reader import Reader, WithRows, positions_of
+from ceql.results.reader import First, Reader, WithRows, positions_of
 from ceql.results.source import MatchSource
 from ceql.results.tables import long, one_batch, wide
+from ceql.results.text import clean
+from ceql.results.timeline import Timeline
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +42,7 @@ class Matches:
         self._source = source
         self._reader = Reader(source)
         self._count: int | None = None
+        self._looked: tuple[int, First] | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -141,17 +145,27 @@ class Matches:
                 break
         return pa.Table.from_batches(batches, self.schema)
 
+    def _first(self, n: int) -> First:
+        """The first matches with their rows; kept, since a notebook asks for text and HTML both."""
+        if self._looked is None or self._looked[0] != n:
+            self._looked = n, self._reader.first(n)
+        first = self._looked[1]
+        return replace(first, total=self._count) if first.total is None else first
+
+    def timeline(self, n: int = _SHOWN) -> Timeline:
+        """A picture of the first `n` matches: a lane for each, its events as marks at their times."""
+        return Timeline(self._first(n))
+
     def __repr__(self) -> str:
-        return self._view(views.text, lambda why: f"<Matches: {views.clean(why)}>")
+        return self._view(views.text, lambda why: f"<Matches: {clean(why)}>")
 
     def _repr_html_(self) -> str:
-        return self._view(views.html, views.html_note)
+        return self._view(_html, views.html_note)
 
-    def _view(self, render: views.Render, note: views.Note) -> str:
+    def _view(self, render: Callable[[First], str], note: Callable[[str], str]) -> str:
         """The first matches; a view never fails, since a debugger or a notebook may ask at any time."""
         try:
-            table = self.head(_SHOWN + 1)
-            return render(table.slice(0, _SHOWN), table.num_rows > _SHOWN)
+            return render(self._first(_SHOWN))
         except Exception as error:
             return note(str(error) or type(error).__name__)
 
@@ -196,6 +210,10 @@ class Matches:
         return pa.RecordBatch.from_arrays(
             columns + shown.columns, names=own + unique_names(rows.schema.names, taken=own)
         )
+
+
+def _html(first: First) -> str:
+    return f"<div>{views.html(first)}{Timeline(first)._repr_html_()}</div>"
 
 
 def _require(module: str) -> Any:

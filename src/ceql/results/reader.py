@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
+from ceql.analysis.selection import Selection
 from ceql.errors import DataError
 from ceql.io.schemas import take_rows
 from ceql.results.match import EventRows, Match, to_matches
@@ -24,6 +26,21 @@ _SPENT = (
 
 Batches = Iterator[tuple[pa.RecordBatch, pa.Table | None]]
 WithRows = Iterator[tuple[pa.RecordBatch, pa.Table]]
+
+
+@dataclass(frozen=True)
+class First:
+    """The first matches for a view: in one batch, with the rows of their events where these are known."""
+
+    matches: pa.RecordBatch
+    rows: pa.RecordBatch | None
+    total: int | None
+    """How many matches there are; None if that is not known."""
+    selection: Selection
+    time: str | None = None
+    """The column of times."""
+    hidden: frozenset[str] = frozenset()
+    """Attributes that events do not repeat, unless SELECT names them."""
 
 
 class Reader:
@@ -92,6 +109,30 @@ class Reader:
                 return
             self._ahead.append((batch, None))
             yield batch, None
+
+    def first(self, n: int) -> First:
+        """The first `n` matches; the input is read no further than one more."""
+        source = self._source
+        with_rows = source.rows_kept is not RowsKept.NONE
+        if self.table is not None and self._kept is None and not source.replayable:
+            with_rows = with_rows and source.rows_kept is RowsKept.ALL
+        batches, tables, found, more = [], [], 0, False
+        for batch, known in self.peek(rows=with_rows):
+            piece = batch.slice(0, n - found)
+            more = piece.num_rows < batch.num_rows
+            if piece.num_rows:
+                batches.append(piece)
+                positions = positions_of(piece)
+                if with_rows:
+                    tables.append(source.rows(positions) if known is None else known.slice(0, len(positions)))
+            found += piece.num_rows
+            if more:
+                break
+        matches = one_batch(pa.Table.from_batches(batches, source.schema))
+        rows = one_batch(pa.concat_tables(tables, promote_options="permissive")) if tables else None
+        total = self.table.num_rows if self.table is not None else None if more else found
+        hidden = source.selection.keys | {name for name in (source.type, source.time) if name is not None}
+        return First(matches, rows, total, source.selection, source.time, hidden)
 
     def with_rows(self) -> WithRows:
         """The matches in batches of bounded size, each with the rows of its column `events`."""

@@ -36,6 +36,14 @@ class MatchSource(Protocol):
     def selection(self) -> Selection: ...
 
     @property
+    def type(self) -> str | None:
+        """The column of types."""
+
+    @property
+    def time(self) -> str | None:
+        """The column of times."""
+
+    @property
     def rows_kept(self) -> RowsKept: ...
 
     def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:

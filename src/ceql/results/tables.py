@@ -24,7 +24,7 @@ def wide(batch: pa.RecordBatch, rows: pa.RecordBatch, selection: Selection) -> p
     """
     middle = batch.schema.get_field_index("events")
     columns, names = batch.columns[:middle], batch.schema.names[:middle]
-    for variable, lists, bound in _bound(batch, selection):
+    for variable, lists, bound in bound_events(batch, selection):
         shown = selection.projections.get(variable, rows.schema.names)
         names += [f"{variable}.{attribute}" for attribute in shown]
         columns += _values(_columns(rows, shown), lists, bound, variable in selection.singles)
@@ -38,7 +38,7 @@ def long(batch: pa.RecordBatch, rows: pa.RecordBatch, selection: Selection, firs
     """
     events = batch.column("events")
     which = np.repeat(np.arange(first, first + batch.num_rows), np.asarray(events.value_lengths()).astype(np.int64))
-    shown = {variable: bound for variable, _, bound in _bound(batch, selection)}
+    shown = {variable: bound for variable, _, bound in bound_events(batch, selection)}
     found = np.concatenate([np.zeros(0, np.int64), *shown.values()])
     number = np.repeat(np.arange(len(shown)), [len(bound) for bound in shown.values()])
     order = np.lexsort((number, found))
@@ -61,7 +61,7 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], rows.schema) if rows.num_columns else without_columns(rows.num_rows)
 
 
-def _bound(batch: pa.RecordBatch, selection: Selection) -> Iterator[tuple[str, pa.Array, Int64s]]:
+def bound_events(batch: pa.RecordBatch, selection: Selection) -> Iterator[tuple[str, pa.Array, Int64s]]:
     """Of each variable: its lists of positions, and the rows of all its events."""
     events = batch.column("events")
     if selection.distinct:

@@ -9,9 +9,9 @@ from time import perf_counter
 import pyarrow as pa
 from pyarrow import parquet
 
-from ceql.cli.formatting import to_python
 from ceql.cli.table import print_table, table_rows
 from ceql.query import compile
+from ceql.results.text import to_python
 
 SAMPLE = Path(__file__).with_name("payments.parquet")
 

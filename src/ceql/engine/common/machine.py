@@ -217,6 +217,11 @@ class Machine(ABC):
         self.scratch = np.zeros((self.scratch_rows, capacity + 1), np.int64)
         self.regs[SUMMED] = 0
 
+    @property
+    def used(self) -> int:
+        """The bytes that the state takes, of those that `memory` allows."""
+        return sum(8 * rows * words for rows, words in self._sizes().values())
+
     def _check_memory(self, **capacities: int) -> None:
         """Raise `ResourceError` when the state would be larger than allowed with these capacities."""
         sizes = self._sizes()

@@ -1,0 +1,88 @@
+"""Values and events as text for people. Times are exact, whatever their unit; text from the data is made harmless."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+_CELL = 40
+_ITEMS = 8
+_ZEROS = re.compile(r"(\.\d*?)0+(?=\D|$)")
+
+
+def to_python(column: pa.Array | pa.ChunkedArray, separator: str = "T") -> list[Any]:
+    """The values of a column. Times and dates become ISO 8601, since Python's own types have no nanoseconds."""
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_time(column.type)):
+        if pa.types.is_duration(column.type):
+            column = column.cast(pa.int64())
+        return list(column.to_pylist())
+    texts = column.cast(pa.string()).to_pylist()
+    return [None if text is None else _ZEROS.sub(_shorten, text).replace(" ", separator) for text in texts]
+
+
+def to_rows(table: pa.Table | pa.RecordBatch, separator: str = "T") -> list[dict[str, Any]]:
+    """The rows as dicts."""
+    if not table.num_columns:
+        return [{} for _ in range(table.num_rows)]
+    columns = [to_python(column, separator) for column in table.columns]
+    return [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def cell(value: Any) -> str:
+    """A value in at most `_CELL` printable characters.
+
+    >>> cell([1, 2, 3]), cell(None), cell("a\\nb")
+    ('[1, 2, 3]', '', 'a\\\\nb')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        shown = [cell(item) for item in value[:_ITEMS]] + (["…"] if len(value) > _ITEMS else [])
+        value = f"[{', '.join(shown)}]"
+    return shorten(clean(str(value)))
+
+
+def shorten(text: str, room: int = _CELL) -> str:
+    """`text`, cut if it is longer than `room`."""
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
+def clean(value: str) -> str:
+    """`value` with everything that a terminal would obey instead of show (line ends, escape codes) spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+
+
+def attributes(row: Mapping[str, Any], hidden: Collection[str] = ()) -> str:
+    """An event as text: its attributes without the hidden ones and those that are NULL.
+
+    >>> attributes({"type": "T", "id": 3, "tmp": 45.0, "note": None}, hidden={"type"})
+    'id=3 tmp=45.0'
+    """
+    return " ".join(f"{name}={cell(value)}" for name, value in row.items() if name not in hidden and value is not None)
+
+
+def event_text(position: int, row: Mapping[str, Any], names: Sequence[str] | None, hidden: Collection[str]) -> str:
+    """An event as text: the attributes `names` (the value alone, if it is one), else all but the hidden ones."""
+    if names is None:
+        return attributes(row, hidden) or f"#{position}"
+    if len(names) == 1:
+        return cell(row.get(names[0]))
+    return attributes({name: row.get(name) for name in names}) or f"#{position}"
+
+
+def between(start: Any, end: Any) -> str:
+    """Two times; the second without its date if that is the same.
+
+    >>> between("2024-05-17 02:26:49", "2024-05-17 02:31:16")
+    '2024-05-17 02:26:49 .. 02:31:16'
+    """
+    first, last = cell(start), cell(end)
+    day = first.partition(" ")[0] + " "
+    return f"{first} .. {last.removeprefix(day) if ' ' in first else last}"
+
+
+def _shorten(match: re.Match[str]) -> str:
+    return "" if match[1] == "." else match[1]
