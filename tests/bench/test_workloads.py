@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import runpy
 from importlib.util import find_spec
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +15,6 @@ from pyarrow import csv, parquet
 
 import ceql
 
-ROOT = Path(__file__).resolve().parents[2]
 TIME = pa.timestamp("ms")
 STREAMS = {
     "stock": (stock.events, {**stock.COLUMNS, "time": TIME}, "e66df35949a114b5"),
@@ -212,9 +209,3 @@ def test_flights():
         for text in (flights.late_late_cancelled(), flights.growing_delay(), flights.late_route())
     ]
     assert counts == [367, 93, 1350]
-
-
-@with_flights
-def test_example(capsys):
-    runpy.run_path(str(ROOT / "examples" / "flights.py"), run_name="__main__")
-    assert "367 times late, late again, then cancelled" in capsys.readouterr().out

