@@ -47,9 +47,9 @@ class InOrder(Source):
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Batches as those of the source; time never goes back in them."""
-        self.order = None
         wanted = columns if columns is None else [*columns, self._time]
         if self._source.steady and self._is_sorted:
+            self.order = None
             yield from self._source.batches(wanted)
             return
         found, keys = [], []
@@ -57,6 +57,7 @@ class InOrder(Source):
             found.append(batch)
             keys.append(own)
         if _ascend(keys):
+            self.order = None
             yield from found
             return
         self.order = order = np.argsort(np.concatenate(keys), kind="stable")

@@ -1,14 +1,15 @@
 """Plain types: the layouts of Arrow columns that all later stages know.
 
-In: a column of any type. Out: the same values as a column of a plain type. Views, as polars has them, become large
-strings, binaries and lists; run-end encoded columns are decoded; extension types become their storage. A
-dictionary-encoded column stays so, with a plain dictionary. Arrow has no `take` or cast for many other layouts.
+In: a column of any type. Out: the same values as a column of a plain type. Views, as polars has them, become strings,
+binaries and lists; run-end encoded columns are decoded, and dictionaries too unless they are of text or bytes; small
+decimals become decimal128, extension types their storage. For other layouts Arrow lacks `take`, casts and comparisons.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ceql.errors import SchemaError
 
@@ -29,9 +30,9 @@ def plain_type(type: pa.DataType) -> pa.DataType:
         return pa.large_binary()
     if pa.types.is_dictionary(type):
         values = plain_type(type.value_type)
-        if pa.types.is_dictionary(values) or pa.types.is_nested(values):
-            return values
-        return pa.dictionary(type.index_type, values, type.ordered)
+        return pa.dictionary(type.index_type, values, type.ordered) if _is_bytes(values) else values
+    if pa.types.is_decimal32(type) or pa.types.is_decimal64(type):
+        return pa.decimal128(type.precision, type.scale)
     if pa.types.is_struct(type):
         return pa.struct([field.with_type(plain_type(field.type)) for field in type])
     if pa.types.is_map(type):
@@ -86,7 +87,21 @@ def _plain(column: pa.Array) -> pa.Array:
             return pa.DictionaryArray.from_arrays(column.indices, values, ordered=type.ordered)
         return values.take(column.indices)
     if pa.types.is_struct(type):
-        return pa.StructArray.from_arrays(
-            [_plain(child) for child in column.flatten()], fields=list(wanted), mask=column.is_null()
-        )
+        children = [_plain(child) for child in column.flatten()]
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=column.is_null())
+    if pa.types.is_list(wanted) or pa.types.is_large_list(wanted):
+        lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32() if pa.types.is_list(wanted) else None)
+        make = pa.ListArray if pa.types.is_list(wanted) else pa.LargeListArray
+        return make.from_arrays(offsets, _plain(column.flatten()), type=wanted, mask=column.is_null())
     return column.cast(wanted)
+
+
+def _is_bytes(type: pa.DataType) -> bool:
+    """Whether values are text or bytes of any length."""
+    return bool(
+        pa.types.is_string(type)
+        or pa.types.is_large_string(type)
+        or pa.types.is_binary(type)
+        or pa.types.is_large_binary(type)
+    )

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from ceql.errors import DataError, SchemaError
-from ceql.io.plain_types import plain
+from ceql.io.plain_types import plain, plain_type
 from ceql.jit import Array
 
 
@@ -62,6 +62,12 @@ def is_text(type: pa.DataType) -> bool:
     return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
 
 
+def is_comparable(type: pa.DataType) -> bool:
+    """Whether values of this type can be compared with each other."""
+    type = value_type(type)
+    return not (pa.types.is_nested(type) or pa.types.is_interval(type))
+
+
 def kind_of(type: pa.DataType) -> str:
     """A word for what values of this type are. Two types can be compared if they have the same word."""
     type = value_type(type)
@@ -77,14 +83,15 @@ def kind_of(type: pa.DataType) -> str:
 
 
 def unify_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """The union of the columns by name, in order of first appearance; text against number is a DataError."""
+    """The union of the columns by name, in order of first appearance, of plain types; text and number: a DataError."""
     types: dict[str, pa.DataType] = {}
     for schema in schemas:
         for field in schema:
-            before = types.get(field.name, field.type)
-            both = unify_types(before, field.type)
+            type = plain_type(field.type)
+            before = types.get(field.name, type)
+            both = unify_types(before, type)
             if both is None:
-                raise DataError(changed(field.name, before, field.type))
+                raise DataError(changed(field.name, before, type))
             types[field.name] = both
     return pa.schema(list(types.items()))
 
@@ -154,6 +161,11 @@ def _cast(column: pa.Array, name: str, type: pa.DataType, widen: bool) -> pa.Arr
 def changed(name: str, before: pa.DataType, after: pa.DataType) -> str:
     """The message about a column whose type changed to one that does not fit."""
     return f"column '{name}' was {before} and is now {after}, and its values do not fit; give it one type"
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of these columns without rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, type) for type in schema.types], schema=schema)
 
 
 def without_columns(rows: int) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from ceql.errors import DataError, ResourceError, SchemaError
 from ceql.io import sort_keys
-from ceql.io.schemas import changed, conform, take_rows, unify_types, wide_codes
+from ceql.io.schemas import changed, conform, no_rows, take_rows, unify_types, wide_codes
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import BELOW_ALL, EventBatch, SortedRun, in_order, merge_runs, merge_small_runs, release_limits
 from ceql.io.sources import Source
@@ -158,7 +158,7 @@ class Sequencer:
             "late": [stream for stream, _ in self._late],
         }
         kept = [data for _, data in runs + self._late]
-        empty = pa.RecordBatch.from_pylist([], self._schema)
+        empty = no_rows(self._schema)
         return header, [empty] + [conform(data, self._schema) for data in kept]
 
     @classmethod

@@ -20,7 +20,7 @@ from ceql.io.dicts import dict_batches
 from ceql.io.files import Reader, open_file
 from ceql.io.frames import from_pandas, is_lazy, is_pandas
 from ceql.io.plain_types import plain_schema
-from ceql.io.schemas import check_names, conform, unify_schemas
+from ceql.io.schemas import check_names, conform, no_rows, unify_schemas
 
 BATCH_ROWS = 1 << 16
 _SMALL_CHUNK = 1 << 12
@@ -99,7 +99,8 @@ class _TableSource(Source):
         chunks = max((column.num_chunks for column in table.columns), default=0)
         # each chunk becomes a batch: copying many tiny ones into one costs less
         if chunks > 1 and chunks * _SMALL_CHUNK > table.num_rows and self.batch_rows >= _SMALL_CHUNK:
-            with suppress(pa.ArrowInvalid):  # dictionaries that outgrow their codes when combined stay apart
+            # dictionaries that outgrow their codes when combined stay apart, and layouts that Arrow cannot combine
+            with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 table = table.combine_chunks()
         return table
 
@@ -261,6 +262,8 @@ def _is_batch(value: Any) -> bool:
 
 def _from_sequence(events: Sequence[Any]) -> pa.Table:
     batches = list(_from_iterator(iter(events), BATCH_ROWS)[0])
+    if batches and all(batch.schema.equals(batches[0].schema) for batch in batches):
+        return pa.Table.from_batches(batches)
     schema = unify_schemas(check_names(batch.schema) for batch in batches)
     return pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
 
@@ -282,7 +285,7 @@ def _as_batches(item: Any) -> list[pa.RecordBatch]:
     if hasattr(item, "__arrow_c_array__"):
         return [_imported(pa.record_batch, item)]
     table = _imported(pa.table, item)
-    return table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+    return table.to_batches() or [no_rows(table.schema)]
 
 
 def _imported(read: Callable[[Any], Any], value: Any) -> Any:

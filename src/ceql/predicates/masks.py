@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError, QueryError, SchemaError
-from ceql.io.schemas import is_text, kind_of, value_type
+from ceql.io.schemas import is_comparable, is_text, kind_of, value_type
 from ceql.predicates.ranges import Mismatch, show, to_domain
 from ceql.syntax import tree as t
 
@@ -44,12 +44,14 @@ class MaskCompiler:
         left_type, left = self._typed(node.left, node.right)
         right_type, right = self._typed(node.right, node.left)
         kinds = {kind_of(left_type), kind_of(right_type)} - {"null"}
-        if len(kinds) > 1:
+        if len(kinds) > 1 or not (is_comparable(left_type) and is_comparable(right_type)):
             raise SchemaError(
                 f"cannot compare {_describe(node.left, left_type)} with {_describe(node.right, right_type)}",
                 self.source,
                 node.span,
             )
+        if not kinds:
+            return lambda batch: pa.nulls(batch.num_rows, pa.bool_())
         floating = pa.types.is_floating(left_type) or pa.types.is_floating(right_type)
         compare = _COMPARE[node.op]
 

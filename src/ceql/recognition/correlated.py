@@ -15,6 +15,7 @@ from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
 from ceql.engine.groups.layout import SEEN_EVENTS, Settings
 from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
+from ceql.io.schemas import no_rows
 from ceql.jit import Array
 from ceql.plan import CandidateReason, CorrelatedPlan
 from ceql.predicates.values import ValueNumbers
@@ -105,7 +106,7 @@ class CorrelatedRecognition(Recognition):
         assert self._kept is not None
         table = self._kept.take(positions).combine_chunks()
         batches = table.to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+        return batches[0] if batches else no_rows(table.schema)
 
     def _places(self, positions: Array) -> Array:
         if self.keys is None:

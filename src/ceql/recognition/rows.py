@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.io.schemas import take_rows
+from ceql.io.schemas import no_rows, take_rows
 
 Positions = npt.NDArray[np.int64]
 
@@ -65,7 +65,7 @@ class RowStore:
     def take(self, positions: Positions) -> pa.Table:
         """The events at these positions, in this order."""
         if not self._pieces:
-            return self.schema.empty_table()
+            return pa.table(no_rows(self.schema))
         owner = np.searchsorted(self._starts, positions, side="right") - 1
         order = np.argsort(owner, kind="stable")
         pieces = []

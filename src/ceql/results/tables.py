@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ceql.analysis.selection import Selection
 from ceql.engine.common.chunk import Int64s
-from ceql.io.schemas import column_of, take_rows, without_columns
+from ceql.io.schemas import column_of, no_rows, take_rows, without_columns
 from ceql.recognition.result_columns import true_name, unique_names
 from ceql.results.bindings import Bools, bindings
 
@@ -58,7 +58,7 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
     batches = rows.combine_chunks().to_batches()
     if batches:
         return batches[0]
-    return pa.RecordBatch.from_pylist([], rows.schema) if rows.num_columns else without_columns(rows.num_rows)
+    return no_rows(rows.schema) if rows.num_columns else without_columns(rows.num_rows)
 
 
 def bound_events(batch: pa.RecordBatch, selection: Selection) -> Iterator[tuple[str, pa.Array, Int64s]]:
