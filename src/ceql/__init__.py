@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from ceql.errors import CeqlError, DataError, NoMatchWarning, QueryError, ResourceError, SchemaError
 from ceql.query import LateEventsWarning, Query, compile, match, rule
 from ceql.recognizer import Recognizer
@@ -15,6 +17,8 @@ from ceql.results.match import Match
 from ceql.results.matches import Matches
 
 __version__ = "0.1.0"
+
+logging.getLogger("ceql").addHandler(logging.NullHandler())  # what is logged goes nowhere, unless the user says where
 
 __all__ = [
     "CeqlError",

@@ -6,6 +6,7 @@ but those in use are forgotten (`forget`), and found again when they are met aga
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +15,8 @@ from ceql.automata.subsets import Determinised, State
 from ceql.engine.states.layout import DEAD, MISSING, NO_OP, Tables
 from ceql.errors import ResourceError
 from ceql.jit import Array
+
+_log = logging.getLogger(__name__)
 
 
 class TableCache:
@@ -125,6 +128,7 @@ class TableCache:
                 "raise max_states, or make the formula simpler (nested + and OR over the same events multiply states)",
                 limit="max_states",
             )
+        _log.debug("of %d determinised states, the %d in use are kept", len(self.states), len(kept))
         renumbered = np.full(len(self.states), -1, np.int64)
         renumbered[kept] = np.arange(len(kept))
         self._clear([self.states[k] for k in kept], self.tables.next.shape[1])

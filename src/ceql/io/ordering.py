@@ -7,6 +7,7 @@ the same time keep their order.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -20,6 +21,7 @@ from ceql.io.sorted_runs import in_order
 from ceql.io.sources import Source
 from ceql.io.times import called, time_keys
 
+_log = logging.getLogger(__name__)
 _MOST_TEXT = (1 << 31) - 1  # bytes that a column of 32-bit offsets can hold
 
 
@@ -60,6 +62,9 @@ class InOrder(Source):
             self.order = None
             yield from found
             return
+        _log.info(
+            "%s is not in order of '%s': its %d rows are sorted", called(self.name), self._time, sum(map(len, keys))
+        )
         self.order = order = np.argsort(np.concatenate(keys), kind="stable")
         rows = _together(found)
         for first in range(0, len(order), self.batch_rows):

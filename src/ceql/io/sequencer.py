@@ -14,6 +14,7 @@ Buffered rows are sorted runs. A release takes a prefix of each run and merges t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -30,6 +31,7 @@ from ceql.io.sorted_runs import BELOW_ALL, EventBatch, SortedRun, in_order, merg
 from ceql.io.sources import Source
 from ceql.io.times import called, time_keys
 
+_log = logging.getLogger(__name__)
 _STATE_VERSION = 1
 
 
@@ -106,6 +108,7 @@ class Sequencer:
             self._late.append((stream, take_rows(batch, pa.array(np.flatnonzero(late)))))
             self._late_kept += len(keys) - len(on_time_keys)
             self.late_rows += len(keys) - len(on_time_keys)
+            _log.info("%s: %d of %d events came too late", name, len(keys) - len(on_time_keys), len(keys))
         if direct:
             return [EventBatch(on_time, stream)] if on_time.num_rows else []
         if len(on_time_keys):

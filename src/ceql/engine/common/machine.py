@@ -7,6 +7,7 @@ whole state is in the arrays (`state`, `restore`).
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -41,6 +42,8 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.limits import out_of_memory, went_back
 from ceql.engine.common.output import grow_search, make_output, take_chunk
 from ceql.jit import Array
+
+_log = logging.getLogger(__name__)
 
 
 class Machine(ABC):
@@ -98,6 +101,7 @@ class Machine(ABC):
         """Make sure that partitions 0 to count - 1 exist."""
         have = len(self.table)
         if count > have:
+            _log.debug("the table of partitions grows from %d rows, for %d partitions", have, count)
             self._set_table(np.concatenate([self.table, np.tile(self._blank(), (max(count, 2 * have) - have, 1))]))
 
     def reuse_partitions(self, partitions: list[int]) -> None:
@@ -200,12 +204,14 @@ class Machine(ABC):
         self._collected = True
         self.regs[SUMMED] = 0
         capacity = len(self.nodes)
+        _log.debug("memory collected: %d of %d nodes are in use", self.regs[NODES], capacity)
         before, self._collected_at = self._collected_at, (int(self.regs[EVENT]), capacity)
         if 2 * int(self.regs[NODES]) > capacity or (before == self._collected_at and not enough):
             self._resize_nodes(2 * capacity)
 
     def _resize_nodes(self, capacity: int) -> None:
         self._check_memory(nodes=capacity)
+        _log.debug("the graph of partial matches grows to %d nodes", capacity)
         self._set_nodes(self.nodes[: self.regs[NODES]], self.times[: self.regs[NODES]], capacity)
 
     def _set_nodes(self, nodes: Array, times: Array, capacity: int) -> None:

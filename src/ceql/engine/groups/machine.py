@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -63,6 +64,8 @@ from ceql.engine.groups.live import gather_live
 from ceql.engine.groups.loop import LAST, advance, room_for
 from ceql.engine.groups.table import fill
 from ceql.jit import Array
+
+_log = logging.getLogger(__name__)
 
 
 class Choice(Protocol):
@@ -292,6 +295,7 @@ class GroupMachine(Machine):
             size *= 2
         if size != len(self.entries):
             self._check_memory(entries=size)
+            _log.debug("the table of partial matches grows to %d entries", size)
             used = self.entries[: self.regs[ENTRIES]]
             self.entries = np.zeros((size, used.shape[1]), np.int64)
             self.entries[: len(used)] = used
