@@ -8,6 +8,7 @@ import sys
 
 import ceql
 
+
 def told(caplog) -> list[str]:
     """The messages but those of compiling, which depend on what other tests have run."""
     return [message for message in caplog.messages if not message.startswith("compiling ")]
