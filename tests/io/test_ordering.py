@@ -161,7 +161,7 @@ def test_the_row_without_a_time_is_named_by_the_caller() -> None:
 def test_the_warning_about_late_events_points_at_the_caller(read: Callable[[Any], Any]) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        read(ceql.match("SELECT * WHERE A", TABLE.to_reader()))
+        read(ceql.match("SELECT * WHERE C", TABLE.to_reader()))
     assert [(w.category, w.filename) for w in caught] == [(ceql.LateEventsWarning, __file__)]
 
 
