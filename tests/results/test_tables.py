@@ -10,7 +10,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from bench.workloads import flights
+from hypothesis import given as each
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
@@ -56,6 +57,8 @@ INPUTS = {
     "table": lambda _: table(),
     "reader": lambda _: table().to_reader(max_chunksize=2),
     "pandas": lambda _: pd.DataFrame(FLIGHTS),
+    "polars": lambda _: pl.DataFrame(FLIGHTS),
+    "lazy polars": lambda _: pl.LazyFrame(FLIGHTS),
     "parquet": parquet_file,
     "csv": csv_file,
 }
@@ -93,16 +96,37 @@ def test_frames_of_every_kind():
         found.to_pandas("tall")  # type: ignore[arg-type]
 
 
-def test_polars_frames():
-    found = ceql.match("SELECT x[to], y WHERE Late AS x ; Cancelled AS y", pl.DataFrame(FLIGHTS))
-    assert found.to_polars("wide")["x.to"].to_list() == [None, "ATL", "ORD", None, "ATL", "ORD"]
-    assert found.to_polars("long")["to"].null_count() == 2
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 0, 3, 1]])
+def test_rows_are_rows_of_the_frame_in_any_order(order):
+    given = pd.DataFrame(FLIGHTS).iloc[order]
+    found = ceql.match(CHAIN, given)
+    frame = found.to_pandas("long")
+    assert given["flight"].iloc[frame["row"]].tolist() == frame["flight"].tolist()
+    assert found.to_pandas("wide")["late.flight"].map(list).tolist() == WIDE["late.flight"]
+    for match in found:
+        assert given["flight"].iloc[list(match.events)].tolist() == [row["flight"] for row in match.rows]
+        assert given["flight"].iloc[match.end] == match["a"]["flight"]
+    assert "10, 12" in repr(found)
+    assert "late: row" in found.timeline().to_svg()
 
 
-def test_rows_are_rows_of_the_frame():
-    flights = pd.DataFrame(FLIGHTS)
-    frame = ceql.match(CHAIN, flights).to_pandas("long")
-    assert flights["flight"].iloc[frame["row"]].tolist() == frame["flight"].tolist()
+def test_on_flights_as_they_come():
+    table = flights.as_they_come()
+    query = """
+        SELECT x[flight, arr_delay], z[flight]
+        WHERE LATE AS x : LATE AS y : CANCELLED AS z
+        PARTITION BY tailnum
+        WITHIN 1 DAY
+    """
+    found = ceql.match(query, table)
+    wide = found.to_polars(events="wide")
+    assert wide.height == found.count() > 50
+    assert wide.columns[4:] == ["tailnum", "x.flight", "x.arr_delay", "z.flight"]
+    assert wide["x.arr_delay"].min() >= flights.LATE
+    long = found.to_polars(events="long")
+    rows = pl.DataFrame(table)[long["row"].to_list()]
+    assert rows["tailnum"].equals(long["tailnum"], null_equal=False)
+    assert rows["flight"].equals(long["flight"], null_equal=False)
 
 
 def test_star_shows_each_event_under_its_best_name():
@@ -265,7 +289,7 @@ def test_bool_says_whether_there_are_any():
     assert not ceql.compile(CHAIN).recognizer().feed([])
 
 
-@given(st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 1), st.integers(0, 9)), max_size=12))
+@each(st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 1), st.integers(0, 9)), max_size=12))
 def test_wide_and_long_agree_with_the_matches(rows):
     events = pa.table({"type": [r[0] for r in rows], "k": [r[1] for r in rows], "v": [r[2] for r in rows]})
     events = events.cast(pa.schema([("type", pa.string()), ("k", pa.int64()), ("v", pa.int64())]))

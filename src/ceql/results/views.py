@@ -1,23 +1,25 @@
 """The first matches as a table: of plain characters for a terminal, as HTML for a notebook.
 
-Each variable has a column with the attributes of its events, as SELECT says. If the events are not known, it has
-their positions. Text from the data is made harmless in both.
+Attributes that SELECT names have columns of their own; a variable without such has one for its events. If the events
+are not known, their positions are shown. Text from the data is made harmless.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from html import escape
+from itertools import pairwise
 from shutil import get_terminal_size
 
 import numpy as np
 import pyarrow as pa
 
 from ceql.engine.common.chunk import Int64s
-from ceql.io.schemas import take_rows
+from ceql.io.schemas import kind_of, take_rows
 from ceql.results.reader import First
 from ceql.results.tables import bound_events
-from ceql.results.text import between, cell, clean, event_text, shorten, to_python, to_rows
+from ceql.results.text import attributes, between, cell, clean, shorten, to_python, to_rows
 
 _EVENTS = 8
 _WIDTH = 60
@@ -31,10 +33,17 @@ class Column:
     head: str
     cells: list[list[str]]
     right: bool = False
+    narrows: bool = False
+    """Whether it may be cut where there is no room for all."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The head and the cells, each in a line."""
+        return [self.head, *("; ".join(lines) for lines in self.cells)]
 
 
-def columns(first: First) -> list[Column]:
-    """The columns for the matches."""
+def columns(first: First, brief: bool = False) -> list[Column]:
+    """The columns for the matches; `brief` leaves out the time of their end."""
     batch = first.matches
     middle = batch.schema.get_field_index("events")
     values = {name: to_python(batch.column(name), " ") for name in batch.schema.names[:middle]}
@@ -42,42 +51,59 @@ def columns(first: First) -> list[Column]:
     found = [Column("match", [[f"{start}..{end}"] for start, end in rows])]
     if "end_time" in values:
         times = zip(values.pop("start_time"), values.pop("end_time"), strict=True)
-        found.append(Column("time", [[between(start, end)] for start, end in times]))
+        found.append(Column("time", [[cell(start) if brief else between(start, end)] for start, end in times]))
     for name, keys in values.items():
-        right = pa.types.is_integer(batch.schema.field(name).type)
-        found.append(Column(clean(name), [[cell(key)] for key in keys], right))
+        found.append(Column(clean(name), [[cell(key)] for key in keys], _is_number(batch.schema, name)))
     for variable, lists, bound in bound_events(batch, first.selection):
-        lengths = np.asarray(lists.value_lengths()).astype(np.int64)
-        ends = np.cumsum(lengths)
-        cells = []
-        for positions, end, length in zip(lists.to_pylist(), ends.tolist(), lengths.tolist(), strict=True):
-            shown = _events(first, variable, positions[:_EVENTS], bound[end - length : end][:_EVENTS])
-            cells.append(shown + ([f"… {length - _EVENTS} more"] if length > _EVENTS else []))
-        found.append(Column(clean(variable), cells))
+        found += [replace(column, narrows=True) for column in _variable(first, variable, lists, bound)]
     return found
 
 
-def _events(first: First, variable: str, positions: list[int], bound: Int64s) -> list[str]:
+def _variable(first: First, variable: str, lists: pa.Array, bound: Int64s) -> Iterator[Column]:
+    """A column for each attribute that SELECT names, else one for all."""
+    positions = lists.to_pylist()
+    more = [[f"… {len(p) - _EVENTS} more"] if len(p) > _EVENTS else [] for p in positions]
     if first.rows is None:
-        return [", ".join(map(str, positions))]
+        cells = [[", ".join([*map(str, p[:_EVENTS]), *m])] for p, m in zip(positions, more, strict=True)]
+        yield Column(clean(variable), cells)
+        return
+    ends = np.cumsum([0, *map(len, positions)])
+    events = [
+        to_rows(take_rows(first.rows, pa.array(bound[begin:end][:_EVENTS])), " ") for begin, end in pairwise(ends)
+    ]
     names = first.selection.projections.get(variable)
-    rows = to_rows(take_rows(first.rows, pa.array(bound)), " ")
-    texts = [event_text(at, row, names, first.hidden) for at, row in zip(positions, rows, strict=True)]
-    return [", ".join(texts)] if names is not None and len(names) == 1 else texts
+    if names is None:
+        texts = [
+            [attributes(row, first.hidden) or f"#{position}" for position, row in zip(p, rows, strict=False)]
+            for p, rows in zip(positions, events, strict=True)
+        ]
+        yield Column(clean(variable), [shown + m for shown, m in zip(texts, more, strict=True)])
+        return
+    for name in names:
+        single = variable in first.selection.singles
+        null = "" if single else "NULL"
+        values = [
+            [null if row.get(name) is None else cell(row[name]) for row in rows] + m
+            for rows, m in zip(events, more, strict=True)
+        ]
+        right = single and _is_number(first.rows.schema, name)
+        yield Column(clean(f"{variable}.{name}"), [[", ".join(shown)] for shown in values], right)
 
 
 def text(first: First, width: int | None = None) -> str:
     """A table of plain characters, as many columns as fit in `width` (the terminal's, unless given)."""
     width = get_terminal_size().columns if width is None else width
-    shown, used = [], 0
     whole = columns(first)
-    for k, column in enumerate(whole):
-        left = len(whole) - k - 1
-        # the last columns make room for each other
-        room = max(min(_WIDTH, width - used - left * (_LEAST + 2)), _LEAST)
-        shown.append(_aligned(column, room))
-        used += 2 + len(shown[-1][0])
-    fit = next((k for k in range(len(shown), 1, -1) if sum(2 + len(cells[0]) for cells in shown[:k]) - 2 <= width), 1)
+    if _total(_widths(whole)) > width:
+        whole = columns(first, brief=True)
+    widths = _widths(whole)
+    while _total(widths) > width:
+        wide = [k for k, column in enumerate(whole) if column.narrows and widths[k] > _LEAST]
+        if not wide:
+            break
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    shown = [_aligned(column, w) for column, w in zip(whole, widths, strict=True)]
+    fit = next((k for k in range(len(shown), 1, -1) if _total(widths[:k]) <= width), 1)
     lines = ["  ".join(cells[row] for cells in shown[:fit]).rstrip() for row in range(first.matches.num_rows + 1)]
     lines.insert(1, "  ".join("-" * len(cells[0]) for cells in shown[:fit]))
     if fit < len(shown):
@@ -113,9 +139,19 @@ def note(first: First) -> str:
     return f"{n or 'no'} match{'' if n == 1 else 'es'}"
 
 
-def _aligned(column: Column, room: int) -> list[str]:
-    """The head and the cells, all of one width, at most `room`; numbers to the right."""
-    cells = [column.head, *("; ".join(lines) for lines in column.cells)]
-    cells = [shorten(text, room) for text in cells]
-    width = max(map(len, cells))
-    return [text.rjust(width) if column.right else text.ljust(width) for text in cells]
+def _is_number(schema: pa.Schema, name: str) -> bool:
+    return name in schema.names and kind_of(schema.field(name).type) == "number"
+
+
+def _widths(columns: list[Column]) -> list[int]:
+    return [min(_WIDTH, max(map(len, column.texts))) for column in columns]
+
+
+def _total(widths: list[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _aligned(column: Column, width: int) -> list[str]:
+    """The head and the cells, all of one width; numbers to the right."""
+    texts = [shorten(text, width) for text in column.texts]
+    return [text.rjust(width) if column.right else text.ljust(width) for text in texts]
