@@ -265,6 +265,24 @@ def test_fed_matches_keep_their_rows_when_the_stream_goes_on():
     assert [alert["a"]["flight"] for alert in alerts[:3]] == [13, 13, 13]
 
 
+def test_a_restored_recogniser_has_the_rows_of_before():
+    query = ceql.compile(CHAIN)
+    recognizer = query.recognizer()
+    assert not recognizer.feed(table().slice(0, 3))
+    found = query.restore(recognizer.snapshot()).feed(table().slice(3))
+    assert found.to_polars("wide")["late.flight"].to_list() == WIDE["late.flight"]
+
+
+def test_streams_that_are_merged():
+    sales = pa.table({"time": [1, 4], "item": ["a", "b"], "price": [10, 20]})
+    returns = pa.table({"time": [2, 5], "item": ["a", "b"], "reason": ["torn", None]})
+    query = "SELECT s[price], r[reason] FROM Sale, Return WHERE Sale AS s ; Return AS r PARTITION BY item"
+    found = ceql.match(query, {"Sale": sales, "Return": returns})
+    assert found.to_polars("wide").select("item", "s.price", "r.reason").rows() == [("a", 10, "torn"), ("b", 20, None)]
+    assert [match["r"] for match in found] == [{"reason": "torn"}, {"reason": None}]
+    assert "torn" in repr(found)
+
+
 def test_a_recogniser_that_keeps_no_rows_says_so():
     recognizer = ceql.compile(CHAIN).recognizer(keep_rows=False)
     found = recognizer.feed(FLIGHTS)

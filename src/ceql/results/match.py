@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,18 +15,30 @@ from ceql.results.source import Positions
 
 
 class EventRows:
-    """The events of some matches by position. They become dicts when the first of them is asked for."""
+    """The events of some matches by position. A column becomes Python values when the first of them is asked for."""
 
     def __init__(self, positions: Positions, load: Callable[[], pa.Table], selection: Selection) -> None:
         self.selection = selection
         self._positions = positions
         self._load = load
-        self._rows: dict[int, dict[str, Any]] | None = None
+        self._table: pa.Table | None = None
+        self._places: dict[int, int] = {}
+        self._columns: dict[str, list[Any]] = {}
 
-    def __getitem__(self, position: int) -> dict[str, Any]:
-        if self._rows is None:
-            self._rows = dict(zip(self._positions.tolist(), self._load().to_pylist(), strict=True))
-        return self._rows[position]
+    def row(self, position: int, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """The event at a position: all its attributes, or those of these names."""
+        if self._table is None:
+            self._table = self._load()
+            self._places = {position: place for place, position in enumerate(self._positions.tolist())}
+        place = self._places[position]
+        shown = self._table.schema.names if names is None else names
+        return {name: self._column(self._table, name)[place] for name in shown}
+
+    def _column(self, table: pa.Table, name: str) -> list[Any]:
+        if name not in self._columns:
+            known = name in table.schema.names
+            self._columns[name] = table[name].to_pylist() if known else [None] * len(self._positions)
+        return self._columns[name]
 
 
 class _HasRows:
@@ -56,7 +68,7 @@ class Match(_HasRows):
     def rows(self) -> list[dict[str, Any]]:
         """The events of the match with all their attributes."""
         known = self._known()
-        return [dict(known[position]) for position in self.events]
+        return [known.row(position) for position in self.events]
 
     def __getitem__(self, variable: str) -> Any:
         if variable not in self.bindings:
@@ -64,7 +76,7 @@ class Match(_HasRows):
             raise KeyError(f"'{variable}' is no selected variable. {hint}")
         known = self._known()
         names = known.selection.projections.get(variable)
-        found = [_only(known[position], names) for position in self.bindings[variable]]
+        found = [known.row(position, names) for position in self.bindings[variable]]
         if variable in known.selection.singles:
             return found[0] if found else None
         return found
@@ -95,7 +107,3 @@ def true_names(schema: pa.Schema) -> tuple[list[str], list[str]]:
     names = [true_name(field) for field in schema]
     middle = schema.get_field_index("events")
     return names[4 if "end_time" in schema.names else 2 : middle], names[middle + 1 :]
-
-
-def _only(row: dict[str, Any], names: tuple[str, ...] | None) -> dict[str, Any]:
-    return dict(row) if names is None else {name: row.get(name) for name in names}
