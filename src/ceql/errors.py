@@ -81,6 +81,9 @@ class ResourceError(CeqlError):
         super().__init__(message)
         self.limit = limit
 
+    def __reduce__(self) -> tuple[type[ResourceError], tuple[str, str]]:
+        return type(self), (str(self), self.limit)
+
 
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn, and point at the line outside this package that the work is done for."""

@@ -33,6 +33,8 @@ from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
 
+_MOST_MATCHES = 1 << 60  # no position has more, and the loops can add to it and multiply it
+
 
 @dataclass(frozen=True, eq=False)
 class _BasePlan:
@@ -83,7 +85,7 @@ class _BasePlan:
     @property
     def limit(self) -> int:
         """Matches per position, 0 for all. ANY keeps the first, which is one of latest start."""
-        return 1 if self.query.strategy is t.Strategy.ANY else self.query.limit or 0
+        return 1 if self.query.strategy is t.Strategy.ANY else min(self.query.limit or 0, _MOST_MATCHES)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+import random
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import ceql
 from ceql.automata.correlated import Correlated
+from ceql.engine.common import output
+from ceql.engine.states.machine import StateMachine
 
 
 def events(kinds: str, first: int = 0) -> pa.Table:
@@ -170,3 +176,44 @@ def test_a_snapshot_of_another_automaton_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Correlated, "fingerprint", "that of another version")
     with pytest.raises(ceql.DataError, match="another automaton"):
         query.restore(blob)
+
+
+@pytest.mark.parametrize("strategy", ["MAX", "NEXT", "LAST"])
+def test_replaying_a_window_takes_no_more_memory_each_time(strategy: str) -> None:
+    query = ceql.compile(f"SELECT {strategy} * WHERE A+ ; B WITHIN 30 EVENTS")
+    events = pa.table({"type": random.Random(1).choices("AB", k=8_000)})
+    recognizer = query.recognizer(memory=1_180_000)  # a little more than a machine takes at first
+    assert recognizer.feed(events).to_arrow().equals(query.run(events).to_arrow())
+
+
+@pytest.mark.parametrize("strategy", ["MAX", "NEXT", "LAST"])
+def test_a_replay_that_was_refused_memory_is_done_again(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = ceql.compile(f"SELECT {strategy} * WHERE A+ ; B WITHIN 30 EVENTS")
+    events = pa.table({"type": random.Random(1).choices("AB", k=500)})
+    everything = query.run(pa.concat_tables([events, events])).to_arrow()
+    recognizer = query.recognizer()
+    refusals = iter([99])
+
+    def refuse(machine: StateMachine) -> None:
+        if next(refusals, None):
+            raise ceql.ResourceError("refused", limit="memory")
+
+    monkeypatch.setattr(StateMachine, "_grow_search", refuse)  # in the middle of an event of the chooser
+    monkeypatch.setattr(output, "DEPTH", 4)
+    with pytest.raises(ceql.ResourceError, match="refused"):
+        recognizer.feed(events).to_arrow()
+    monkeypatch.undo()
+    second = everything.filter(pc.greater_equal(everything["end"], len(events)))
+    assert recognizer.feed(events).to_arrow().equals(second)
+
+
+@pytest.mark.parametrize("condition", ["", " FILTER A.k = B.k"])
+def test_a_limit_that_no_position_reaches(condition: str) -> None:
+    events = [{"type": "A", "k": 1}] * 3 + [{"type": "B", "k": 1}] * 3
+    found = ceql.match(f"SELECT * WHERE (A+ ; B{condition}) LIMIT {2**63 - 1}", events)
+    assert found.count() == len(list(found)) == 21
+
+
+def test_a_resource_error_can_be_pickled() -> None:
+    error = pickle.loads(pickle.dumps(ceql.ResourceError("too much", limit="memory")))
+    assert (str(error), error.limit) == ("too much", "memory")

@@ -59,9 +59,7 @@ class _Expansion:
         self.hidden = [k for k, label in enumerate(labels) if not label]
         kinds = [auto.shape.leaf[min(mark.leaves)] for mark in auto.marks]
         # what tells events apart: the label; and the type, so that steps that exclude each other are not combined
-        self.letters = [
-            (k.type, k.stream, bool(label) if distinct else label) for k, label in zip(kinds, labels, strict=True)
-        ]
+        self.letters = [(k.type, bool(label) if distinct else label) for k, label in zip(kinds, labels, strict=True)]
         self.guards = {guard: k for k, guard in enumerate(auto.guards)}
         self.edges: dict[int, list[_Edge]] = {}
         for transition in auto.transitions:

@@ -227,7 +227,7 @@ def _enumerate(
             regs[POSITIONS] = out.match[OFFSET, first]
             return MORE
         sort_by_start(out, first, last, len(times) > 0)
-    if settings.limit > 0 and last > first + settings.limit:
+    if settings.limit > 0 and last - first > settings.limit:
         last = first + settings.limit
         regs[MATCHES] = last
         regs[POSITIONS] = out.match[OFFSET, last]

@@ -19,6 +19,7 @@ from ceql.engine.common.layout import (
     NODES,
     PHASE,
     ROOTS,
+    SEEN,
     SUMMED,
     Events,
 )
@@ -29,6 +30,7 @@ from ceql.engine.states.collect import collect, compact_pool
 from ceql.engine.states.exact import KeptCounts, exact_count
 from ceql.engine.states.graph import KIND, UNION, A
 from ceql.engine.states.layout import (
+    ACTIVE,
     COLUMNS,
     EPOCH,
     GROW,
@@ -245,7 +247,9 @@ class StateMachine(Machine):
 
     def start_over(self) -> None:
         """Forget all events; matches that wait in the buffers stay."""
-        self.regs[NODES] = self.regs[SUMMED] = 0
+        regs = self.regs
+        regs[[NODES, SUMMED, PHASE, ROOTS, SEEN, ACTIVE, POOL]] = 0
+        regs[LOADED] = -1
         self.table[:, RECORD] = -1
         self.table[:, INITIAL] = 0
         self._kept.forget()

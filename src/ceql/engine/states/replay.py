@@ -13,10 +13,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import EVENT, LEAST, MATCHES, NO_KEY, NO_VALUES, PARTITION, Events
+from ceql.engine.common.layout import EVENT, LEAST, MATCHES, NO_KEY, NO_VALUES, PARTITION, POSITIONS, Events
 from ceql.engine.states.layout import LOGGED, Settings
 from ceql.engine.states.log import read_log
 from ceql.engine.states.machine import StateMachine, Tabled
+from ceql.errors import ResourceError
 
 
 class ReplayMachine(StateMachine):
@@ -49,12 +50,17 @@ class ReplayMachine(StateMachine):
         chooser.room_for_partitions(1)
         chooser.settings = chooser.settings._replace(emit_from=count - 1)
         chooser.start_over()
-        first = int(chooser.regs[MATCHES])  # those before wait for others, so that batches are large
-        for chunk in chooser.feed(window):
-            assert chunk.partition is not None
-            chunk.partition[first:] = partition
-            first = 0
-            yield chunk
+        waiting = chooser.regs[[MATCHES, POSITIONS]]  # they wait for others, so that batches are large
+        first = int(waiting[0])
+        try:
+            for chunk in chooser.feed(window):
+                assert chunk.partition is not None
+                chunk.partition[first:] = partition
+                first = 0
+                yield chunk
+        except ResourceError:  # the position is replayed once there is more memory
+            chooser.regs[[MATCHES, POSITIONS]] = waiting
+            raise
         chooser.out.match[PARTITION, first : chooser.regs[MATCHES]] = partition
 
     def flush(self) -> Iterator[Chunk]:
