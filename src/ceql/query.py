@@ -155,7 +155,7 @@ class Query:
         latest time an event may come and still be put in order; later ones are left out, and `Matches.late()` has them.
         """
         options = Options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
-        sources = open_streams(events, self._plan.query.streams, batch_rows)
+        sources = open_streams(events, self._plan.query.streams, batch_rows, time)
         return Matches(Run(self._plan, sources, options))
 
     def recognizer(

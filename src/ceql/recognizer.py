@@ -142,6 +142,10 @@ class Recognizer:
 
     def _push(self, events: Any, stream: int) -> list[EventBatch]:
         source = open_source(events)
+        source.time = self._options.time
+        known = self._schemas.get(stream)
+        if known is not None and source.time in known.names:
+            source.time_type = known.field(source.time).type
         self._open = self._open or source.open_schema
         batches = list(source.batches())
         if stream not in self._schemas:

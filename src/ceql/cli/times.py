@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from ceql.errors import DataError
 from ceql.io.schemas import is_text
+from ceql.io.text_times import type_of_times
 
-_ZONE = r"[Zz]$|[+-]\d\d(:?\d\d)?$"
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -47,7 +47,7 @@ class TextTimes:
             first = next((value.as_py() for value in column if value.is_valid), "")
             if re.fullmatch(r"[+-]?\d+(\.\d+)?", first):
                 return pa.float64() if "." in first else pa.int64()
-        return pa.timestamp("ns", _zone(column))
+        return pa.timestamp("ns", column.type.tz) if pa.types.is_timestamp(column.type) else type_of_times(column)
 
     def _cast(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         try:
@@ -87,13 +87,3 @@ def shown_times(table: pa.Table | pa.RecordBatch, names: tuple[str, ...], unit: 
             micros = pc.round(pc.multiply(column.cast(pa.float64()), 1e6 / _PER_SECOND[unit]))
             table = table.set_column(index, name, micros.cast(pa.int64(), safe=False).cast(pa.timestamp("us")))
     return table
-
-
-def _zone(column: pa.ChunkedArray) -> str | None:
-    if pa.types.is_timestamp(column.type):
-        return str(column.type.tz) if column.type.tz else None
-    # `-05` at the end is a zone only after a time of day; else it is the day of a date
-    zoned = pc.and_(
-        pc.match_substring_regex(column, r"\d\d:\d\d"), pc.match_substring_regex(column.cast(pa.string()), _ZONE)
-    )
-    return "UTC" if pc.any(zoned).as_py() else None

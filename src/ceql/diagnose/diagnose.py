@@ -42,7 +42,7 @@ _KNOWN_TYPES = 10_000
 
 def diagnose(plan: Plan, events: Any, options: Options) -> Diagnosis:
     """Read `events` once and say why the query matched as it did."""
-    sources = open_streams(events, plan.query.streams)
+    sources = open_streams(events, plan.query.streams, time=options.time)
     inquiry = Inquiry(plan, sources, options)
     for batch in inquiry.batches():
         inquiry.feed(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from itertools import chain, islice
 from typing import Any
 
@@ -53,7 +54,10 @@ def dict_batches(events: Iterable[Event], batch_rows: int) -> Iterator[pa.Record
 
 def _column(name: str, values: list[Any]) -> pa.Array:
     try:
-        return pa.array(values)
+        column = pa.array(values)
+        if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+            _check_times(name, values)
+        return column
     except OverflowError:
         try:
             return pa.array(values, pa.uint64())
@@ -64,6 +68,15 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         found = " and ".join(kinds[:3])
         problem = "mixes values of types" if len(kinds) > 1 else "has values that Arrow cannot hold, of type"
         raise DataError(f"attribute '{name}' {problem} {found}: {error}") from error
+
+
+def _check_times(name: str, values: list[Any]) -> None:
+    """Refuse what Arrow would take without a word: moments as days, times without a zone among others as UTC."""
+    moments = [value for value in values if isinstance(value, datetime) and value == value]  # NaT is no moment
+    if any(isinstance(value, date) and not isinstance(value, datetime) for value in values) and moments:
+        raise DataError(f"attribute '{name}' mixes values of types date and datetime; give all a time of day, or none")
+    if len({moment.tzinfo is None for moment in moments}) > 1:
+        raise DataError(f"attribute '{name}' mixes times with a zone and without; give all a zone, or none")
 
 
 def _check_dicts(events: Sequence[Any], first: int) -> None:

@@ -19,8 +19,10 @@ from ceql.errors import DataError, SchemaError, did_you_mean
 from ceql.io.dicts import dict_batches
 from ceql.io.files import Reader, open_file
 from ceql.io.frames import from_pandas, is_lazy, is_pandas
-from ceql.io.plain_types import plain_schema
-from ceql.io.schemas import check_names, conform, no_rows, unify_schemas
+from ceql.io.plain_types import plain, plain_schema, plain_type
+from ceql.io.schemas import check_names, conform, is_text, no_rows, unify_schemas
+from ceql.io.text_times import to_times, type_of_times
+from ceql.io.times import called
 
 BATCH_ROWS = 1 << 16
 _SMALL_CHUNK = 1 << 12
@@ -40,6 +42,10 @@ class Source:
             raise ValueError("batch_rows must be at least 1")
         self.name = name
         self.batch_rows = batch_rows
+        self.time: str | None = None
+        """The column of times. If it is text, it is read as ISO 8601."""
+        self.time_type: pa.DataType | None = None
+        """The type that such a column gets; None if the first times decide."""
 
     @property
     def open_schema(self) -> bool:
@@ -49,7 +55,15 @@ class Source:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns, of plain types. A source that can be read only once shows those of its first batch."""
-        return plain_schema(check_names(self._schema(), f"stream '{self.name}'" if self.name else "the input"))
+        found = plain_schema(check_names(self._schema(), f"stream '{self.name}'" if self.name else "the input"))
+        index = found.get_field_index(self.time) if self.time is not None else -1
+        if index < 0 or not is_text(found.field(index).type):
+            return found
+        type = self.time_type
+        if type is None or not pa.types.is_temporal(type):
+            first = self._first_batch(found.names[index])
+            type = pa.timestamp("ns") if first is None else type_of_times(_column(first, found.names[index]))
+        return found.set(index, pa.field(found.names[index], type))
 
     @property
     def rows(self) -> int | None:
@@ -63,7 +77,10 @@ class Source:
         """
         names = set(self.schema.names) if columns is None else set(columns)
         schema = _pruned(self.schema, names)
+        seen = 0
         for batch in self._batches(None if columns is None else schema.names):
+            batch = self._with_times(batch, seen)
+            seen += batch.num_rows
             if self.open_schema and columns is not None:
                 wanted = [name for name in batch.schema.names if name in names or name in schema.names]
                 batch = batch.select(wanted)
@@ -76,6 +93,21 @@ class Source:
     def look_through(self, column: str) -> Iterator[pa.RecordBatch]:
         """The batches with this column alone, for a look ahead of the pass that reads the events."""
         return self.batches([column])
+
+    def _with_times(self, batch: pa.RecordBatch, seen: int) -> pa.RecordBatch:
+        """`batch`, with times in place of texts where the schema has times."""
+        index = batch.schema.get_field_index(self.time) if self.time is not None else -1
+        if index < 0 or not is_text(plain_type(batch.schema.field(index).type)):
+            return batch
+        name = batch.schema.names[index]
+        type = self.schema.field(name).type if name in self.schema.names else pa.null()
+        if not pa.types.is_temporal(type):
+            return batch
+        return batch.set_column(index, name, to_times(_column(batch, name), type, name, called(self.name), seen))
+
+    def _first_batch(self, column: str) -> pa.RecordBatch | None:
+        """The first events, with this column at least; None if there are none."""
+        return next((batch for batch in self._batches([column]) if batch.num_rows), None)
 
     def _schema(self) -> pa.Schema:
         raise NotImplementedError
@@ -160,6 +192,7 @@ class OnceSource(Source):
         super().__init__(name, batch_rows)
         self._start = start
         self._taken = False
+        self._ahead: list[pa.RecordBatch] = []
 
     @cached_property
     def _opened(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch], bool]:
@@ -178,11 +211,16 @@ class OnceSource(Source):
     def _schema(self) -> pa.Schema:
         return self._opened[0]
 
+    def _first_batch(self, column: str) -> pa.RecordBatch | None:
+        first = next((batch for batch in self._opened[1] if batch.num_rows), None)
+        self._ahead = [] if first is None else [first]
+        return first
+
     def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
         if self._taken:
             raise DataError("this input can be read only once (a reader or generator); pass a table or list instead")
         self._taken = True
-        return self._opened[1]
+        return chain(self._ahead, self._opened[1])
 
 
 def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_ROWS) -> Source:
@@ -223,8 +261,17 @@ def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_RO
     raise DataError(f"cannot read events from a {type(events).__name__}; pass Arrow data, a frame, dicts or a path")
 
 
-def open_streams(events: Any, streams: Sequence[str] = (), batch_rows: int = BATCH_ROWS) -> list[Source]:
+def open_streams(
+    events: Any, streams: Sequence[str] = (), batch_rows: int = BATCH_ROWS, time: str | None = None
+) -> list[Source]:
     """The sources of a query, in the order of its FROM list (`streams`); without FROM, of the dict `events`."""
+    sources = _open_streams(events, streams, batch_rows)
+    for source in sources:
+        source.time = time
+    return sources
+
+
+def _open_streams(events: Any, streams: Sequence[str], batch_rows: int) -> list[Source]:
     if isinstance(events, Mapping):
         for name in events:
             if not isinstance(name, str):
@@ -252,6 +299,10 @@ def open_streams(events: Any, streams: Sequence[str] = (), batch_rows: int = BAT
 def _pruned(schema: pa.Schema, names: set[str]) -> pa.Schema:
     kept = [field for field in schema if field.name in names]
     return pa.schema(kept or list(schema)[:1])
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return plain(batch.column(batch.schema.get_field_index(name)), name)
 
 
 def _is_batch(value: Any) -> bool:

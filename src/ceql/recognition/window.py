@@ -102,6 +102,8 @@ def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Option
                 hint = f"Pass time=, one of: {', '.join(schema.names)}." if schema.names else None
                 raise SchemaError("WITHIN a duration needs a time column, and there is none", plan.source, span, hint)
             type = schema.field(time).type
+            if not is_ordered(type) and not pa.types.is_null(type):
+                raise SchemaError(f"the time column '{time}' is {type}, which is no time", plan.source, span)
             size = ticks(nanoseconds, type, options.time_unit)
             if size is None:
                 raise SchemaError(
