@@ -141,7 +141,7 @@ def test_a_window_too_small() -> None:
     assert (found.reach_in_window.done, found.reach_in_window.total) == (2, 3)
     assert found.reach_in_window.path == "SELL ; BUY"
     assert found.reasons == (
-        "Without WITHIN 10 MILLISECONDS, matches would end at 1 position: the window is too small for all of them.",
+        "Without WITHIN 10 MILLISECONDS, matches would end at 1 position: the shortest needs WITHIN 50 MILLISECONDS.",
     )
     assert "waiting for HOLD: 1 event of this kind came, but not in time" in str(found)
 
@@ -202,10 +202,16 @@ def test_the_path_tells_waiting_from_contiguity() -> None:
 
 def test_late_events() -> None:
     events = [{"type": "B", "time": 10}, {"type": "A", "time": 9}]
-    found = diagnose("SELECT * WHERE A ; B", events)
+    found = diagnose("SELECT * WHERE A ; B", iter(events))
     assert (found.events, found.late) == (1, 1)
-    assert "1 event came too late and took no part; raise lateness=." in found.reasons
-    assert diagnose("SELECT * WHERE A ; B", events, lateness=5).matches == 1
+    assert found.reasons[-1] == (
+        "1 event came too late and took no part: lateness='1 millisecond' takes them in, "
+        "and so does sorting the events."
+    )
+    assert diagnose("SELECT * WHERE A ; B", iter(events), lateness="1 millisecond").matches == 1
+    found = diagnose("SELECT * WHERE A ; B", events)  # a list is put in order
+    assert (found.matches, found.late) == (1, 0)
+    assert found.notes == ("the events were not in order of time, and were put in order first",)
 
 
 def test_no_events() -> None:
@@ -368,7 +374,7 @@ def test_a_window_too_small_for_a_correlated_query() -> None:
         ("WHERE, each event by itself", 1, 1), ("WHERE", 1, 1), ("WITHIN 1 EVENT", 0, 0),
     ]  # fmt: skip
     assert found.reasons == (
-        "Without WITHIN 1 EVENT, matches would end at 1 position: the window is too small for all of them.",
+        "Without WITHIN 1 EVENT, matches would end at 1 position: the shortest needs WITHIN 2 EVENTS.",
     )
 
 

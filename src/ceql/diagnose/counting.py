@@ -12,11 +12,13 @@ from dataclasses import replace
 from itertools import chain
 
 import numpy as np
+import pyarrow as pa
 
 from ceql.diagnose.findings import Tally
 from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
 from ceql.engine.common.layout import NODES
 from ceql.errors import CeqlError
+from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.recognition.bound_plan import BoundPlan
@@ -46,6 +48,9 @@ class Counter(ABC):
         self.total: int | None = 0
         self.whole = True
         self.failure: str | None = None
+        self.least_time: int | None = None
+        """The shortest match in units of time, where matches are enumerated; `least_events` is the same in events."""
+        self.least_events: int | None = None
         self._size = _FIRST_SLICE  # grows as long as there is little to count
 
     @property
@@ -171,11 +176,22 @@ class CorrelatedCounter(Counter):
             self._enumerated += len(ends)
             self._positions += int(np.count_nonzero(np.diff(ends, prepend=self._last)))
             self._last = int(ends[-1]) if len(ends) else self._last
+            self.least_events = _least(self.least_events, found, "start", "end")
+            self.least_time = _least(self.least_time, found, "start_time", "end_time")
         if self._counting is None:
             return self._enumerated
         for _ in self._counting.feed(batch):
             pass
         return self._counting.counted
+
+
+def _least(known: int | None, found: pa.RecordBatch, start: str, end: str) -> int | None:
+    """The least difference of two columns, with the least that was known."""
+    if start not in found.schema.names or not found.num_rows:
+        return known
+    one, two = (encode(found.column(found.schema.get_field_index(name)), name) for name in (start, end))
+    least = int((two - one).min())
+    return least if known is None else min(known, least)
 
 
 class CandidateBudget:

@@ -2,8 +2,8 @@
 
 In: a plan and any input. Out: a `Diagnosis`. All is collected batch by batch: types and attributes by histogram,
 conditions by symbols (`conditions.py`), the furthest step by the engine (`following.py`), the rest by versions of the
-query that lack clauses (`clauses.py`) or conditions across events (`claims.py`). So an input that can be read only once
-is diagnosed as well as a table.
+query that lack clauses (`clauses.py`) or conditions across events (`claims.py`). `timing.py` has when events came, and
+how long the shortest match is. So an input that can be read only once is diagnosed as well as a table.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from ceql.diagnose.conditions import ConditionCounts
 from ceql.diagnose.findings import AttributeFinding, Diagnosis, KeyFinding, MissingType, Place, SeenType
 from ceql.diagnose.following import CorrelatedFollowing
 from ceql.diagnose.reach import reach
+from ceql.diagnose.timing import Timing, WatchedSequencer
 from ceql.errors import nearest
 from ceql.explain.claims import claim_text, claims, listed
 from ceql.explain.stages import columns_read
 from ceql.io.ordering import caller_rows, put_in_order
-from ceql.io.sequencer import Sequencer, merge_sources
+from ceql.io.sequencer import merge_sources
 from ceql.io.sort_keys import decode
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.sources import Source, open_streams
@@ -58,11 +59,13 @@ class Inquiry:
         self.sources = put_in_order(sources, bound.time, options.max_buffered_rows)
         self.versions = clause_by_clause(bound)
         unchosen = [v for v in self.versions if v.is_unchosen]
-        self.windowless = [v for v in unchosen if v.plan.query.window is None][-1].counter.follow()
+        self.unwindowed = [v for v in unchosen if v.plan.query.window is None][-1].counter
+        self.windowless = self.unwindowed.follow()
         self.windowed = next((v.counter.follow() for v in unchosen if v.plan.query.window is not None), None)
         self.trials = ClaimTrials(bound) if claims(plan) else None
         lateness = options.lateness_in(bound.time_type)
-        self.sequencer = Sequencer(list(bound.streams), bound.time, lateness, options.max_buffered_rows)
+        self.timing = Timing(bound)
+        self.sequencer = WatchedSequencer(list(bound.streams), bound.time, lateness, options.max_buffered_rows)
         self.conditions = ConditionCounts(bound, [guard for v in self.versions for guard in v.plan.guards])
         self.keys = bound.partition_keys()
         self.events = 0
@@ -92,6 +95,7 @@ class Inquiry:
             version.counter.feed(batch)
         if self.trials is not None:
             self.trials.feed(batch)
+        self.timing.feed(batch)
         self.events += data.num_rows
 
     def _count_types(self, data: pa.RecordBatch, streams: int | Array) -> None:
@@ -143,6 +147,9 @@ class Inquiry:
             keys=self._keys(),
             notes=tuple(self._notes()),
             claims=self.trials.findings() if self.trials is not None else None,
+            times=self.timing.finding(self.events, self.sequencer.behind),
+            length=self.timing.length(self.unwindowed),
+            other_times=self._other_times(),
         )
 
     def _keys(self) -> KeyFinding | None:
@@ -150,7 +157,15 @@ class Inquiry:
             return None
         return KeyFinding(len(self.keys), self.dropped, self.dropped_relevant, bool(self.plan.split_by))
 
+    def _other_times(self) -> tuple[str, ...]:
+        """Columns of times, if none was named."""
+        if self.bound.time is not None:
+            return ()
+        return tuple(f.name for f in self.bound.schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type))
+
     def _notes(self) -> Iterator[str]:
+        if caller_rows(self.sources) is not None:
+            yield "the events were not in order of time, and were put in order first"
         for v in self.versions:
             if v.counter.failure:
                 how = "could not be counted" if v.counter.total is None else "were not all counted"

@@ -155,6 +155,35 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeFinding:
+    """The times of the first and the last event as text, what lies between, and how many events come.
+
+    `late` is the lateness that late events would take, `suspect` what is wrong with the unit of the times.
+    """
+
+    first: str
+    last: str
+    seconds: float | None
+    rate: str | None
+    late: str | None = None
+    suspect: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The shortest match without the window, or if there is none, the shortest run that got furthest.
+
+    Both sizes are written as WITHIN takes them. `unit` is the unit of time by which the match would fit.
+    """
+
+    shortest: str
+    window: str
+    complete: bool
+    fits: bool
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AttributeFinding:
     """An attribute that the query reads: how many events have a value, and whether it came at all."""
 
@@ -170,7 +199,9 @@ class Diagnosis:
 
     `reach` is how far a run got with the formula and PARTITION BY alone; `reach_in_window` the same with WITHIN (None
     without one). `rungs` adds the clauses one by one, in the order in which they apply; the last is the query.
-    `claims` is what conditions across events take away, None for a query without any.
+    `claims` is what conditions across events take away, None for a query without any. `times` is when events came, None
+    without times; `other_times` are columns of times that were not named. `length` is how long the shortest match is
+    beside the window, None without a window or where it is not known.
     """
 
     events: int
@@ -187,6 +218,9 @@ class Diagnosis:
     keys: KeyFinding | None
     notes: tuple[str, ...]
     claims: Claims | None = None
+    times: TimeFinding | None = None
+    length: Length | None = None
+    other_times: tuple[str, ...] = ()
 
     @property
     def positions(self) -> int:
@@ -201,7 +235,7 @@ class Diagnosis:
     @property
     def reasons(self) -> tuple[str, ...]:
         """What stood in the way, the most telling first; empty when nothing did."""
-        from ceql.diagnose.report import reasons
+        from ceql.diagnose.reasons import reasons
 
         return reasons(self)
 

@@ -52,6 +52,11 @@ class UnaryFollowing:
     def reached(self) -> Reached:
         return self._follower.reached
 
+    @property
+    def least(self) -> Array:
+        """Of each state, the shortest run that came there, in the measure of the window; -1 for none."""
+        return self._follower.runs.least
+
     def _inspect(self, events: Events, data: pa.RecordBatch) -> None:
         follower, bits = self._follower, self._recognition.table.bits
         if follower.symbols < len(bits):

@@ -33,8 +33,7 @@ def reach(following: UnaryFollowing | CorrelatedFollowing, counts: ConditionCoun
 def _unary_reach(following: UnaryFollowing, common: str, counts: ConditionCounts, place_of: PlaceOf) -> Reach:
     reached, cea = following.reached, following.cea
     ways = UnaryWays(cea)
-    states = [s for s in np.flatnonzero(reached.entered).tolist() if s in ways.done]
-    state = max(states, key=ways.share, default=START)
+    state = _furthest_state(following, ways)
     first = last = None
     if state != START:
         first, last = place_of(reached.first[state]), place_of(reached.last[state])
@@ -53,6 +52,21 @@ def _unary_reach(following: UnaryFollowing, common: str, counts: ConditionCounts
         last=last,
         waits=tuple(waits),
     )
+
+
+def _furthest_state(following: UnaryFollowing, ways: UnaryWays) -> int:
+    states = [s for s in np.flatnonzero(following.reached.entered).tolist() if s in ways.done]
+    return max(states, key=ways.share, default=START)
+
+
+def shortest(following: UnaryFollowing) -> tuple[bool, int | None]:
+    """Whether a run is complete, and the length of the shortest that got furthest, in the measure of the window."""
+    ways = UnaryWays(following.cea)
+    found = [int(following.least[s]) for s in following.cea.final if following.least[s] >= 0]
+    if found:
+        return True, min(found)
+    state = _furthest_state(following, ways)
+    return False, int(following.least[state]) if ways.done[state] > 1 and following.least[state] >= 0 else None
 
 
 def _correlated_reach(following: CorrelatedFollowing, common: str, counts: ConditionCounts, place_of: PlaceOf) -> Reach:

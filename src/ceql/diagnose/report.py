@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
-from ceql.diagnose.findings import Claims, Diagnosis, GuardFinding, Reach, Rung, Tally, Wait
+from ceql.diagnose.findings import Claims, Diagnosis, GuardFinding, Reach, Rung, Tally, TimeFinding, Wait
+from ceql.diagnose.timing import spelled
 from ceql.explain.text import number, pairs, section, table, wrapped
 
 
@@ -26,109 +26,6 @@ def report(d: Diagnosis) -> str:
     if d.notes:
         parts.append(section("Notes", [line for note in d.notes for line in wrapped(note, "- ", "  ")]))
     return "\n\n".join(parts) + "\n"
-
-
-def reasons(d: Diagnosis) -> tuple[str, ...]:
-    """What stood in the way of matches, the most telling first; empty when nothing did."""
-    return tuple(_reasons(d))
-
-
-def _reasons(d: Diagnosis) -> Iterator[str]:
-    if d.events == 0:
-        yield "There are no events." if not d.late else "There are no events but late ones."
-    if d.reach.total == 0:
-        prev = d.claims is not None and any("PREV." in c.text for c in d.claims.each)
-        why = "PREV is compared at its first event, where it is NULL" if prev else "its conditions exclude each other"
-        yield f"The formula can never match: {why}."
-    if d.events:
-        for missing in d.missing_types:
-            hint = f" Did you mean '{missing.suggestion}'?" if missing.suggestion else ""
-            yield f"No event has the type '{missing.name}'.{hint}"
-        for a in d.attributes:
-            if not a.present:
-                hint = f" Did you mean '{a.suggestion}'?" if a.suggestion else ""
-                yield f"No event has the attribute '{a.name}'.{hint}"
-            elif a.values == 0:
-                yield f"The attribute '{a.name}' is NULL in every event."
-    yield from _never_true(d)
-    if d.keys is not None and d.keys.dropped_relevant and d.keys.substreams == 0:
-        by = "A condition across events" if d.keys.split else "PARTITION BY"
-        yield f"{by}: {number(d.keys.dropped, 'event')}, all of them, have no key (NULL) and take no part."
-    where = d.rungs[0] if d.claims is None else d.rungs[1]
-    if where.positions == 0 and d.reach.done > 0:
-        yield from _stuck(d.reach, d)
-    across = list(_failing(d.claims)) if d.claims is not None else []
-    yield from across
-    for below, rung in pairwise(d.rungs):
-        if below.positions and not rung.positions and rung.all_positions and not (across and rung is where):
-            yield _taken(below, rung)
-    if not d.positions and d.late:
-        yield f"{number(d.late, 'event')} came too late and took no part; raise lateness=."
-
-
-def _never_true(d: Diagnosis) -> Iterator[str]:
-    for guard in d.guards:
-        if guard.hits or not guard.events:
-            continue
-        never = [p for p in guard.predicates if p.depth == 0 and p.true == 0]
-        for p in never:
-            why = (
-                "unknown (NULL)"
-                if p.unknown == guard.events
-                else "false"
-                if not p.unknown
-                else "false or unknown (NULL)"
-            )
-            whom = "the only event" if guard.events == 1 else f"all {guard.events:,} events"
-            yield f"'{p.text}' is {why} for {whom} of this type, in '{guard.text}'."
-        if not never:
-            yield f"No event satisfies all of '{guard.text}' at once, though each condition holds for some."
-
-
-def _stuck(reach: Reach, d: Diagnosis) -> Iterator[str]:
-    for wait in reach.waits:
-        if not wait.hits:
-            continue  # said already, of the type or of the condition
-        if not wait.after:
-            yield f"After '{reach.path}' (first at {reach.first}) no '{wait.text}' came any more."
-        elif wait.compared:
-            at_once = " as the very next event" if wait.immediately else ""
-            nulls = f"; {wait.nulls:,} had no value (NULL)" if wait.nulls else ""
-            came = f"{number(wait.hits, 'event')} of this kind came{nulls}"
-            yield f"After '{reach.path}' no '{wait.text}' with {wait.compared} came{at_once}: {came}."
-        elif wait.immediately:
-            yield f"After '{reach.path}' a '{wait.text}' never came as the very next event, as ':' asks for."
-
-
-def _failing(claims: Claims) -> Iterator[str]:
-    """The conditions across events that leave no match where there would be some."""
-    if claims.all.positions or not claims.none.positions or not claims.all.all_positions:
-        return
-    places = number(claims.none.positions, "position")
-    never = [c for c in claims.each if not c.alone.positions and c.alone.all_positions]
-    for c in never:
-        yield f"'{c.text}' never holds: without conditions across events, matches would end at {places}."
-    needed = [c for c in claims.each if c.without.positions and c not in never]
-    for c in needed:
-        yield f"Without '{c.text}', matches would end at {number(c.without.positions, 'position')}."
-    if not never and not needed:
-        yield (
-            "The conditions across events never hold together, though each holds for some; without them, matches would "
-            f"end at {places}."
-        )
-
-
-def _taken(below: Rung, rung: Rung) -> str:
-    places = number(below.positions, "position")
-    if rung.clause == "WHERE":
-        return f"Without the conditions across events, matches would end at {places}."
-    if rung.clause.startswith("PARTITION"):
-        return f"Without {rung.clause}, matches would end at {places}: no substream has a whole match of its own."
-    if rung.clause.startswith("WITHIN"):
-        return f"Without {rung.clause}, matches would end at {places}: the window is too small for all of them."
-    if rung.clause == "STRICT":
-        return f"Without STRICT, matches would end at {places}: other events always come in between."
-    return f"{rung.clause} leaves none of the matches, which would end at {places}."
 
 
 def _verdict(d: Diagnosis) -> str:
@@ -153,6 +50,8 @@ def _positions(rung: Rung | Tally) -> str:
 
 def _events(d: Diagnosis) -> list[str]:
     lines = [f"{number(d.events, 'event')} read" + (f", {number(d.late, 'event')} too late" if d.late else "")]
+    if d.times is not None:
+        lines += wrapped(_when(d.times))
     if d.types:
         rows = [[s.name, f"{s.events:,}", "yes" if s.named else "no"] for s in d.types]
         lines += table(["type", "events", "named by the query"], rows, right=(1,))
@@ -172,6 +71,13 @@ def _events(d: Diagnosis) -> list[str]:
                 f"{d.keys.dropped_relevant:,} of them of use to the formula"
             )
     return lines
+
+
+def _when(times: TimeFinding) -> str:
+    text = f"from {times.first} to {times.last}" if times.first != times.last else f"all at {times.first}"
+    if times.seconds:
+        text += f": {spelled(times.seconds)}"
+    return text + (f", {times.rate}" if times.rate else "")
 
 
 def _conditions(d: Diagnosis) -> list[str]:
@@ -208,6 +114,9 @@ def _progress(d: Diagnosis) -> list[str]:
     if d.reach_in_window is not None and d.reach_in_window.done < d.reach.done:
         lines.append("With the window, no further than:")
         lines += _reach(d.reach_in_window, d, window=True)
+    if d.length is not None:
+        what = "the shortest match without the window" if d.length.complete else "the shortest run that got so far"
+        lines += wrapped(f"{what} takes {d.length.shortest}; the window is {d.length.window}")
     return lines
 
 

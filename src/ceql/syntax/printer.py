@@ -43,7 +43,7 @@ def print_query(query: tree.Query) -> str:
     if query.partition:
         lines.append(f"PARTITION BY {_parts(query.partition)}")
     if query.window is not None:
-        lines.append(f"WITHIN {_window(query.window)}")
+        lines.append(f"WITHIN {print_window(query.window)}")
     if query.consume is not tree.Consume.NONE:
         lines.append(f"CONSUME BY {query.consume.value}")
     if query.limit is not None:
@@ -99,7 +99,8 @@ def _part_ref(ref: tree.PartRef) -> str:
     return attribute if ref.name is None else f"{print_name(ref.name)}.{attribute}"
 
 
-def _window(window: tree.Window) -> str:
+def print_window(window: tree.Window) -> str:
+    """What stands after WITHIN."""
     match window:
         case tree.EventsWindow(count):
             return f"{count} EVENT{'S' * (count != 1)}"

@@ -39,6 +39,7 @@ class Runs(NamedTuple):
     table: Array  # int64[substreams, columns]
     regs: Array  # int64
     spare: Array  # int64[states]
+    least: Array  # int64[states]: the least key of an event that brought a run there, less that of its start; -1: none
 
 
 @kernel
@@ -70,6 +71,8 @@ def follow(moves: Moves, runs: Runs, reached: Reached, events: Events, settings:
             runs.spare[s] = max(runs.spare[s], start)
             if moves.asks[t] and start >= bound:
                 note(reached, t, s, position, time)
+                if key != NO_KEY and (runs.least[s] < 0 or key - start < runs.least[s]):
+                    runs.least[s] = max(0, key - start)
         ended = False
         for s in range(states):
             latest[s] = runs.spare[s]
@@ -97,6 +100,7 @@ class Follower:
             table=np.zeros((0, EPOCH + 1), np.int64),
             regs=np.zeros(NOW + 1, np.int64),
             spare=np.zeros(len(final), np.int64),
+            least=np.full(len(final), -1, np.int64),
         )
         self.runs.regs[HORIZON] = NO_KEY
 
