@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
+import pyarrow as pa
 
+from ceql.engine.common.chunk import Int64s
+from ceql.io.schemas import take_rows
 from ceql.results.axis import Floats, date, ticks, to_numbers
 from ceql.results.reader import First, positions_of
 from ceql.results.tables import bound_events
@@ -32,10 +35,10 @@ _FAR = 6  # times the longest match
 
 @dataclass(frozen=True)
 class _Mark:
-    lane: int
     at: float
     variable: int
-    row: int  # of the rows
+    hint: str
+    """What is said of the event under the pointer."""
 
 
 class Timeline:
@@ -65,9 +68,9 @@ def _draw(first: First, attributes: str = "", style: str = "") -> str:
     n = first.matches.num_rows
     names = [name for name, _, _ in bound_events(first.matches, first.selection)]
     places, seconds = _places(first)
-    marks = _marks(first, places)
-    starts = [min((mark.at for mark in marks if mark.lane == lane), default=0.0) for lane in range(n)]
-    ends = [max((mark.at for mark in marks if mark.lane == lane), default=0.0) for lane in range(n)]
+    lanes = _lanes(first, names, places)
+    starts = [min((mark.at for mark in lane), default=0.0) for lane in lanes]
+    ends = [max((mark.at for mark in lane), default=0.0) for lane in lanes]
     longest = max((end - start for start, end in zip(starts, ends, strict=True)), default=0.0)
     apart = n > 1 and max(ends) - min(starts) > _FAR * longest
     origins = starts if apart else [0.0] * n
@@ -81,23 +84,21 @@ def _draw(first: First, attributes: str = "", style: str = "") -> str:
     def x(at: float) -> str:
         return f"{left + (at - low) * scale:.1f}".removesuffix(".0")
 
-    legend, top = _legend([name for k, name in enumerate(names) if any(m.variable == k for m in marks)], names)
+    legend, top = _legend(names, sorted({mark.variable for lane in lanes for mark in lane}))
     bottom = top + _LANE * n
     parts = [style, legend]
     for tick in ticks(low, high, seconds, apart):
         parts.append(f'<line x1="{x(tick.at)}" x2="{x(tick.at)}" y1="{top}" y2="{bottom + 4}" {_FAINT}/>')
         parts.append(_text(x(tick.at), bottom + 18, tick.label, 'text-anchor="middle"'))
-    for lane in range(n):
-        y = top + _LANE * lane + _LANE // 2
-        begin, end = x(starts[lane] - origins[lane]), x(ends[lane] - origins[lane])
-        parts.append(_text(str(_MARGIN), y + 4, labels[lane]))
+    for k, lane in enumerate(lanes):
+        y = top + _LANE * k + _LANE // 2
+        begin, end = x(starts[k] - origins[k]), x(ends[k] - origins[k])
+        parts.append(_text(str(_MARGIN), y + 4, labels[k]))
         parts.append(f'<line x1="{begin}" x2="{end}" y1="{y}" y2="{y}" {_SPAN}/>')
-        for mark in marks:
-            if mark.lane == lane:
-                shape = _SHAPES[mark.variable % len(_SHAPES)].format(x=x(mark.at - origins[lane]), y=y)
-                colour = COLOURS[mark.variable % len(COLOURS)]
-                hint = escape(_hint(first, names[mark.variable], mark.row))
-                parts.append(f'{shape} fill="{colour}"><title>{hint}</title>{_closing(shape)}')
+        for mark in lane:
+            shape = _SHAPES[mark.variable % len(_SHAPES)].format(x=x(mark.at - origins[k]), y=y)
+            colour = COLOURS[mark.variable % len(COLOURS)]
+            parts.append(f'{shape} fill="{colour}"><title>{escape(mark.hint)}</title>{_closing(shape)}')
     parts.append(_text(str(_WIDTH - _MARGIN), bottom + 35, _caption(first, seconds, apart, low, high), _RIGHT))
     height = bottom + 46
     matches = "1 match" if n == 1 else f"{n} matches"
@@ -121,15 +122,14 @@ def _text(x: str, y: float, text: str, attributes: str = "") -> str:
     return f'<text x="{x}" y="{y}" {attributes}>{escape(clean(text))}</text>'
 
 
-def _legend(shown: list[str], names: list[str]) -> tuple[str, int]:
+def _legend(names: list[str], shown: list[int]) -> tuple[str, int]:
     """The names of the variables beside their marks, and where the lanes begin."""
     parts, x, y = [], float(_MARGIN + 6), 16
-    for name in shown:
-        label = cell(name)
+    for k in shown:
+        label = cell(names[k])
         width = 20 + _LETTER * len(label) + 14
         if x + width > _WIDTH and x > _MARGIN + 6:
             x, y = float(_MARGIN + 6), y + 20
-        k = names.index(name)
         shape = _SHAPES[k % len(_SHAPES)].format(x=f"{x:.1f}", y=y)
         parts.append(f'{shape} fill="{COLOURS[k % len(COLOURS)]}"/>' + _text(f"{x + 11:.1f}", y + 4, label))
         x += width
@@ -145,19 +145,30 @@ def _places(first: First) -> tuple[Floats, bool]:
     return positions_of(first.matches).astype(np.float64), False
 
 
-def _marks(first: First, places: Floats) -> list[_Mark]:
-    """The events of each lane, each under the first variable it is bound to; of many, some evenly spread."""
+def _lanes(first: First, names: list[str], places: Floats) -> list[list[_Mark]]:
+    """The events of each match, each under the first variable it is bound to; of many, some evenly spread."""
     lengths = np.asarray(first.matches.column("events").value_lengths()).astype(np.int64)
-    lane = np.repeat(np.arange(len(lengths)), lengths)
-    variable = np.full(len(lane), -1)
+    variable = np.full(len(places), -1)
     for k, (_, _, bound) in reversed(list(enumerate(bound_events(first.matches, first.selection)))):
         variable[bound] = k
-    shown = np.flatnonzero(variable >= 0)
-    kept = [
-        rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _EVENTS)).astype(int))]
-        for rows in (shown[lane[shown] == k] for k in range(len(lengths)))
-    ]
-    return [_Mark(int(lane[row]), float(places[row]), int(variable[row]), int(row)) for rows in kept for row in rows]
+    found = []
+    for end, length in zip(np.cumsum(lengths), lengths, strict=True):
+        shown = end - length + np.flatnonzero(variable[end - length : end] >= 0)
+        shown = shown[np.unique(np.linspace(0, len(shown) - 1, min(len(shown), _EVENTS)).astype(int))]
+        hints = _hints(first, [names[k] for k in variable[shown]], shown)
+        marks = zip(places[shown].tolist(), variable[shown].tolist(), hints, strict=True)
+        found.append([_Mark(*mark) for mark in marks])
+    return found
+
+
+def _hints(first: First, names: list[str], shown: Int64s) -> list[str]:
+    """The variable, the row and the attributes of these events."""
+    positions = positions_of(first.matches)[shown]
+    heads = [f"{name}: row {position}" for name, position in zip(names, positions, strict=True)]
+    if first.rows is None:
+        return heads
+    events = to_rows(take_rows(first.rows, pa.array(shown)), " ")
+    return [f"{head}\n{attributes(event)}" for head, event in zip(heads, events, strict=True)]
 
 
 def _labels(first: First, apart: bool) -> list[str]:
@@ -169,15 +180,6 @@ def _labels(first: First, apart: bool) -> list[str]:
     columns = [to_python(first.matches.column(name), " ") for name in shown]
     joint = ".." if shown == ["start", "end"] else ", "
     return [shorten(joint.join(cell(value) for value in row), 32) for row in zip(*columns, strict=True)]
-
-
-def _hint(first: First, variable: str, row: int) -> str:
-    """What is said of an event under the pointer."""
-    position = int(positions_of(first.matches)[row])
-    if first.rows is None:
-        return f"{variable}: row {position}"
-    (event,) = to_rows(first.rows.slice(row, 1), " ")
-    return f"{variable}: row {position}\n{attributes(event)}"
 
 
 def _caption(first: First, seconds: bool, apart: bool, low: float, high: float) -> str:
