@@ -16,7 +16,8 @@ from ceql.errors import NoMatchWarning, warn_caller
 from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
-from ceql.io.sources import Source, open_streams
+from ceql.io.source import Source
+from ceql.io.sources import open_streams
 from ceql.plan import Plan, make_plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import Lateness, Options
@@ -213,7 +214,7 @@ class Query:
         time_unit: str | None = None,
         lateness: Lateness = 0,
     ) -> Diagnosis:
-        """Why did nothing (or so little) match? Reads `events` once, in bounded memory, and says how far it got.
+        """Why did nothing (or so little) match? Reads `events` as `run` does, and says how far it got.
 
         The result has: the types that came and those that never did, how often each condition held, the furthest
         step that any partial match reached and what it waited for, and what each clause and each condition across

@@ -17,7 +17,7 @@ from ceql.cli.times import TextTimes
 from ceql.io.files import Reader, open_copy, open_file
 from ceql.io.formats import copied, format_of_bytes
 from ceql.io.schemas import conform, is_text, unify_schemas
-from ceql.io.sources import Source
+from ceql.io.source import Source
 from ceql.query import Query, compile
 
 T = TypeVar("T")

@@ -17,7 +17,8 @@ from ceql.cli.times import TextTimes
 from ceql.errors import DataError
 from ceql.io import json_text
 from ceql.io.formats import format_of_bytes
-from ceql.io.sources import OnceSource, Source
+from ceql.io.source import Source
+from ceql.io.sources import OnceSource
 
 _READ = 1 << 18
 _BLOCK = 1 << 22

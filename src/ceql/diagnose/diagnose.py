@@ -31,7 +31,8 @@ from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.sequencer import merge_sources
 from ceql.io.sort_keys import decode
 from ceql.io.sorted_runs import EventBatch
-from ceql.io.sources import Source, open_streams
+from ceql.io.source import Source
+from ceql.io.sources import open_streams
 from ceql.jit import Array
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.recognition.bound_plan import BoundPlan

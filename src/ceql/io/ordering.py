@@ -18,7 +18,7 @@ from ceql.errors import ResourceError
 from ceql.io.schemas import conform, take_rows, unify_schemas, wide_codes
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import in_order
-from ceql.io.sources import Source
+from ceql.io.source import Source
 from ceql.io.times import called, time_keys
 
 _log = logging.getLogger(__name__)

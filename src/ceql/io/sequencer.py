@@ -28,7 +28,7 @@ from ceql.io import sort_keys
 from ceql.io.schemas import changed, conform, no_rows, take_rows, unify_types, wide_codes
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import BELOW_ALL, EventBatch, SortedRun, in_order, merge_runs, merge_small_runs, release_limits
-from ceql.io.sources import Source
+from ceql.io.source import Source
 from ceql.io.times import called, time_keys
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from ceql.analysis.normal import Atom
 from ceql.errors import SchemaError, no_column
 from ceql.io.partition_keys import PartitionKeys
 from ceql.io.schemas import is_text, unify_schemas
-from ceql.io.sources import Source
+from ceql.io.source import Source
 from ceql.jit import Array
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.bind import BoundGuards, InputSchema, bind

@@ -1,0 +1,111 @@
+"""What a source is: one stream of events, with a schema and batches of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+
+from ceql.io.plain_types import plain, plain_schema, plain_type
+from ceql.io.schemas import check_names, conform, is_text
+from ceql.io.text_times import to_times, type_of_times
+from ceql.io.times import called
+
+
+class Source:
+    """One stream of events. Subclasses define `_schema` and `_batches`."""
+
+    _open_schema = False
+    replayable = True
+    """Whether `batches` can be called again and gives the same events. Such an input is bounded."""
+    steady = True
+    """Whether every pass is sure to give the events in the same order."""
+
+    def __init__(self, name: str | None, batch_rows: int):
+        if batch_rows < 1:
+            raise ValueError("batch_rows must be at least 1")
+        self.name = name
+        self.batch_rows = batch_rows
+        self.time: str | None = None
+        """The column of times. If it is text, it is read as ISO 8601."""
+        self.time_type: pa.DataType | None = None
+        """The type that such a column gets; None if the first times decide."""
+
+    @property
+    def open_schema(self) -> bool:
+        """Whether an attribute that is not in the schema is NULL (dicts), not an error."""
+        return self._open_schema
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns, of plain types. A source that can be read only once shows those of its first batch."""
+        found = plain_schema(check_names(self._schema(), f"stream '{self.name}'" if self.name else "the input"))
+        index = found.get_field_index(self.time) if self.time is not None else -1
+        if index < 0 or not is_text(found.field(index).type):
+            return found
+        type = self.time_type
+        if type is None or not pa.types.is_temporal(type):
+            first = self._first_batch(found.names[index])
+            type = pa.timestamp("ns") if first is None else type_of_times(_column(first, found.names[index]))
+        return found.set(index, pa.field(found.names[index], type))
+
+    @property
+    def rows(self) -> int | None:
+        """The number of events, if it is known without reading them."""
+        return None
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Batches of 1 to `batch_rows` events, with those of `columns` that exist; None stands for all.
+
+        If none of them exists, the batches have one other column, so that the number of rows is kept.
+        """
+        names = set(self.schema.names) if columns is None else set(columns)
+        schema = _pruned(self.schema, names)
+        seen = 0
+        for batch in self._batches(None if columns is None else schema.names):
+            batch = self._with_times(batch, seen)
+            seen += batch.num_rows
+            if self.open_schema and columns is not None:
+                wanted = [name for name in batch.schema.names if name in names or name in schema.names]
+                batch = batch.select(wanted)
+            batch = conform(batch, schema, self.open_schema)
+            if self.open_schema:
+                schema = batch.schema
+            for start in range(0, batch.num_rows, self.batch_rows):
+                yield batch.slice(start, self.batch_rows)
+
+    def look_through(self, column: str) -> Iterator[pa.RecordBatch]:
+        """The batches with this column alone, for a look ahead of the pass that reads the events."""
+        return self.batches([column])
+
+    def _with_times(self, batch: pa.RecordBatch, seen: int) -> pa.RecordBatch:
+        """`batch`, with times in place of texts where the schema has times."""
+        index = batch.schema.get_field_index(self.time) if self.time is not None else -1
+        if index < 0 or not is_text(plain_type(batch.schema.field(index).type)):
+            return batch
+        name = batch.schema.names[index]
+        type = self.schema.field(name).type if name in self.schema.names else pa.null()
+        if not pa.types.is_temporal(type):
+            return batch
+        return batch.set_column(index, name, to_times(_column(batch, name), type, name, called(self.name), seen))
+
+    def _first_batch(self, column: str) -> pa.RecordBatch | None:
+        """The first events, with this column at least; None if there are none."""
+        return next((batch for batch in self._batches([column]) if batch.num_rows), None)
+
+    def _schema(self) -> pa.Schema:
+        raise NotImplementedError
+
+    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        """Batches of any size. They may have more columns than those asked for."""
+        raise NotImplementedError
+
+
+def _pruned(schema: pa.Schema, names: set[str]) -> pa.Schema:
+    kept = [field for field in schema if field.name in names]
+    return pa.schema(kept or list(schema)[:1])
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return plain(batch.column(batch.schema.get_field_index(name)), name)
