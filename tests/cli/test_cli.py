@@ -517,3 +517,21 @@ def test_the_demo_finds_the_frauds():
     assert done.stdout.count("7 matches in 20,000 events") == 2
     assert "amount=1450.0 country=US" in done.stdout
     assert "95,313,873,221,258,632,547 matches" in done.stdout
+
+
+def test_a_query_that_can_find_nothing_is_told_in_the_words_of_the_command() -> None:
+    code, out, err = piped(letters("ab"), "run", "SELECT * FROM E WHERE E")
+    assert (code, out) == (1, "")
+    assert err.startswith("ceql: no event has the type that the query names ('E'): the column 'type' has 'a', 'b'. ")
+    assert "pass --type ''\n" in err
+    code, out, err = piped(letters("ab"), "explain", "SELECT * WHERE a+ AS x FILTER x[v > PREV.v]")
+    assert code == 0
+    assert err.startswith("ceql: the query can never match: PREV is NULL on the first event of a match")
+
+
+def test_diagnose_reads_standard_input() -> None:
+    times = lines_of({"type": kind, "time": 1_700_000_000_000 + ms} for kind, ms in [("A", 0), ("B", 90_000)])
+    code, out, _ = piped(times, "diagnose", "SELECT * WHERE A ; B WITHIN 2 MINUTES", "--time-unit", "s")
+    assert code == 0
+    assert "the shortest needs WITHIN 25 HOURS" in out
+    assert "the times begin at 2023-11-14 22:13:20: pass --time-unit 'ms'" in " ".join(out.split())

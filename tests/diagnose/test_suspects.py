@@ -156,3 +156,12 @@ def test_a_column_of_times_that_was_not_named() -> None:
 def test_a_type_in_other_case_on_an_iterator() -> None:
     found = ceql.compile("SELECT * WHERE login").diagnose({"type": kind} for kind in ["Login", "Logout"])
     assert found.reasons == ("No event has the type 'login'. Did you mean 'Login'?",)
+
+
+def test_a_column_named_type_that_is_something_else() -> None:
+    flights = pa.table({"type": ["economy", "business"], "delay": [5, 40]})
+    query = ceql.compile("SELECT * FROM Flight WHERE Flight AS f FILTER f[delay > 30]")
+    assert query.diagnose(flights).reasons == (
+        "No event has the type 'Flight'. If the name of the stream is the type of its events, pass type=None.",
+    )
+    assert query.diagnose(flights, type=None).matches == 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
 import typer
 
-from ceql.cli.wording import message_of
+from ceql.cli.wording import in_cli_words, message_of
 from ceql.errors import CeqlError, QueryError, ResourceError, SchemaError
 
 
@@ -44,9 +45,11 @@ def say(message: str) -> None:
 
 @contextmanager
 def reporting_errors() -> Iterator[None]:
-    """Runs the body of a command. An error that is meant for the user becomes a message and an exit code."""
+    """Runs the body of a command. A warning becomes a message, an error a message and an exit code."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: say(in_cli_words(str(message)))
+            yield
         sys.stdout.flush()
     except CeqlError as error:
         say(message_of(error))

@@ -19,7 +19,6 @@ from ceql.cli.json_lines import JsonLines
 from ceql.cli.progress import EventProgress
 from ceql.cli.table import TextTableWriter
 from ceql.cli.times import shown_times
-from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import TABLE_LIMIT, ColumnWriter, Format, JsonWriter, Writer, choose_format
 from ceql.errors import did_you_mean
 from ceql.explain.stages import columns_read
@@ -54,7 +53,7 @@ class Job:
 
 def count(job: Job) -> ExitCode:
     """Prints how many matches there are, without enumerating them."""
-    with _warnings_said():
+    with _late_not_warned():
         if job.streaming:
             lines = _lines(job)
             matches = job.query.run(lines.source(), **job.columns)
@@ -77,7 +76,7 @@ def run(job: Job) -> ExitCode:
         limit = TABLE_LIMIT
     writer = _writer(job, format)
     try:
-        with _warnings_said():
+        with _late_not_warned():
             found, more = _stream(job, writer, limit) if job.streaming else _whole(job, writer, limit)
     finally:
         writer.close()
@@ -195,11 +194,10 @@ def _open_files(job: Job) -> tuple[Matches, EventProgress, dict[str | None, File
 
 
 @contextmanager
-def _warnings_said() -> Iterator[None]:
-    """Says warnings as the command does; not that of late events, which are reported at the end."""
+def _late_not_warned() -> Iterator[None]:
+    """Leaves out the warning of late events, which are reported at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LateEventsWarning)
-        warnings.showwarning = lambda message, *_: say(in_cli_words(str(message)))
         yield
 
 

@@ -132,7 +132,11 @@ class Inquiry:
         named = types(self.plan.query.formula)
         seen = [SeenType(name, events, name in named) for name, events in self.types.most_common()]
         shown = sorted(seen[:SHOWN_TYPES] + [s for s in seen[SHOWN_TYPES:] if s.named], key=lambda s: -s.events)
-        missing = [MissingType(name, nearest(name, list(self.types))) for name in sorted(named - self.types.keys())]
+        streams = () if self.bound.type is None else self.bound.streams
+        missing = [
+            MissingType(name, nearest(name, list(self.types)), name in streams)
+            for name in sorted(named - self.types.keys())
+        ]
         return Diagnosis(
             events=self.events,
             late=self.sequencer.late_rows,

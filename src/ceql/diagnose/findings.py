@@ -19,10 +19,11 @@ class SeenType:
 
 @dataclass(frozen=True, slots=True)
 class MissingType:
-    """A type that the query names and that never came; `suggestion` is one that did."""
+    """A type of the query that never came. `suggestion` is one that did; `stream`: a stream has its name."""
 
     name: str
     suggestion: str | None
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)

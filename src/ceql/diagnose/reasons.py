@@ -28,6 +28,8 @@ def _reasons(d: Diagnosis) -> Iterator[str]:
     if d.events:
         for missing in d.missing_types:
             hint = f" Did you mean '{missing.suggestion}'?" if missing.suggestion else ""
+            if missing.stream and not hint:
+                hint = " If the name of the stream is the type of its events, pass type=None."
             yield f"No event has the type '{missing.name}'.{hint}"
         for a in d.attributes:
             if not a.present:
