@@ -11,8 +11,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 import ceql
+import generators
+import paths
+from ceql.analysis.first_event import never_begins
+from ceql.syntax.printer import print_query
 
 FLIGHTS = {"flight": [1, 2, 3], "type": ["economy", "business", "economy"], "delay": [5, 40, 90]}
 
@@ -147,3 +152,11 @@ def test_a_query_that_may_begin_is_not(query: str) -> None:
     assert warned(lambda: ceql.compile(query)) == []
     events = [{"type": kind, "p": p} for kind, p in [("P", 1), ("P", 20), ("Q", 3), ("P", 4), ("Q", 5)]]
     assert ceql.match(query, events).count() > 0
+
+
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(generators.correlated_cases())
+def test_what_is_said_to_match_never_does_not(case: generators.Generated) -> None:
+    query = ceql.compile(print_query(case.query))
+    if never_begins(query.plan.whole, query.text) is not None:
+        assert paths.run_whole(query, case.events, time_unit="ms") == []
