@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from ceql.analysis.classify import compares_events
+from ceql.analysis.fields import with_fields
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.resolve import resolve
 from ceql.analysis.scopes import check, types, variables
@@ -183,13 +184,13 @@ class Draft:
 
 
 def to_tree(text: str) -> Draft:
-    """Parse.
+    """Parse, and tell the fields of nested attributes from the attributes of variables.
 
     >>> print(print_query(to_tree("select * where A;B").query))
     SELECT *
     WHERE A ; B
     """
-    return Draft(parse(text), text)
+    return Draft(with_fields(parse(text)), text)
 
 
 def check_names(draft: Draft) -> Draft:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ceql.analysis.first_event import never_begins
 from ceql.analysis.selection import Selection
 from ceql.errors import NoMatchWarning, warn_caller
+from ceql.io.nested import with_columns
 from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
@@ -156,7 +157,8 @@ class Query:
         latest time an event may come and still be put in order; later ones are left out, and `Matches.late()` has them.
         """
         options = Options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
-        sources = open_streams(events, self._plan.query.streams, batch_rows, time)
+        opened = open_streams(events, self._plan.query.streams, batch_rows, time)
+        sources = [with_columns(source, options.nested(self._plan.query)) for source in opened]
         return Matches(Run(self._plan, sources, options))
 
     def recognizer(

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from ceql.analysis.selection import Selection
 from ceql.errors import DataError, ResourceError, SchemaError, did_you_mean
+from ceql.io.nested import with_columns
 from ceql.io.schemas import conform, unify_schemas
 from ceql.io.sequencer import Sequencer
 from ceql.io.sorted_runs import EventBatch
@@ -43,6 +44,7 @@ class Recognizer:
         self._plan = plan
         self._options = options
         self._keep_rows = keep_rows
+        self._nested = options.nested(plan.query)
         self._streams: tuple[str | None, ...] = plan.query.streams or (None,)
         self._schemas: dict[int, pa.Schema] = {}
         self._open = False
@@ -146,6 +148,7 @@ class Recognizer:
         known = self._schemas.get(stream)
         if known is not None and source.time in known.names:
             source.time_type = known.field(source.time).type
+        source = with_columns(source, self._nested)
         self._open = self._open or source.open_schema
         batches = list(source.batches())
         if stream not in self._schemas:

@@ -194,6 +194,12 @@ def test_an_attribute_that_never_comes_is_named_at_the_end():
     assert ceql("run", "SELECT A[v] WHERE A FILTER A[v > 0]", "--events", stdin=LINES)[2] == ""
 
 
+def test_fields_of_nested_objects():
+    lines = "".join(json.dumps({"type": "A", "ctx": {"path": path}}) + "\n" for path in ("/", "/x"))
+    code, out, err = ceql("run", "SELECT * WHERE A FILTER A[ctx.path = '/']", "--format", "json", stdin=lines)
+    assert (code, json.loads(out)["events"], err) == (0, [0], "")
+
+
 def test_an_attribute_that_never_comes_is_named_while_a_stream_goes_on():
     command = [*CEQL, "run", "SELECT * WHERE A FILTER A[vv > 0]"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:

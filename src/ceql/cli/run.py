@@ -217,5 +217,5 @@ def _report_missing(job: Job, names: set[str], of: str) -> None:
     items = job.query.plan.query.items or ()
     wanted = dict.fromkeys([*columns_read(job.query.plan), *(name for item in items for name in item.attributes)])
     for name in wanted if names else ():
-        if name not in names:
+        if name not in names and name.partition(".")[0] not in names:
             say(f"none {of} has an attribute '{name}'. {did_you_mean(name, sorted(names)) or ''}".rstrip())

@@ -27,6 +27,7 @@ from ceql.diagnose.timing import Timing, WatchedSequencer
 from ceql.errors import nearest
 from ceql.explain.claims import claim_text, claims, listed
 from ceql.explain.stages import columns_read
+from ceql.io.nested import with_columns
 from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.sequencer import merge_sources
 from ceql.io.sort_keys import decode
@@ -44,7 +45,8 @@ _KNOWN_TYPES = 10_000
 
 def diagnose(plan: Plan, events: Any, options: Options) -> Diagnosis:
     """Read `events` once and say why the query matched as it did."""
-    sources = open_streams(events, plan.query.streams, time=options.time)
+    opened = open_streams(events, plan.query.streams, time=options.time)
+    sources = [with_columns(source, options.nested(plan.query)) for source in opened]
     inquiry = Inquiry(plan, sources, options)
     for batch in inquiry.batches():
         inquiry.feed(batch)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ceql.errors import SchemaError, no_column
 from ceql.io.numbering import Numbering, Values
-from ceql.io.schemas import codes_of, column_of, is_comparable, kind_of, value_type
+from ceql.io.schemas import codes_of, column_of, is_comparable, kind_of, names_near, value_type
 from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, to_array, to_state, to_values
 from ceql.jit import Array
 from ceql.syntax import tree as t
@@ -54,7 +54,7 @@ class PartitionKeys:
         for ref in part.refs:
             index = schema.get_field_index(ref.attribute)
             if index < 0 and not open_schema:
-                raise no_column(ref.attribute, schema.names, self.source, ref.span)
+                raise no_column(ref.attribute, names_near(schema, ref.attribute), self.source, ref.span)
             kind = value_type(schema.field(index).type) if index >= 0 else pa.null()
             if not is_comparable(kind):
                 raise SchemaError(f"column '{ref.attribute}' ({kind}) cannot be a key", self.source, ref.span)

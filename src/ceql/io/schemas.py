@@ -82,6 +82,18 @@ def kind_of(type: pa.DataType) -> str:
     return "text" if is_text(type) else str(type)
 
 
+def names_near(schema: pa.Schema, name: str) -> list[str]:
+    """The names that may have been meant by `name`: the columns, and if it has a dot, the fields of nested ones."""
+    names = list(schema.names)
+    todo = [(field.name, field.type) for field in schema] if "." in name else []
+    for prefix, type in todo:  # grows on the way
+        if pa.types.is_struct(type):
+            inner = [(f"{prefix}.{field.name}", field.type) for field in type]
+            names = [*names, *(inner_name for inner_name, _ in inner)]
+            todo += inner
+    return names
+
+
 def unify_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
     """The union of the columns by name, in order of first appearance, of plain types; text and number: a DataError."""
     types: dict[str, pa.DataType] = {}
@@ -150,7 +162,8 @@ def _cast(column: pa.Array, name: str, type: pa.DataType, widen: bool) -> pa.Arr
         return column
     both = unify_types(type, column.type)
     if both is not None:
-        for target in (type, both) if widen else (type,):
+        # a struct that is cast to one with fewer fields would lose the others
+        for target in (both,) if widen and pa.types.is_nested(both) else (type, both) if widen else (type,):
             try:
                 return column.cast(target)
             except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):

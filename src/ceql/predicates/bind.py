@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ceql.analysis.normal import Atom
 from ceql.errors import QueryError, SchemaError, no_column
-from ceql.io.schemas import is_text, value_type
+from ceql.io.schemas import is_text, names_near, value_type
 from ceql.predicates.columns import (
     Column,
     MaskColumn,
@@ -265,7 +265,7 @@ class _Binder:
             return schema.field(index).type
         if self.input.open_schema:
             return pa.null()
-        raise no_column(node.name, schema.names, self.source, node.span, is_value=True)
+        raise no_column(node.name, names_near(schema, node.name), self.source, node.span, is_value=True)
 
     def mismatch(self, attribute: t.Attribute, type: pa.DataType, why: str) -> SchemaError:
         return SchemaError(f"column '{attribute.name}' ({type}) {why}", self.source, attribute.span)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ceql.analysis.conditions import leaves
 from ceql.errors import SchemaError, no_column
 from ceql.io.numbering import Numbering
-from ceql.io.schemas import column_of, is_comparable, kind_of, value_type
+from ceql.io.schemas import column_of, is_comparable, kind_of, names_near, value_type
 from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, to_state, to_values
 from ceql.jit import Array
 from ceql.predicates.masks import MaskCompiler
@@ -67,7 +67,7 @@ class ValueNumbers:
         if index < 0:
             if self.open_schema:
                 return pa.null()
-            raise no_column(node.name, self.schema.names, self.source, node.span)
+            raise no_column(node.name, names_near(self.schema, node.name), self.source, node.span)
         type = value_type(self.schema.field(index).type)
         if not is_comparable(type):
             raise SchemaError(f"column '{node.name}' ({type}) cannot be compared", self.source, node.span)

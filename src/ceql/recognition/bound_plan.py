@@ -18,7 +18,7 @@ from ceql.analysis.conditions import leaves
 from ceql.analysis.normal import Atom
 from ceql.errors import SchemaError, no_column
 from ceql.io.partition_keys import PartitionKeys
-from ceql.io.schemas import is_text, unify_schemas
+from ceql.io.schemas import is_text, names_near, unify_schemas
 from ceql.io.source import Source
 from ceql.jit import Array
 from ceql.plan import CorrelatedPlan, Plan
@@ -181,7 +181,7 @@ class BoundPlan:
         for item in self.plan.query.items or ():
             for name in item.attributes:
                 if name not in self.schema.names and not self.open_schema:
-                    raise no_column(name, self.schema.names, self.plan.source, item.span)
+                    raise no_column(name, names_near(self.schema, name), self.plan.source, item.span)
 
 
 def compared_attributes(plan: Plan) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from ceql.analysis.shape import Claim, Either, Leaves, Same, Shape, Test
 from ceql.automata.correlated import Correlated
 from ceql.engine.common.chunk import Chunk
 from ceql.errors import no_column
+from ceql.io.schemas import names_near
 from ceql.jit import Array
 from ceql.predicates.bind import BoundGuards, InputSchema, bind_predicate
 from ceql.predicates.logic import TRUE, ColumnTest, Truths, code, evaluate
@@ -63,7 +64,7 @@ class Checks:
                 if index >= 0:
                     fields[_name(leaf)] = self.schema.field(index).with_name(_name(leaf))
                 elif not self.open_schema:
-                    raise no_column(_attribute(leaf), self.schema.names, self.source, leaf.span)
+                    raise no_column(_attribute(leaf), names_near(self.schema, _attribute(leaf)), self.source, leaf.span)
             events = InputSchema(pa.schema(list(fields.values())), True, None, ("",))
             self._bound[predicate] = bind_predicate(flat, events, self.source)
         return self._bound[predicate]

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 
+from ceql.analysis.fields import dotted_names
 from ceql.errors import QueryError, SchemaError
 from ceql.io.sort_keys import ticks
 from ceql.syntax import tree as t
@@ -38,6 +39,11 @@ class Options:
     def __post_init__(self) -> None:
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
             raise ValueError(f"time_unit must be one of {', '.join(TIME_UNITS)}, not {self.time_unit!r}")
+
+    def nested(self, query: t.Query) -> tuple[str, ...]:
+        """The names of attributes that may be fields of nested ones."""
+        own = [name for name in (self.type, self.time) if name is not None and "." in name]
+        return tuple(dict.fromkeys([*dotted_names(query), *own]))
 
     def type_column(self, schema: pa.Schema) -> str | None:
         """The column of types, where there is one."""

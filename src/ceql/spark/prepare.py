@@ -34,6 +34,7 @@ from ceql.plan import Plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
+from ceql.spark.fields import with_columns
 from ceql.spark.guard_columns import GuardColumn, guard_columns, name_of
 from ceql.spark.key_expressions import key_text, key_types, keys_as_text
 from ceql.spark.result_rows import result_names
@@ -107,9 +108,11 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     """Bind a query to DataFrames; `SchemaError` and `QueryError` say what does not fit."""
     streams = _streams(frames, plan)
     zone = streams[0][1].sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+    options = arguments.options
+    fields = options.nested(plan.query)
+    streams = [(name, with_columns(df, arrow_schema(df.schema, zone), fields)) for name, df in streams]
     schemas = [arrow_schema(df.schema, zone) for _, df in streams]
     schema = unify_schemas(schemas)
-    options = arguments.options
     check_time(options, schema)
     names = plan.query.streams or (None,)
     untyped = options.untyped(schemas)

@@ -30,6 +30,7 @@ from ceql.errors import SchemaError
 from ceql.plan import Plan, make_plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.spark.api import match_arguments
+from ceql.spark.fields import refuse_fields
 from ceql.spark.guard_columns import quoted
 from ceql.spark.key_expressions import key_text, keys_as_text
 from ceql.spark.prepare import (
@@ -144,6 +145,7 @@ def analyse(columns: StructType, plan: Plan, arguments: MatchArguments, whole: b
     if f"{_ADDED}:" in columns.simpleString():
         raise SchemaError(f"a column is called '{_ADDED}', as one that Spark adds to the table; rename it")
     schema = arrow_schema(columns, "UTC")
+    refuse_fields(schema, arguments.options.nested(plan.query))
     check_time(arguments.options, schema)
     names = plan.query.streams or (None,)
     untyped = arguments.options.untyped([schema])

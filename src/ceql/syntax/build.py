@@ -152,10 +152,10 @@ class ConditionBuilder:
         return tree.Attribute(str(children[0]), span=span_of(children))
 
     def ref(self, children: Children) -> tree.Ref:
-        return tree.Ref(str(children[0]), str(children[2]), span=span_of(children))
+        return tree.Ref(str(children[0]), ".".join(children[2::2]), span=span_of(children))
 
     def prev(self, children: Children) -> tree.Prev:
-        return tree.Prev(str(children[2]), span=span_of(children))
+        return tree.Prev(".".join(children[2::2]), span=span_of(children))
 
     def bracket(self, children: Children) -> tree.Bracket:
         condition = as_condition(children[2])
