@@ -16,6 +16,7 @@ from ceql.io.sorted_runs import EventBatch
 from ceql.recognition.bound_plan import BoundPlan
 
 _KNOWN, _SHOWN = 1000, 5
+_FIRST = 1 << 10
 
 
 class TypesSeen:
@@ -39,9 +40,13 @@ class TypesSeen:
         found = [bound.streams[k] for k in streams if bound.type is None or k in bound.untyped]
         index = -1 if bound.type is None else batch.data.schema.get_field_index(bound.type)
         if index >= 0:
-            values = pc.unique(batch.data.column(index)).cast(pa.string())
-            self._settled = bool(pc.any(pc.is_in(values, value_set=self._wanted)).as_py())
-            found += values.slice(0, _KNOWN).to_pylist()
+            column = batch.data.column(index)
+            for part in (column.slice(0, _FIRST), column.slice(_FIRST)):  # the first rows tell most of the time
+                values = pc.unique(part).cast(pa.string())
+                found += values.slice(0, _KNOWN).to_pylist()
+                self._settled = bool(pc.any(pc.is_in(values, value_set=self._wanted)).as_py())
+                if self._settled:
+                    break
         if len(self._seen) < _KNOWN:
             self._seen.update(dict.fromkeys(name for name in found if name is not None))
         self._settled = self._settled or not self._seen.keys().isdisjoint(self._named)

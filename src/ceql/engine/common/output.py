@@ -15,13 +15,19 @@ APART = 136  # words by which rows differ from a power of two: the processor tak
 def make_output(matches: int, positions: int, timed: bool, stack: int) -> Output:
     """Buffers for so many matches and positions; `stack` is the number of its columns."""
     return Output(
-        match=np.zeros((6 if timed else 4, matches + 1), np.int64),
-        position=np.zeros(positions, np.int64),
-        label=np.zeros(positions, np.int32),
+        match=_no_matches(6 if timed else 4, matches + 1),
+        position=np.empty(positions, np.int64),
+        label=np.empty(positions, np.int32),
         stack=np.zeros((DEPTH, stack), np.int64),
         path=np.zeros((DEPTH, 2), np.int64),
-        spare=np.zeros((6, max(matches, positions) + APART), np.int64),
+        spare=np.empty((6, max(matches, positions) + APART), np.int64),
     )
+
+
+def _no_matches(rows: int, room: int) -> Array:
+    match: Array = np.empty((rows, room), np.int64)
+    match[OFFSET, 0] = 0
+    return match
 
 
 def take_chunk(out: Output, regs: Array, labelled: bool = True) -> tuple[Output, Chunk | None]:
@@ -35,7 +41,9 @@ def take_chunk(out: Output, regs: Array, labelled: bool = True) -> tuple[Output,
     regs[MATCHES] = regs[POSITIONS] = 0
     match, position, label = out.match, out.position, out.label
     if 2 * m > match.shape[1] or 2 * e > len(position):
-        out = out._replace(match=np.empty_like(match), position=np.empty_like(position), label=np.empty_like(label))
+        out = out._replace(
+            match=_no_matches(*match.shape), position=np.empty_like(position), label=np.empty_like(label)
+        )
     else:
         match, position, label = match[:, : m + 1].copy(), position[:e].copy(), label[:e].copy()
     timed = len(match) > START_TIME
