@@ -15,6 +15,7 @@ import secrets
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import count
@@ -34,6 +35,7 @@ from ceql.plan import CorrelatedPlan
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
 
+warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
 CHUNK = 400  # cases of one seed
 SHUFFLES = 3  # of each case's stream: what is dear is to compile a query
 
