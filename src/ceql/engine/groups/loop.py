@@ -129,7 +129,9 @@ def advance(
                 continue
             regs[PHASE] = OUTPUT
         if regs[PHASE] == OUTPUT:
-            reason = np.int64(HAND_OVER) if _any_live(nodes, regs, fresh.roots) else np.int64(DONE)
+            reason = np.int64(DONE)
+            if out is None and counts is None and _any_live(nodes, regs, fresh.roots):
+                reason = np.int64(HAND_OVER)
             if out is not None:
                 time = events.time[i] if len(times) > 0 else np.int64(0)
                 reason = _enumerate(
