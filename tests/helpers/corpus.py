@@ -2,22 +2,25 @@
 
 A case has a `title`, a `query`, its events and its `matches`. The events are given in full (`events`), by the
 name of a stream of the same file (`stream`), or as a `word`, which is one event for each letter: its type, with
-the index as `time` and `id`. A missing attribute is NULL. A match is `{start, end, events, x = [...], ...}`;
-start and end may be left out where they are the first and last of `events`, variables where they are of no interest;
-a list stands for `{events = [...]}`. Where the contract leaves open which matches are kept (LIMIT, ANY),
-`count` tells how many. `error` is a part of the message that the query must be refused with.
+the index as `time` and `id`. A missing attribute is NULL. `decimals` names the attributes that are decimals; their
+values are written as text. A match is `{start, end, events, x = [...], ...}`; start and end may be left out where they
+are the first and last of `events`, variables where they are of no interest; a list stands for `{events = [...]}`.
+Where the contract leaves open which matches are kept (LIMIT, ANY), `count` tells how many. `error` is a part of the
+message that the query must be refused with.
 """
 
 from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 FOLDER = Path(__file__).parents[1] / "corpus"
 KEYS = {
-    "title", "query", "events", "stream", "word", "matches", "count", "error", "correlated", "time_unit", "options",
+    "title", "query", "events", "stream", "word", "decimals", "matches", "count", "error", "correlated", "time_unit",
+    "options",
 }  # fmt: skip
 
 
@@ -102,6 +105,9 @@ def read_case(file: str, streams: dict[str, Any], entry: dict[str, Any]) -> Case
         events = [{"type": letter, "time": i, "id": i} for i, letter in enumerate(entry["word"])]
     else:
         events = entry.get("events", [])
+    decimals = entry.get("decimals", ())
+    if decimals:
+        events = [{name: Decimal(v) if name in decimals else v for name, v in event.items()} for event in events]
     return Case(
         file,
         title,

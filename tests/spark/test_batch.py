@@ -25,8 +25,8 @@ def can_be_divided(case: corpus.Case) -> bool:
 
 
 DIVIDED = [case for case in CASES if can_be_divided(case)]
-# queries that run in one task all go the same way there, and through `test_bucket`: half of them are enough here
-WHOLE = [case for case in CASES if not can_be_divided(case)][::2]
+# queries that run in one task all go the same way there, and through `test_bucket`: a third of them is enough here
+WHOLE = [case for case in CASES if not can_be_divided(case)][::3]
 RUNS = [*zip(DIVIDED, cycle((2, 7))), *((case, 1) for case in WHOLE)]
 GROUPS = ways.batched(RUNS, 80)
 
