@@ -94,6 +94,8 @@ class Files(Source):
     each batch. With `skip`, lines that are no events and events without a time are left out, and `skipped` counts them.
     """
 
+    sound = True
+
     def __init__(
         self,
         name: str | None,

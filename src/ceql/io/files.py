@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import weakref
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from ceql.errors import CeqlError, DataError
 from ceql.io import json_text
 from ceql.io.formats import copied, format_of, is_gzipped, is_pipe
 from ceql.io.schemas import conform, unify_schemas
+from ceql.io.soundness import check_fully
 
 WHOLE_BYTES = 1 << 26
 _BLOCK_BYTES = 1 << 24
@@ -119,7 +121,8 @@ class _Parquet:
 
     @cached_property
     def rows(self) -> int | None:
-        return int(self._dataset.count_rows())
+        with _reading(self._path):
+            return int(self._dataset.count_rows())
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
         names = _columns_to_read(columns, self.schema)
@@ -128,7 +131,7 @@ class _Parquet:
             for batch in self._dataset.to_batches(columns=names, batch_size=batch_rows):
                 read += batch.num_rows
                 self.done = read / total
-                yield batch.replace_schema_metadata(None)
+                yield check_fully(batch.replace_schema_metadata(None))
 
 
 class _Csv:
@@ -291,7 +294,11 @@ class _JsonLines:
 
 
 class _Ipc:
-    """Arrow IPC, as a file (memory-mapped) or as a stream."""
+    """Arrow IPC, as a file or as a stream.
+
+    It is read, not mapped into memory: what was checked cannot change later, and a file that another process cuts short
+    is an error, not the end of this process.
+    """
 
     open_schema = False
     in_memory = False
@@ -319,21 +326,24 @@ class _Ipc:
                 found = iter(reader)
             for i, batch in enumerate(found, 1):
                 self.done = i / count if count else file.tell() / self.size
-                yield batch if names is None else batch.select(names)
+                yield check_fully(batch if names is None else batch.select(names))
 
     def _open(self, names: list[str] | None) -> tuple[Any, Any]:
         included = None if names is None else [self.schema.get_field_index(name) for name in names]
         with _reading(self._path):
             options = pa.ipc.IpcReadOptions(included_fields=included)
-            file = pa.memory_map(str(self._path))
+            file = pa.OSFile(str(self._path))
             if file.read(6) == b"ARROW1":
                 return pa.ipc.open_file(file, options=options), file
             file.seek(0)
             return pa.ipc.open_stream(file, options=options), file
 
 
+_BROKEN = (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError)
+
+
 class _reading:
-    """Turns Arrow's errors about a broken file into a DataError that names the file."""
+    """Turns the errors of readers about a broken file into a DataError that names the file."""
 
     def __init__(self, path: Path, hint: str | None = None):
         self._path = path
@@ -343,7 +353,7 @@ class _reading:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (pa.ArrowException, OSError, EOFError)) and not isinstance(error, CeqlError):
+        if isinstance(error, _BROKEN) and not isinstance(error, CeqlError):
             hint = f" ({self._hint})" if self._hint else ""
             raise DataError(f"cannot read {self._path}: {error}{hint}") from error
 

@@ -15,6 +15,11 @@ def parse(text: bytes, columns: pa.Schema | None = None) -> pa.Table:
     """The table of some lines; `columns` have the types they have there. Errors are Arrow's."""
     from pyarrow import json as arrow_json
 
+    if not text.isascii():
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            raise pa.ArrowInvalid(f"not UTF-8: {error}") from error
     # as one block of Arrow's, which refuses an object that is larger than a block
     options = arrow_json.ReadOptions(block_size=max(1 << 20, len(text) + 1))
     return arrow_json.read_json(pa.BufferReader(text), options, arrow_json.ParseOptions(explicit_schema=columns))

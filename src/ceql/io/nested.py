@@ -18,6 +18,8 @@ def with_columns(source: Source, names: Sequence[str]) -> Source:
 class WithColumns(Source):
     """A source and some of its fields. An open schema may show a field later."""
 
+    sound = True
+
     def __init__(self, source: Source, names: Sequence[str]):
         super().__init__(source.name, source.batch_rows)
         self._source = source

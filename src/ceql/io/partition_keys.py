@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.errors import SchemaError, no_column
+from ceql.errors import DataError, SchemaError, no_column
 from ceql.io.numbering import Numbering, Values
-from ceql.io.schemas import codes_of, column_of, is_comparable, kind_of, names_near, value_type
+from ceql.io.schemas import codes_of, column_of, is_comparable, is_text, kind_of, names_near, value_type
+from ceql.io.soundness import is_utf8
 from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, to_array, to_state, to_values
 from ceql.jit import Array
 from ceql.syntax import tree as t
@@ -149,7 +150,7 @@ class _Rows:
 
     def part(self, part: t.Part, shown: pa.DataType) -> Values:
         """The values of one part. If it lists several attributes of a row, these must be equal."""
-        refs = [(ref, to_values(_column(self.batch, ref.attribute), shown)) for ref in part.refs]
+        refs = [(ref, to_values(_key_column(self.batch, ref.attribute), shown)) for ref in part.refs]
         if len(refs) == 1 and refs[0][0].name is None:
             return refs[0][1]
         data = np.concatenate([values.data for _, values in refs])
@@ -187,6 +188,14 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     column = column_of(batch, name)
     # decimals are slow to convert and seldom all different
     return column.dictionary_encode() if pa.types.is_decimal(column.type) else column
+
+
+def _key_column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """The column; its texts are shown with the matches, so they must be UTF-8."""
+    column = _column(batch, name)
+    if is_text(column.type) and not is_utf8(column):
+        raise DataError(f"column '{name}' is a key and has text that is not UTF-8")
+    return column
 
 
 def _is_text(column: pa.Array, text: str) -> Array:

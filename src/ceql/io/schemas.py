@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 
 from ceql.errors import DataError, SchemaError
@@ -18,8 +19,12 @@ from ceql.jit import Array
 
 
 def check_names(schema: pa.Schema, of: str = "the input") -> pa.Schema:
-    """Returns `schema`, or raises an error if two of its columns have the same name."""
-    twice = [name for name, n in Counter(schema.names).items() if n > 1]
+    """Returns `schema`, or raises an error if two of its columns have the same name, or one a name that is no text."""
+    try:
+        names = schema.names
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{of} has a column whose name is not UTF-8: {error.object!r}") from error
+    twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
         raise SchemaError(f"{of} has more than one column named '{twice[0]}'; rename all but one")
     return schema
@@ -144,9 +149,11 @@ def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def codes_of(column: pa.DictionaryArray) -> Array:
-    """The codes of a dictionary-encoded column as int64, -1 for NULL."""
-    codes: Array = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    return codes
+    """The codes of a dictionary-encoded column as int64, -1 for NULL, in memory of their own."""
+    codes = column.indices
+    if codes.null_count:
+        codes = codes.cast(pa.int64()).fill_null(-1)
+    return np.array(codes.to_numpy(zero_copy_only=False), np.int64)
 
 
 def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:

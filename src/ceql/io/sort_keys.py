@@ -129,7 +129,7 @@ def ticks(nanoseconds: int, type: pa.DataType, time_unit: str | None) -> Fractio
 def decimal_words(values: pa.Array) -> tuple[Int64s, Int64s]:
     """The unscaled integers of a decimal column as low and high 64 bits; zero at a NULL."""
     wide = values.cast(pa.decimal128(38, values.type.scale)).fill_null(0)
-    words = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset : 2 * (wide.offset + len(wide))]
+    words = np.frombuffer(wide.buffers()[1], np.int64, 2 * (wide.offset + len(wide)))[2 * wide.offset :]
     return words[0::2].copy(), words[1::2].copy()
 
 

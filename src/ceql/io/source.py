@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ceql.io.plain_types import plain, plain_schema, plain_type
 from ceql.io.schemas import check_names, conform, is_text
+from ceql.io.soundness import check
 from ceql.io.text_times import to_times, type_of_times
 from ceql.io.times import called
 
@@ -21,6 +22,8 @@ class Source:
     """Whether `batches` can be called again and gives the same events. Such an input is bounded."""
     steady = True
     """Whether every pass is sure to give the events in the same order."""
+    sound = False
+    """Whether `_batches` gives only what `soundness` has checked."""
 
     def __init__(self, name: str | None, batch_rows: int):
         if batch_rows < 1:
@@ -64,11 +67,10 @@ class Source:
         schema = _pruned(self.schema, names)
         seen = 0
         for batch in self._batches(None if columns is None else schema.names):
-            batch = self._with_times(batch, seen)
+            if columns is not None:
+                batch = batch.select([name for name in batch.schema.names if name in names or name in schema.names])
+            batch = self._with_times(batch if self.sound else check(batch), seen)
             seen += batch.num_rows
-            if self.open_schema and columns is not None:
-                wanted = [name for name in batch.schema.names if name in names or name in schema.names]
-                batch = batch.select(wanted)
             batch = conform(batch, schema, self.open_schema)
             if self.open_schema:
                 schema = batch.schema
@@ -92,7 +94,8 @@ class Source:
 
     def _first_batch(self, column: str) -> pa.RecordBatch | None:
         """The first events, with this column at least; None if there are none."""
-        return next((batch for batch in self._batches([column]) if batch.num_rows), None)
+        first = next((batch for batch in self._batches([column]) if batch.num_rows), None)
+        return first if first is None or self.sound else check(first)
 
     def _schema(self) -> pa.Schema:
         raise NotImplementedError

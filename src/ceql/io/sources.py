@@ -20,6 +20,7 @@ from ceql.io.dicts import dict_batches
 from ceql.io.files import Reader, open_file
 from ceql.io.frames import from_pandas, is_lazy, is_pandas
 from ceql.io.schemas import check_names, conform, no_rows, unify_schemas
+from ceql.io.soundness import check
 from ceql.io.source import Source
 
 BATCH_ROWS = 1 << 16
@@ -40,6 +41,8 @@ class _TableSource(Source):
         chunks = max((column.num_chunks for column in table.columns), default=0)
         # each chunk becomes a batch: copying many tiny ones into one costs less
         if chunks > 1 and chunks * _SMALL_CHUNK > table.num_rows and self.batch_rows >= _SMALL_CHUNK:
+            for batch in table.to_batches():
+                check(batch)
             # dictionaries that outgrow their codes when combined stay apart, and layouts that Arrow cannot combine
             with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 table = table.combine_chunks()
@@ -58,6 +61,8 @@ class _TableSource(Source):
 
 
 class _FileSource(Source):
+    sound = True
+
     def __init__(self, name: str | None, batch_rows: int, reader: Reader):
         super().__init__(name, batch_rows)
         self._reader = reader
@@ -123,7 +128,7 @@ class OnceSource(Source):
     def _first_batch(self, column: str) -> pa.RecordBatch | None:
         first = next((batch for batch in self._opened[1] if batch.num_rows), None)
         self._ahead = [] if first is None else [first]
-        return first
+        return first if first is None else check(first)
 
     def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
         if self._taken:
@@ -216,7 +221,7 @@ def _from_sequence(events: Sequence[Any]) -> pa.Table:
     if batches and all(batch.schema.equals(batches[0].schema) for batch in batches):
         return pa.Table.from_batches(batches)
     schema = unify_schemas(check_names(batch.schema) for batch in batches)
-    return pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
+    return pa.Table.from_batches([conform(check(batch), schema) for batch in batches], schema)
 
 
 def _from_iterator(events: Iterator[Any], batch_rows: int) -> tuple[Iterator[pa.RecordBatch], bool]:

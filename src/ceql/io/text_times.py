@@ -40,7 +40,8 @@ def to_times(texts: pa.Array, type: pa.DataType, name: str, called: str, seen: i
             except pa.ArrowInvalid:
                 bad = middle
     zone = "" if not pa.types.is_timestamp(type) else " with a zone, as others have," if type.tz else " without a zone"
+    found = texts[good].as_buffer().to_pybytes().decode(errors="replace")
     raise DataError(
-        f"event {seen + good} of {called} has the time {texts[good].as_py()!r} in column '{name}'; "
+        f"event {seen + good} of {called} has the time {found!r} in column '{name}'; "
         f"an ISO 8601 time{zone} is expected, such as 2024-12-31T23:59:59{'Z' if getattr(type, 'tz', None) else ''}"
     )

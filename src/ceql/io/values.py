@@ -96,7 +96,7 @@ def _bytes(column: pa.Array, kind: int) -> Values:
     if not len(column):
         return _words(np.zeros(0, np.int64), INT, np.zeros(0, np.bool_))
     _, offsets, data = column.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    bounds = np.frombuffer(offsets, np.int64, column.offset + len(column) + 1)[column.offset :]
     begin, end = int(bounds[0]), int(bounds[-1])
     # copied, since Arrow lends read-only memory, for which Numba would compile the kernel again
     used = np.zeros(end - begin + PADDING, np.uint8)

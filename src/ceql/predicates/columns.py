@@ -56,8 +56,7 @@ class AttributeColumn(Column):
         if pa.types.is_dictionary(values.type):
             table = np.zeros(len(values.dictionary), np.int32)
             self._add(table, values.dictionary)
-            indices = np.require(codes_of(values), requirements="W")
-            kernels.add_table(codes, indices, table, self.classes)
+            kernels.add_table(codes, codes_of(values), table, self.classes)
         else:
             self._add(codes, values)
 
@@ -226,4 +225,4 @@ def raw(values: pa.Array, dtype: Any) -> Array:
     buffer = values.buffers()[1]
     if buffer is None:
         return np.zeros(len(values), dtype)
-    return np.frombuffer(buffer, dtype)[values.offset : values.offset + len(values)]
+    return np.frombuffer(buffer, dtype, values.offset + len(values))[values.offset :]

@@ -40,14 +40,14 @@ class TextColumn(AttributeColumn):
         return inside != self.negated[test]
 
     def _add(self, codes: Array, values: pa.Array) -> None:
-        if pa.types.is_null(values.type):
+        if pa.types.is_null(values.type) or not len(values):
             codes *= self.classes
             return
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             values = values.cast(pa.large_string())
         _, offsets_buffer, data_buffer = values.buffers()
         width = np.int32 if pa.types.is_string(values.type) else np.int64
-        offsets = np.frombuffer(offsets_buffer, width)[values.offset : values.offset + len(values) + 1]
+        offsets = np.frombuffer(offsets_buffer, width, values.offset + len(values) + 1)[values.offset :]
         data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else NO_BITMAP
         words = _as_words(data)
         # the kernel reads two words from the start of each text: it reads the last texts from a padded copy

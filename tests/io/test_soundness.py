@@ -1,0 +1,156 @@
+"""Data that is not what it says it is becomes an error, and never ends the process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import ceql
+import damage
+from ceql.errors import DataError
+
+ROWS = 1000
+TYPES = pa.array(["A", "B"] * (ROWS // 2))
+OFFSETS = np.arange(ROWS + 1, dtype=np.int32)
+ALL_VALID = pa.py_buffer(b"\xff" * (ROWS // 8))
+
+
+def text(at: int, offset: int) -> pa.Array:
+    """Texts of a byte each, of which one has another offset. It is changed afterwards, since Arrow looks at first."""
+    offsets = OFFSETS.copy()
+    made = pa.Array.from_buffers(pa.string(), ROWS, [None, pa.py_buffer(offsets), pa.py_buffer(b"x" * ROWS)])
+    offsets[at] = offset
+    return made
+
+
+def view(*row_7: int) -> pa.Array:
+    """Views of a byte each, but for row 7."""
+    views = np.zeros((ROWS, 4), np.int32)
+    views[:, 0] = 1
+    views[7] = row_7
+    return pa.Array.from_buffers(pa.string_view(), ROWS, [None, pa.py_buffer(views), pa.py_buffer(b"x" * 200)])
+
+
+def coded(code: int, values: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(np.full(ROWS, code, np.int32)), values, safe=False)
+
+
+def lists() -> pa.Array:
+    offsets = OFFSETS.copy()
+    made = pa.Array.from_buffers(
+        pa.list_(pa.int64()), ROWS, [None, pa.py_buffer(offsets)], children=[pa.array(range(ROWS))]
+    )
+    offsets[500] = 1 << 30
+    return made
+
+
+def runs() -> pa.Array:
+    offsets = np.array([0, 1, 2], np.int32)
+    values = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(b"xy")])
+    made = pa.RunEndEncodedArray.from_arrays(pa.array([500, ROWS], pa.int32()), values)
+    offsets[1] = 1 << 30
+    return made
+
+
+UNSOUND = {
+    "offset beyond the bytes": text(500, 2**31 - 1),
+    "offset below zero": text(500, -5),
+    "offset that falls": text(500, 3),
+    "code beyond the dictionary": coded(10**6, pa.array(["a", "b"])),
+    "code below zero": coded(-(10**6), pa.array(["a", "b"])),
+    "code beyond a dictionary of numbers": coded(10**6, pa.array([1, 2])),
+    "dictionary with a wild offset": coded(0, text(500, 2**31 - 1)),
+    "view of a buffer that is not there": view(100, 0, 5, 0),
+    "view beyond its buffer": view(100, 0, 0, 150),
+    "view of less than no bytes": view(-100, 0, 0, 0),
+    "list with a wild offset": lists(),
+    "struct of texts with a wild offset": pa.StructArray.from_arrays([text(500, 2**31 - 1)], ["a"]),
+    "runs of texts with a wild offset": runs(),
+    "a wrong number of NULLs": pa.Array.from_buffers(
+        pa.int64(), ROWS, [ALL_VALID, pa.py_buffer(np.arange(ROWS))], null_count=900
+    ),
+}
+
+
+@pytest.mark.parametrize("column", UNSOUND.values(), ids=UNSOUND.keys())
+@pytest.mark.parametrize("push", [False, True], ids=["run", "feed"])
+def test_unsound_data_in_memory_is_an_error_that_names_the_column(column, push):
+    events = pa.table({"type": TYPES, "x": column})
+    query = ceql.compile("SELECT * WHERE A ; B FILTER A[x IS NULL]")
+    with pytest.raises(DataError, match=r"column 'x' .* is damaged"):
+        (query.recognizer().feed(events) if push else query.run(events)).to_arrow()
+
+
+def test_unsound_data_is_found_in_many_small_batches_too():
+    events = pa.table({"type": TYPES, "x": text(500, 2**31 - 1)})
+    for cut in (events.to_batches(max_chunksize=3), pa.Table.from_batches(events.to_batches(max_chunksize=3))):
+        with pytest.raises(DataError, match=r"column 'x' .* is damaged"):
+            ceql.match("SELECT * WHERE A FILTER A[x = 'a']", cut).to_arrow()
+
+
+SOUND = {
+    "memory that is not aligned": pa.Array.from_buffers(
+        pa.string(), ROWS, [None, pa.py_buffer(b"\0" + OFFSETS.tobytes()).slice(1), pa.py_buffer(b"x" * ROWS)]
+    ),
+    "a buffer with odd bytes at its end": pa.Array.from_buffers(
+        pa.string(), ROWS, [None, pa.py_buffer(OFFSETS.tobytes() + b"abc"), pa.py_buffer(b"x" * ROWS)]
+    ),
+    "a part of a longer column": pa.array(["y"] * 3 + ["x"] * (ROWS + 2)).slice(3, ROWS),
+    "views after a long one": pa.array(["y" * 50, None, *["x"] * ROWS], pa.string_view()).slice(2),
+    "codes": pa.DictionaryArray.from_arrays(pa.array([0] * ROWS), pa.array(["x"])),
+}
+
+
+@pytest.mark.parametrize("column", SOUND.values(), ids=SOUND.keys())
+def test_unusual_but_sound_data_is_read(column):
+    events = pa.table({"type": TYPES, "x": column})
+    query = "SELECT * WHERE A AS a ; B AS b FILTER a[x = 'x'] AND a.x = b.x PARTITION BY x WITHIN 1 EVENTS"
+    assert ceql.match(query, events).count() == ROWS // 2
+
+
+def test_keys_that_are_not_utf8_are_an_error():
+    wrong = pa.array([b"\xff", b"b"]).cast(pa.binary()).view(pa.string())
+    events = pa.table({"type": ["A", "A"], "x": wrong})
+    with pytest.raises(DataError, match="column 'x' is a key and has text that is not UTF-8"):
+        ceql.match("SELECT * WHERE A PARTITION BY x", events).to_arrow()
+    with pytest.raises(DataError, match="not UTF-8"):
+        ceql.match("SELECT * WHERE A PARTITION BY x", events.set_column(1, "x", wrong.dictionary_encode())).to_arrow()
+    assert ceql.match("SELECT * WHERE A FILTER A[x = 'b']", events).count() == 1
+
+
+@pytest.mark.parametrize("name", ["events.parquet", "events.arrow"])
+def test_text_that_is_not_utf8_in_a_file_is_an_error(tmp_path, name):
+    wrong = pa.array([b"\xff", b"b"]).cast(pa.binary()).view(pa.string())
+    events = pa.table({"type": ["A", "A"], "x": wrong})
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        pa.parquet.write_table(events, path)
+    else:
+        pa.feather.write_feather(events, path)
+    with pytest.raises(DataError, match=r"column 'x' \(string\) is damaged: it has text that is not UTF-8"):
+        ceql.match("SELECT * WHERE A FILTER A[x = 'b']", path).count()
+
+
+def test_a_line_of_json_that_is_not_utf8_is_named(tmp_path):
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"type": "A"}\n{"type": "A", "x": "\xff"}\n')
+    with pytest.raises(DataError, match="line 2 is no event: it is not UTF-8"):
+        ceql.match("SELECT * WHERE A", path).count()
+
+
+@pytest.mark.parametrize("format", damage.FORMATS)
+def test_a_damaged_file_is_an_error_or_other_data(format):
+    """In a process of its own, which would be gone if one of them ended it."""
+    run = subprocess.run(
+        [sys.executable, str(Path(damage.__file__)), format, "40"], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert sum(json.loads(run.stdout).values()) >= 40
