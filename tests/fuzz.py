@@ -2,7 +2,7 @@
 
 Random queries run over random streams on every execution path, until the time is up. Each process takes one kind
 of case and one seed at a time. A case that fails is shrunk and printed as an entry for `tests/corpus`; the exit code
-is then 1.
+is then 1. In the end comes, for each kind, how many of its cases had a match: those without one say little.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import count
@@ -40,49 +41,57 @@ CHUNK = 400  # cases of one seed
 SHUFFLES = 3  # of each case's stream: what is dear is to compile a query
 
 
-def check_shuffles(case: generators.Generated, data: st.DataObject) -> None:
+def check_shuffles(case: generators.Generated, data: st.DataObject) -> bool:
     """The case on every path, then its query over shuffles of its stream, as a whole and counted."""
-    checks.check_case(case, data)
+    matched = bool(checks.check_case(case, data))
     times = [event["time"] for event in case.events]
     draw = data.draw(st.randoms(use_true_random=False), label="shuffles")
     for _ in range(SHUFFLES):
         events = [{**event, "time": at} for event, at in zip(draw.sample(case.events, len(times)), times, strict=True)]
         note(case._replace(events=events))
         checks.check_whole(case._replace(events=events))
+    return matched
 
 
-def check_tiny(case: generators.Generated, data: st.DataObject) -> None:
+def check_tiny(case: generators.Generated, data: st.DataObject) -> bool:
+    matched = False
     with checks.suppress_falling_attributes(True, case):
-        check_shuffles(case, data)
+        matched = check_shuffles(case, data)
+    return matched
 
 
-def check_rule(case: rule_oracle.RuleCase, data: st.DataObject) -> None:
+def check_rule(case: rule_oracle.RuleCase, data: st.DataObject) -> bool:
     note(case)
-    checks.check_rule(case, data)
+    return bool(checks.check_rule(case, data))
 
 
-def check_bucket(case: generators.Generated, data: st.DataObject) -> None:
-    hand_made.check(case, data.draw(st.randoms(use_true_random=False), label="shipping"))
+def check_bucket(case: generators.Generated, data: st.DataObject) -> bool:
+    return bool(hand_made.check(case, data.draw(st.randoms(use_true_random=False), label="shipping")))
 
 
 class Kind(NamedTuple):
-    """What is drawn, what must hold, and what is to be done in the process before."""
+    """What is drawn; what must hold, which tells whether there was a match; what the process needs before."""
 
     cases: st.SearchStrategy[Any]
-    check: Callable[[Any, st.DataObject], None] = check_shuffles
+    check: Callable[[Any, st.DataObject], bool] = check_shuffles
     prepare: Callable[[], None] = lambda: None
 
 
-UNARY, CORRELATED = generators.uncorrelated_cases, generators.correlated_cases
+UNARY, CORRELATED, CONDITIONED = (
+    generators.uncorrelated_cases, generators.correlated_cases, generators.conditioned_cases,
+)  # fmt: skip
 KINDS = {
     "unary": Kind(UNARY()),
     "correlated": Kind(CORRELATED()),
+    "conditioned": Kind(CONDITIONED()),
     "rules": Kind(rule_oracle.rule_cases(), check_rule),
-    "streams": Kind(UNARY(named=True) | CORRELATED(named=True)),
+    "streams": Kind(UNARY(named=True) | CORRELATED(named=True) | CONDITIONED(named=True)),
     "unary-tiny": Kind(UNARY(), check_tiny, checks.use_tiny_buffers),
     "correlated-tiny": Kind(CORRELATED(), check_tiny, checks.use_tiny_buffers),
     "correlated-unsplit": Kind(CORRELATED(), prepare=checks.use_no_substreams),
-    "buckets": Kind(UNARY() | CORRELATED(), check_bucket),
+    "conditioned-tiny": Kind(CONDITIONED(), check_tiny, checks.use_tiny_buffers),
+    "conditioned-unsplit": Kind(CONDITIONED(), prepare=checks.use_no_substreams),
+    "buckets": Kind(UNARY() | CORRELATED() | CONDITIONED(), check_bucket),
 }
 
 
@@ -91,7 +100,9 @@ class TimeIsUp(KeyboardInterrupt):
 
 
 class Found(NamedTuple):
+    kind: str
     cases: int
+    matched: int
     report: str | None
 
 
@@ -105,7 +116,7 @@ def note(case: Any) -> None:
 
 def search(kind: str, number: int, until: float) -> Found:
     """Check the cases of one seed, or as many of them as there is time for."""
-    done, failed = 0, False
+    done, matched, failed = 0, 0, False
     cases, check, prepare = KINDS[kind]
     prepare()
 
@@ -120,27 +131,28 @@ def search(kind: str, number: int, until: float) -> Found:
     )
     @given(cases, st.data())
     def body(case: Any, data: st.DataObject) -> None:
-        nonlocal done, failed
+        nonlocal done, matched, failed
         if time.time() > until and not failed:  # a failed one is shrunk whatever the time
             raise TimeIsUp
         done += 1
         note(case)
         try:
-            check(case, data)
+            matched += check(case, data)
         except (HypothesisException, StopTest):  # a draw that leads nowhere
             raise
         except BaseException:
             failed = True
             raise
 
+    report = None
     try:
         body()
     except TimeIsUp:
-        return Found(done, None)
+        pass
     except Exception:  # the last one checked is the smallest
         again = f'make fuzz FUZZ="--kind {kind} --seed {number}"'
-        return Found(done, f"{traceback.format_exc()}\n{as_toml(latest)}\n# again: {again}\n")
-    return Found(done, None)
+        report = f"{traceback.format_exc()}\n{as_toml(latest)}\n# again: {again}\n"
+    return Found(kind, done, matched, report)
 
 
 def as_toml(case: generators.Generated | rule_oracle.RuleCase) -> str:
@@ -208,7 +220,9 @@ def main() -> int:
     begun = time.time()
     until = begun + given.seconds
     numbers = count(given.seed)
-    cases = wrong = 0
+    cases: Counter[str] = Counter()
+    matched: Counter[str] = Counter()
+    wrong = 0
     running: set[Future[Found]] = set()
     spawn = multiprocessing.get_context("spawn")
     # a process for each seed: some kinds change how the package works
@@ -220,11 +234,14 @@ def main() -> int:
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             for job in ended:
                 found = job.result()
-                cases += found.cases
+                cases[found.kind] += found.cases
+                matched[found.kind] += found.matched
                 if found.report is not None:
                     wrong += 1
                     print(found.report, flush=True)
-            print(f"{time.time() - begun:.0f} s, {cases:,} cases, {wrong} seeds with a difference", flush=True)
+            print(f"{time.time() - begun:.0f} s, {cases.total():,} cases, {wrong} seeds with a difference", flush=True)
+    for kind in filter(cases.get, kinds):
+        print(f"{kind}: {cases[kind]:,} cases, {matched[kind] / cases[kind]:.0%} with a match")
     return 1 if wrong else 0
 
 

@@ -19,8 +19,8 @@ def show(strategy):
     look()
 
 for strategy in (
-    generators.uncorrelated_cases(named=True), generators.correlated_cases(), rule_oracle.rule_cases(), trees.queries(),
-    st.integers(), st.text(), st.floats(),
+    generators.uncorrelated_cases(named=True), generators.correlated_cases(), generators.conditioned_cases(),
+    rule_oracle.rule_cases(), trees.queries(), st.integers(), st.text(), st.floats(),
 ):
     show(strategy)
 """

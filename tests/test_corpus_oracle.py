@@ -35,7 +35,9 @@ def test_case(case: corpus.Case) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["one stream", "two streams"])
-@pytest.mark.parametrize("cases", [generators.uncorrelated_cases, generators.correlated_cases])
+@pytest.mark.parametrize(
+    "cases", [generators.uncorrelated_cases, generators.correlated_cases, generators.conditioned_cases]
+)
 def test_generated_cases_are_valid(cases: generators.Cases, named: bool) -> None:
     """What is generated can be written down, and the oracle has an answer that it admits itself."""
 
@@ -46,3 +48,16 @@ def test_generated_cases_are_valid(cases: generators.Cases, named: bool) -> None
         oracle.check(case.query, case.events, oracle.matches(case.query, case.events))
 
     run()
+
+
+def test_most_generated_conditions_hold_somewhere() -> None:
+    """A condition that is never satisfied would not show an engine that finds too little."""
+    matched: list[bool] = []
+
+    @settings(max_examples=60)
+    @given(generators.conditioned_cases())
+    def run(case: generators.Generated) -> None:
+        matched.append(bool(oracle.matches(case.query, case.events)))
+
+    run()
+    assert sum(matched) > len(matched) / 2

@@ -62,7 +62,7 @@ def test_random_cases(case: generators.Generated) -> None:
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
-@given(generators.correlated_cases())
+@given(generators.correlated_cases() | generators.conditioned_cases())
 def test_random_correlated_cases(case: generators.Generated) -> None:
     query = ceql.compile(print_query(case.query))
     agrees_with_the_engine(query, case.events, {"time_unit": "ms"})

@@ -51,6 +51,12 @@ def test_random_correlated_cases(case: generators.Generated, data: st.DataObject
     checks.check_case(case, data)
 
 
+@settings(EXAMPLES, max_examples=120)
+@given(generators.conditioned_cases(), st.data())
+def test_random_conditions_between_events(case: generators.Generated, data: st.DataObject) -> None:
+    checks.check_case(case, data)
+
+
 @pytest.fixture
 def unsplit(monkeypatch: pytest.MonkeyPatch) -> None:
     checks.use_no_substreams(monkeypatch.setattr)
@@ -61,6 +67,12 @@ def unsplit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_correlated_cases_without_substreams(
     unsplit: None, case: generators.Generated, data: st.DataObject
 ) -> None:
+    checks.check_case(case, data)
+
+
+@settings(EXAMPLES, max_examples=60)
+@given(generators.conditioned_cases(), st.data())
+def test_random_conditions_without_substreams(unsplit: None, case: generators.Generated, data: st.DataObject) -> None:
     checks.check_case(case, data)
 
 
@@ -98,6 +110,12 @@ def test_random_cases_in_tiny_buffers(tiny: None, case: generators.Generated, da
 @settings(EXAMPLES, max_examples=100)
 @given(generators.correlated_cases(), st.data())
 def test_random_correlated_cases_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
+    checks.check_tiny_case(case, data)
+
+
+@settings(EXAMPLES, max_examples=40)
+@given(generators.conditioned_cases(), st.data())
+def test_random_conditions_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     checks.check_tiny_case(case, data)
 
 

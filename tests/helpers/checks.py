@@ -37,21 +37,22 @@ def check_whole(case: generators.Generated) -> tuple[ceql.Query, generators.Gene
     return query, case, whole
 
 
-def check_case(case: generators.Generated, data: st.DataObject) -> None:
-    """Every execution path."""
+def check_case(case: generators.Generated, data: st.DataObject) -> list[oracle.Match]:
+    """Every execution path; the matches."""
     query, case, whole = check_whole(case)
     rows = data.draw(st.integers(1, 4), label="rows per batch")
     assert paths.run_in_batches(query, case.events, rows, **OPTIONS) == whole
     cuts = sorted(data.draw(st.lists(st.integers(0, len(case.events)), max_size=4), label="cuts"))
     restored = data.draw(st.sets(st.integers(0, 5)), label="restored after")
     assert paths.run_in_pieces(query, case.events, cuts, restored.__contains__, **OPTIONS) == whole
+    return whole
 
 
-def check_rule(case: rule_oracle.RuleCase, data: st.DataObject) -> None:
+def check_rule(case: rule_oracle.RuleCase, data: st.DataObject) -> list[oracle.Match]:
     query = case.compile()
     whole = paths.run_whole(query, case.events, **OPTIONS)
     assert sorted(rule_oracle.by_atom(query, whole)) == sorted(case.expected())
-    check_case(generators.Generated(query.plan.query, case.events), data)
+    return check_case(generators.Generated(query.plan.query, case.events), data)
 
 
 def use_no_substreams(patch: Patch = setattr) -> None:

@@ -2,8 +2,9 @@
 
 Alphabets are small, so that events match, keys collide and times tie; sizes are such that the oracle answers in
 milliseconds. `uncorrelated_cases` has conditions on single events only; `correlated_cases` adds comparisons of several
-variables, PREV and PARTITION BY as an operator, over values that are equal more often. Every event has every column
-of `COLUMNS`; None is NULL.
+variables, PREV and PARTITION BY as an operator, over values that are equal more often. `conditioned_cases` has plain
+sequences and iterations, with several conditions between any of their events. Every event has every column of
+`COLUMNS`; None is NULL.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ FEW: Values = {
     "f": [1.0, 1.0, 1.0, 2.0, 2.0, 0.5, float("nan"), None],
     "s": ["a", "a", "a", "b", "", None],
     "k": [1, 1, 1, 1, 1, 2, 2, None],
+}
+# few values, so that many partial matches carry the same, and seldom NULL, which satisfies nothing
+CLOSE: Values = {
+    "v": [1, 2, 3, 2, 1, 3, 2, 1, 3, 2, 1, None],
+    "f": [1.0, 2.0, 1.0, 2.5, 2.0, 1.0, 3.0, 0.5, -0.0, 1.0, float("nan"), None],
+    "s": ["a", "b", "ab", "b", "a", "ab", "", "b", None],
+    "k": [1, 1, 1, 2, 1, 2, 1, 1, None],
 }
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -89,13 +97,15 @@ def streams(draw: Draw, formula: tree.Formula, longest: int, named: bool) -> lis
 
 
 @st.composite
-def likely_streams(draw: Draw, formula: tree.Formula, longest: int, named: bool) -> list[dict[str, Any]]:
+def likely_streams(
+    draw: Draw, formula: tree.Formula, longest: int, named: bool, values: Values = FEW
+) -> list[dict[str, Any]]:
     """A stream with a match of the formula, if it had no conditions, and others in between."""
     atoms = witness(draw, formula)[:longest]
     types = sorted(oracle.event_types(formula) | set(draw(st.sampled_from([[], [], [], ["D"]]))))
     for _ in range(draw(st.sampled_from([0, longest * 3 // 4, *[longest] * 4])) - len(atoms)):
         atoms.insert(draw(st.integers(0, len(atoms))), tree.Event(draw(st.sampled_from(types))))
-    events = [draw(events_of([atom.type], FEW, named)) for atom in atoms]
+    events = [draw(events_of([atom.type], values, named)) for atom in atoms]
     for atom, event in zip(atoms, events, strict=True):
         event |= {"__stream__": atom.stream} if atom.stream else {}
     return added_up(events)
@@ -276,6 +286,100 @@ def neighbours(draw: Draw, name: str) -> tree.FilterCondition:
     return tree.Bracket(name, tree.Neg(predicate) if one_in(draw, 8) else predicate)
 
 
+# attributes to order, mostly with themselves; whole numbers with floats too
+ORDERED = [("v", "v")] * 5 + [("f", "f")] * 2 + [("s", "s")] * 2 + [("v", "f"), ("f", "v"), ("w", "w")]
+
+
+class Between(NamedTuple):
+    """Conditions between the events of a sequence: `names` are its variables in their order."""
+
+    names: list[str]
+
+    def condition(self, draw: Draw, depth: int = 1) -> tree.FilterCondition:
+        kinds = ["plain"] * 6 + ["shifted", "sum", "prev", "prev", "bracket"] * 2 + ["or", "or", "not"] * (depth > 0)
+        match draw(st.sampled_from(kinds)):
+            case "plain":
+                (one, other), (left, right) = self.two(draw), draw(st.sampled_from(ORDERED))
+                return compared(draw, tree.Ref(one, left), tree.Ref(other, right))
+            case "shifted":
+                one, other = self.two(draw)
+                return compared(draw, shifted(draw, number_of(draw, one)), shifted(draw, number_of(draw, other)))
+            case "sum":
+                return self.sum(draw)
+            case "prev":
+                return tree.Bracket(draw(st.sampled_from(self.names[1:])), self.step(draw))
+            case "bracket":
+                return self.bracket(draw)
+            case "not":
+                return tree.Neg(self.condition(draw, depth - 1))
+            case _:
+                return joined(  # type: ignore[no-any-return]
+                    tree.Disj, (self.condition(draw, depth - 1), self.condition(draw, depth - 1))
+                )
+
+    def two(self, draw: Draw) -> tuple[str, str]:
+        """Two variables in either order; neighbours no more often than others."""
+        one, other = draw(st.permutations(self.names))[:2]
+        return one, other
+
+    def sum(self, draw: Draw) -> tree.FilterCondition:
+        """An operation on two variables, compared with a number, with a third one or with one of the two."""
+        one, other = self.two(draw)
+        left = tree.Arithmetic(draw(st.sampled_from("+-+-+-*/%")), number_of(draw, one), number_of(draw, other))
+        right = number_of(draw, draw(st.sampled_from(self.names))) if draw(st.booleans()) else draw(numerals)
+        return compared(draw, left, shifted(draw, right))
+
+    def step(self, draw: Draw) -> tree.Predicate:
+        """A comparison with the event before."""
+        left, right = draw(st.sampled_from(ORDERED))
+        if left == "s" or draw(st.booleans()):
+            return compared(draw, tree.Attribute(left), tree.Prev(right))
+        if draw(st.booleans()):
+            return compared(draw, tree.Attribute(left), shifted(draw, tree.Prev(right)))
+        bound = number_of(draw, draw(st.sampled_from(self.names))) if draw(st.booleans()) else draw(numerals)
+        return compared(draw, tree.Arithmetic("-", tree.Attribute(left), tree.Prev(right)), bound)
+
+    def bracket(self, draw: Draw) -> tree.FilterCondition:
+        """A predicate on an event, another and the one before: each combination of events decides for itself."""
+        name, other = self.two(draw)
+        own = tree.Attribute(draw(st.sampled_from("vf")))
+        negated = one_in(draw, 4)
+        match draw(st.sampled_from(["between", "null", "or", "or", "or"])):
+            case "between":
+                low, high = number_of(draw, other), number_of(draw, draw(st.sampled_from(self.names)))
+                return tree.Bracket(name, tree.Between(own, low, shifted(draw, high), negated))
+            case "null":
+                return tree.Bracket(name, tree.IsNull(tree.Arithmetic("+", own, number_of(draw, other)), not negated))
+        items = compared(draw, own, number_of(draw, other)), draw(st.sampled_from([self.step, self.flag]))(draw)
+        either: tree.Predicate = joined(tree.Disj, items)
+        return tree.Bracket(name, tree.Neg(either) if negated else either)
+
+    def flag(self, draw: Draw) -> tree.Predicate:
+        return compared(draw, tree.Attribute("k"), draw(numerals))
+
+
+def compared(draw: Draw, left: tree.Expression, right: tree.Expression) -> tree.Comparison:
+    # an equality seldom holds, and has tests of its own
+    return tree.Comparison(draw(st.sampled_from(["<", "<=", ">", ">=", "!=", "<", "<=", ">", ">=", "="])), left, right)
+
+
+def number_of(draw: Draw, name: str) -> tree.Ref:
+    return tree.Ref(name, draw(st.sampled_from(["v", "v", "v", "f", "w", "k"])))
+
+
+def shifted(draw: Draw, operand: tree.Expression) -> tree.Expression:
+    """The operand as it is, or moved, scaled, turned round."""
+    match draw(st.sampled_from(["as it is", "as it is", "+", "-", "*", "from", "minus"])):
+        case "as it is":
+            return operand
+        case "from":
+            return tree.Arithmetic("-", draw(numerals), operand)
+        case "minus":
+            return operand if isinstance(operand, tree.Literal) else tree.Minus(operand)
+        case op:
+            return tree.Arithmetic(op, operand, draw(numerals))
+
+
 # --- formulas ---
 
 
@@ -342,6 +446,43 @@ def wrapped(formula: tree.Formula, target: tree.Formula, wrap: Callable[[tree.Fo
         case tree.PartitionBy():
             return tree.PartitionBy(wrapped(formula.formula, target, wrap), formula.parts)
     return formula
+
+
+def sequence(draw: Draw, names: list[str], types: list[str], named: bool) -> tree.Formula:
+    """One event after another, each with a name; some iterated, some in brackets of their own."""
+    items: list[tree.Formula] = []
+    pluses = 2
+    for name in names:
+        stream = draw(st.sampled_from([None, None, *STREAMS])) if named else None
+        item: tree.Formula = tree.Event(draw(st.sampled_from(types)), stream)
+        if pluses and one_in(draw, 3):
+            pluses -= 1
+            item = tree.Plus(item, one_in(draw, 6))
+        items.append(tree.As(item, name))
+    if len(items) > 2 and one_in(draw, 3):
+        first = draw(st.integers(0, len(items) - 2))
+        pair = (items[first], items[first + 1])
+        group: tree.Formula
+        match draw(st.sampled_from(["plus", "all", "or"])):
+            case "plus" if pluses:
+                group = tree.Plus(chain(pair, False), False)
+            case "or":
+                group = tree.Or(pair)
+            case _:
+                group = tree.All(pair)
+        items[first : first + 2] = [group]
+    formula = items[0]
+    for item in items[1:]:
+        formula = chain((formula, item), one_in(draw, 12))
+    return formula
+
+
+def with_condition(draw: Draw, formula: tree.Formula, names: list[str]) -> tree.Formula:
+    """One more condition: mostly on the whole; at times on a part, so that it is asked of each round by itself."""
+    chosen = Between(names).condition(draw)
+    target = draw(st.sampled_from(subformulas(formula))) if one_in(draw, 4) else formula
+    result = wrapped(formula, target, lambda f: tree.Filter(f, chosen))
+    return tree.Filter(formula, chosen) if oracle.unbound(result) else result
 
 
 def with_filter(draw: Draw, formula: tree.Formula) -> tree.Formula:
@@ -422,13 +563,21 @@ def clause_parts(draw: Draw, formula: tree.Formula) -> tree.Part:
     return tree.Part(tuple(tree.PartRef(draw(st.sampled_from(["k", "k", "v", "f"])), name) for name in some))
 
 
-windows: st.SearchStrategy[tree.Window | None] = st.one_of(
-    st.none(),
-    st.none(),
-    st.builds(tree.EventsWindow, st.integers(0, 6)),
-    st.builds(tree.TimeWindow, st.integers(1, 6).map(lambda ms: ms * 1_000_000)),
-    st.builds(tree.AttributeWindow, st.integers(0, 4), st.sampled_from(["w", "v", "f"])),
-)
+Windows = st.SearchStrategy[tree.Window | None]
+
+
+def windows_from(least: int) -> Windows:
+    """No window, or one of each kind, of this size and a little more."""
+    return st.one_of(
+        st.none(),
+        st.none(),
+        st.builds(tree.EventsWindow, st.integers(least, least + 6)),
+        st.builds(tree.TimeWindow, st.integers(least + 1, least + 6).map(lambda ms: ms * 1_000_000)),
+        st.builds(tree.AttributeWindow, st.integers(least, least + 4), st.sampled_from(["w", "v", "f"])),
+    )
+
+
+windows = windows_from(0)
 
 
 @st.composite
@@ -441,7 +590,9 @@ def selections(draw: Draw, formula: tree.Formula) -> tuple[tree.SelectItem, ...]
     return tuple(tree.SelectItem(name, ("v",) if one_in(draw, 6) else ()) for name in names)
 
 
-def query_of(draw: Draw, formula: tree.Formula, partition: tuple[tree.Part, ...], named: bool) -> tree.Query:
+def query_of(
+    draw: Draw, formula: tree.Formula, partition: tuple[tree.Part, ...], named: bool, windows: Windows = windows
+) -> tree.Query:
     return tree.Query(
         formula,
         items=draw(selections(formula)),
@@ -490,6 +641,26 @@ def correlated_cases(draw: Draw, named: bool = False) -> Generated:
         partition = clause(draw, draw(st.sampled_from([clause_parts, covering_parts]))(formula))
     query = query_of(draw, formula, partition, named)
     return Generated(query, draw(likely_streams(formula, min(8, longest_stream(formula)), named)))
+
+
+@st.composite
+def conditioned_cases(draw: Draw, named: bool = False) -> Generated:
+    """Sequences and iterations with one to four conditions between their events, of every kind but joins."""
+    names = [*VARIABLES, "u"][: draw(st.sampled_from([3, 2, 3, 3, 4]))]
+    types = draw(st.sampled_from([["A"], ["A", "B"], ["A", "B"], ["A", "B", "C"]]))
+    formula = sequence(draw, names, types, named)
+    for _ in range(draw(st.sampled_from([1, 1, 2, 2, 3, 4]))):
+        formula = with_condition(draw, formula, names)
+    if one_in(draw, 10):
+        formula = with_operator(draw, formula)
+    partition = clause(draw, clause_parts(formula)) if one_in(draw, 12) else ()
+    query = query_of(draw, formula, partition, named, windows_from(3))
+    events: list[dict[str, Any]] = []
+    for _ in range(4):  # a stream without a match says little: another one
+        events = draw(likely_streams(formula, min(10, longest_stream(formula)), named, CLOSE))
+        if oracle.candidates(query, sorted(events, key=lambda e: (e["time"], e.get("__stream__", "")))):
+            break
+    return Generated(query, events)
 
 
 def longest_stream(formula: tree.Formula) -> int:

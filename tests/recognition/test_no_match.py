@@ -155,7 +155,7 @@ def test_a_query_that_may_begin_is_not(query: str) -> None:
 
 
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
-@given(generators.correlated_cases())
+@given(generators.correlated_cases() | generators.conditioned_cases())
 def test_what_is_said_to_match_never_does_not(case: generators.Generated) -> None:
     query = ceql.compile(print_query(case.query))
     if never_begins(query.plan.whole, query.text) is not None:

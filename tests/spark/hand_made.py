@@ -308,8 +308,8 @@ def needs_ids(example: ways.Example) -> bool:
     return bool(example.query.plan.projections)
 
 
-def check(case: generators.Generated, draw: random.Random) -> None:
-    """A generated case gives the matches that the engine gives, shipped and run in a way that is drawn."""
+def check(case: generators.Generated, draw: random.Random) -> Counter[str]:
+    """A generated case gives the matches that the engine gives, shipped and run in a way that is drawn; the matches."""
     case = paths.in_merged_order(case)
     example = ways.Example.of(print_query(case.query), case.events)
     ids = needs_ids(example) or draw.random() < 0.5
@@ -319,3 +319,4 @@ def check(case: generators.Generated, draw: random.Random) -> None:
     assert operator.late == []
     if isinstance(case.query.window, t.TimeWindow):
         assert not operator.states, "the window has left everything"
+    return operator.found

@@ -47,7 +47,8 @@ def test_corpus(spark: SparkSession, group: int) -> None:
         generators.uncorrelated_cases()
         | generators.uncorrelated_cases(named=True)
         | generators.correlated_cases()
-        | generators.correlated_cases(named=True),
+        | generators.correlated_cases(named=True)
+        | generators.conditioned_cases(),
         min_size=20,
         max_size=20,
     ),

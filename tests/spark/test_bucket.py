@@ -57,9 +57,17 @@ def test_random_correlated_cases(case: generators.Generated, draw: random.Random
     hand_made.check(case, draw)
 
 
+@settings(EXAMPLES, max_examples=60)
+@given(generators.conditioned_cases(), st.randoms(use_true_random=False))
+def test_random_conditions_between_events(case: generators.Generated, draw: random.Random) -> None:
+    hand_made.check(case, draw)
+
+
 @settings(EXAMPLES, max_examples=50)
 @given(
-    generators.uncorrelated_cases(named=True) | generators.correlated_cases(named=True),
+    generators.uncorrelated_cases(named=True)
+    | generators.correlated_cases(named=True)
+    | generators.conditioned_cases(named=True),
     st.randoms(use_true_random=False),
 )
 def test_random_cases_of_two_streams(case: generators.Generated, draw: random.Random) -> None:

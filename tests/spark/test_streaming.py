@@ -37,7 +37,11 @@ def test_corpus(spark: SparkSession, group: int, tmp_path: Path) -> None:
 
 @settings(max_examples=1, suppress_health_check=list(HealthCheck))
 @given(
-    st.lists(generators.uncorrelated_cases() | generators.correlated_cases(), min_size=20, max_size=20),
+    st.lists(
+        generators.uncorrelated_cases() | generators.correlated_cases() | generators.conditioned_cases(),
+        min_size=20,
+        max_size=20,
+    ),
     st.integers(100, 1 << 30),
 )
 def test_random_cases(
