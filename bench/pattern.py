@@ -11,15 +11,21 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 Condition = tuple[str, str, float | int | str]  # attribute, operator (= > < >= <=), constant
+Comparison = tuple[str, str, int, str, float | int]  # attribute, operator, earlier step, its attribute, what is added
 
 
 @dataclass(frozen=True)
 class Step:
-    """An event of one of the types, or several of them with any events between (`plus`)."""
+    """An event of one of the types, or several of them with any events between (`plus`).
+
+    `against` compares its attributes, which are numbers, with those of earlier steps: `("price", ">", 0, "price", 90)`
+    says that it costs more than the event of the first step and 90.
+    """
 
     types: tuple[str, ...]
     conditions: tuple[Condition, ...] = ()
     plus: bool = False
+    against: tuple[Comparison, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,15 @@ class Pattern:
     limit: int | None = 1000
     strategy: str = "ALL"
 
+    def __post_init__(self) -> None:
+        if self.compares and not self.is_sequence:
+            raise ValueError("only steps that have one event each are compared with each other")
+
+    @property
+    def compares(self) -> bool:
+        """Whether steps are compared with each other."""
+        return any(step.against for step in self.steps)
+
     @property
     def steps(self) -> list[Step]:
         """All steps, those in groups too. Their places in this list number the variables: e0, e1, ..."""
@@ -67,6 +82,7 @@ class Pattern:
             for k, step in enumerate(self.steps)
             for attribute, operator, value in step.conditions
         ]
+        conditions += [text for k, step in enumerate(self.steps) for text in compared(k, step)]
         if conditions:
             text += " FILTER " + " AND ".join(conditions)
         if self.key is not None:
@@ -91,6 +107,14 @@ class Pattern:
 def literal(value: float | int | str) -> str:
     """A constant as CEQL and SQL write it."""
     return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def compared(k: int, step: Step) -> list[str]:
+    """The comparisons of step number k with earlier ones, as CEQL and SQL write them."""
+    return [
+        f"e{k}.{attribute} {operator} e{other}.{its}" + (f" {'+' if added > 0 else '-'} {abs(added)}" if added else "")
+        for attribute, operator, other, its, added in step.against
+    ]
 
 
 def _steps(parts: tuple[Step | Group, ...]) -> Iterator[Step]:
@@ -120,5 +144,6 @@ def _parts(values: list[dict[str, Any]]) -> tuple[Step | Group, ...]:
             made.append(Group(_parts(value["parts"])))
         else:
             conditions = tuple((attribute, operator, constant) for attribute, operator, constant in value["conditions"])
-            made.append(Step(tuple(value["types"]), conditions, value["plus"]))
+            against = tuple((own, how, other, its, added) for own, how, other, its, added in value["against"])
+            made.append(Step(tuple(value["types"]), conditions, value["plus"], against))
     return tuple(made)

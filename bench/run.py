@@ -31,10 +31,11 @@ EXPERIMENTS = [
     "strategies",
     "joins",
     "correlation",
+    "conditions",
     "delay",
     "spark",
 ]
-QUICK = ["filters", "sequences", "windows", "operators", "joins", "correlation", "delay"]
+QUICK = ["filters", "sequences", "windows", "operators", "joins", "correlation", "conditions", "delay"]
 DOCS = ROOT / "docs"
 MARK = "<!-- below: written by `python -m bench docs` -->"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -12,8 +12,11 @@ import numpy as np
 import ceql
 from bench.figures import Figure, Place, Task, median_figure
 from bench.pattern import Pattern
-from bench.peers.peer import Job, Peer, Run
+from bench.peers.peer import PATIENCE, Job, Peer, Run
 from bench.settings import Settings, read_events
+
+Right = Callable[[int], tuple[int, int]]
+"""By the number of events that were read: their matches, and how many of them complete some."""
 
 
 def asked(
@@ -35,9 +38,17 @@ def _alone(settings: Settings, peer: Peer, events: str, pattern: Pattern, memory
     return [ask(settings, peer, events, pattern, memory)]
 
 
-def ask(settings: Settings, peer: Peer, events: str, pattern: Pattern, memory: bool = False) -> Figure:
-    """The figure of one peer; its note says so if its matches are not ceql's."""
-    runs = peer.ask(Job(events, pattern, 1 if memory else settings.runs, settings.seconds, memory))
+def ask(
+    settings: Settings,
+    peer: Peer,
+    events: str,
+    pattern: Pattern,
+    memory: bool = False,
+    wanted: Right | None = None,
+    patience: float = PATIENCE,
+) -> Figure:
+    """The figure of one peer; its note says so if its matches are not those `wanted`, which are ceql's if not given."""
+    runs = peer.ask(Job(events, pattern, 1 if memory else settings.runs, settings.seconds, memory), patience)
     done = [run for run in runs if not run.error]
     if not done:
         return Figure(error=runs[0].error)
@@ -49,15 +60,15 @@ def ask(settings: Settings, peer: Peer, events: str, pattern: Pattern, memory: b
         last.matches,
         last.triggers,
         max(run.megabytes for run in done),
-        difference(peer, events, pattern, last),
+        difference(peer, pattern, last, wanted or partial(right, events, pattern.ceql())),
     )
     each = statistics.median(run.engine / max(run.events, 1) for run in done)
     return replace(figure, more={"engine": each}) if each else figure
 
 
-def difference(peer: Peer, events: str, pattern: Pattern, run: Run) -> str:
-    """How a run's matches differ from ceql's on the events that it has read; empty if they do not."""
-    matches, triggers = right(events, pattern.ceql(), run.events)
+def difference(peer: Peer, pattern: Pattern, run: Run, wanted: Right) -> str:
+    """How a run's matches differ from the right ones on the events that it has read; empty if they do not."""
+    matches, triggers = wanted(run.events)
     if peer.first_only and pattern.consume:
         return "" if run.triggers == triggers else f"other matches: at {run.triggers:,} events, not {triggers:,}"
     if (run.matches, run.triggers) == (matches, triggers):

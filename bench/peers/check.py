@@ -43,6 +43,7 @@ def sequence(*types: str, plus: str = "") -> tuple[Step, ...]:
 
 A_B_C = sequence("A", "B", "C")
 CHECKED = Step(("B",), (("x", ">", 2), ("x", "<=", 7)))
+COMPARED = Step(("B",), against=(("x", ">", 0, "x", 2), ("x", "<=", 0, "x", 7)))
 GROUP = (Step(("A",)), Group(sequence("B", "C")), Step(("D",)))
 
 LETTERS: dict[str, Pattern] = {
@@ -55,6 +56,9 @@ LETTERS: dict[str, Pattern] = {
     "A;B;C by k": Pattern(A_B_C, 400, "k", consume=False, limit=None),
     "A;B;C by k, consumed, 1000 each": Pattern(A_B_C, 400, "k"),
     "A;B[x];C": Pattern((Step(("A",)), CHECKED, Step(("C",))), 200, consume=False, limit=None),
+    "A;B>A;C=A": Pattern(
+        (Step(("A",)), COMPARED, Step(("C",), against=(("x", "=", 0, "x", -1),))), 300, consume=False, limit=None
+    ),
     "A;B+;C": Pattern(sequence("A", "B", "C", plus="B"), 200, consume=False, limit=None),
     "A+;B, 5 each": Pattern(sequence("A", "B", plus="A"), 200, consume=False, limit=5),
     "A;B+": Pattern(sequence("A", "B", plus="B"), 100, consume=False, limit=None),

@@ -2,6 +2,9 @@
 
 A sub-select for each step, joined on the key if there is one, with growing positions and inside the window. They have
 all events before them: no stream, and nothing that an earlier match changes. One thread each.
+
+With buckets, time is cut into pieces as long as the window, and the piece is a further key: so only neighbours in time
+meet. The first event of a match is in its own piece, each other event in its own and in the one before.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ class _Join(Peer):
     """An engine of `bench.peers.joins_worker`."""
 
     package: ClassVar[str]
+    buckets: ClassVar[bool] = False
 
     def prepare(self) -> str:
         try:
@@ -35,15 +39,23 @@ class _Join(Peer):
             return "a join cannot consume"
         if pattern.limit is not None:
             return "a join has no limit for each last event"
+        if self.buckets and pattern.window is None:
+            return "without a window there are no buckets"
         return ""
 
     def command(self, job: Path) -> list[str]:
-        return [sys.executable, "-m", "bench.peers.joins_worker", self.package, str(job)]
+        engine = self.package + (", buckets" if self.buckets else "")
+        return [sys.executable, "-m", "bench.peers.joins_worker", engine, str(job)]
 
 
 class DuckDB(_Join):
     name = "DuckDB"
     package = "duckdb"
+
+
+class DuckDBBuckets(DuckDB):
+    name = "DuckDB, buckets"
+    buckets = True
 
 
 class Polars(_Join):
@@ -52,6 +64,11 @@ class Polars(_Join):
 
     def environment(self) -> dict[str, str]:
         return {**super().environment(), "POLARS_MAX_THREADS": "1"}
+
+
+class PolarsBuckets(Polars):
+    name = "polars, buckets"
+    buckets = True
 
 
 class SparkSQL(_Join):

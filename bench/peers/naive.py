@@ -3,7 +3,8 @@
 A partial match is a tuple, the time of its first event and the positions of its events, and waits in the queue of its
 last step. An event that may be step s extends, by copying, each partial match in the queues of the steps before s; the
 ones it extends stay, since later events may extend them as well. So there are as many objects as partial matches, which
-is why such engines slow down where windows and patterns grow.
+is why such engines slow down where windows and patterns grow. Where steps are compared with each other, only the
+partial matches that satisfy the comparisons are extended: so those that can never match are given up early.
 
 Partial matches leave their queue when those before them have left and their window has passed: so nothing is held for
 longer than a window after it was made, where its partition still has events. Beyond 4 GB the run is given up.
@@ -20,7 +21,7 @@ import platform
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ Positions = tuple[int, ...]
 Partial = tuple[int, Positions]  # time of the first event, positions of all
 Event = tuple[str, int, Hashable, tuple[Any, ...]]  # type, time, key, the attributes that conditions name
 Test = tuple[Callable[[Any, Any], bool], int, Any]  # operator, place of the attribute, constant
+Against = tuple[Callable[[Any, Any], bool], int, int, int, Any]  # operator, place, other step, its place, what is added
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -113,10 +115,22 @@ class Engine:
             tests = [(OPERATORS[symbol], attributes.index(name), value) for name, symbol, value in step.conditions]
             for kind in set(step.types):
                 self.by_type.setdefault(kind, []).append((k, tests))
+        self.against: list[list[Against]] = [
+            [
+                (OPERATORS[symbol], attributes.index(name), other, attributes.index(its), added)
+                for name, symbol, other, its, added in step.against
+            ]
+            for step in self.automaton.steps
+        ]
+        self.compares = pattern.compares
+        self.seen: list[tuple[Any, ...]] = []
+        """The attributes of all events so far, if some are to be compared."""
 
     def feed(self, position: int, event: Event) -> list[Positions]:
         """The matches that end with this event, `limit` of them."""
         kind, now, key, values = event
+        if self.compares:
+            self.seen.append(values)
         steps = []
         for step, tests in self.by_type.get(kind, ()):
             for test, place, constant in tests:
@@ -152,7 +166,8 @@ class Engine:
         """All matches that end at the step with this event."""
         last = (position,)
         for source in self.automaton.before[step]:
-            yield from (positions + last for first, positions in waiting[source] if first >= oldest)
+            partials = self._fitting(waiting[source], step, position)
+            yield from (positions + last for first, positions in partials if first >= oldest)
         if self.automaton.begins[step]:
             yield last
 
@@ -164,15 +179,33 @@ class Engine:
         if self.automaton.goes_on[step]:
             last = (position,)
             for source in self.automaton.before[step]:
-                made += [(first, positions + last) for first, positions in waiting[source] if first >= oldest]
+                partials = self._fitting(waiting[source], step, position)
+                made += [(first, positions + last) for first, positions in partials if first >= oldest]
             if self.automaton.begins[step]:
                 made.append((now, last))
         return made
 
+    def _fitting(self, partials: Iterable[Partial], step: int, position: int) -> Iterable[Partial]:
+        """The partial matches whose events compare with this one as the step wants. Step k has the event number k."""
+        tests = self.against[step]
+        if not tests:
+            return partials
+        seen, values = self.seen, self.seen[position]
+        fitting = []
+        for partial in partials:
+            for test, place, other, its, added in tests:
+                if not test(values[place], seen[partial[1][other]][its] + added):
+                    break
+            else:
+                fitting.append(partial)
+        return fitting
+
 
 def events_of(table: pa.Table, pattern: Pattern) -> tuple[list[Event], list[str]]:
     """The events, with the attributes that conditions name; the names of those."""
-    attributes = sorted({attribute for step in pattern.steps for attribute, _, _ in step.conditions})
+    named = {attribute for step in pattern.steps for attribute, _, _ in step.conditions}
+    named |= {name for step in pattern.steps for own, _, _, its, _ in step.against for name in (own, its)}
+    attributes = sorted(named)
     values = [table[name].to_pylist() for name in attributes]
     rows = list(zip(*values, strict=True)) if values else [()] * table.num_rows
     keys = table[pattern.key].to_pylist() if pattern.key is not None else [None] * table.num_rows

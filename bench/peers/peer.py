@@ -104,12 +104,12 @@ class Peer:
         """Environment variables for its worker."""
         return {**os.environ, "PYTHONPATH": str(ROOT)}
 
-    def ask(self, job: Job) -> list[Run]:
-        """All runs of a job; one with an error if there are none."""
+    def ask(self, job: Job, patience: float = PATIENCE) -> list[Run]:
+        """All runs of a job; one with an error if there are none. `patience`: seconds besides those of the runs."""
         refusal = self.refuses(job.pattern)
         if refusal:
             return [Run(error=refusal)]
-        patience = PATIENCE + job.runs * job.seconds
+        patience += job.runs * job.seconds
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "job.json"
             file.write_text(json.dumps(job.to_json()))

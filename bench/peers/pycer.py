@@ -36,6 +36,8 @@ class Pycer(Peer):
         return PACKAGE.replace("==", " ")
 
     def refuses(self, pattern: Pattern) -> str:
+        if pattern.compares:
+            return "its filters are of single events"
         return "" if pattern.strategy == "ALL" else "it parses strategies and ignores them"
 
     def command(self, job: Path) -> list[str]:

@@ -1,8 +1,8 @@
 """Streams of events with keys, an event each millisecond, so that `n EVENTS` and `n MILLISECONDS` mean the same.
 
 `market` has BUY and SELL events of named stocks, `payments` events A, B and C of accounts, `triples` the relations T, S
-and R of the rule `RULE`; `fresh` are events of two types whose keys are new in each block, `bursts` groups of events
-that make many matches at once. Every one has a fixed seed.
+and R of the rule `RULE`; `priced` has events of any types with a price; `fresh` are events of two types whose keys are
+new in each block, `bursts` groups of events that make many matches at once. Every one has a fixed seed.
 """
 
 from __future__ import annotations
@@ -53,6 +53,13 @@ def triples(count: int, x: int, y: int, seed: int = 0, first: int = 0, shift: in
     kinds = random.integers(0, 3, count)
     columns = {"x": random.integers(0, x, count) + shift, "y": random.integers(0, y, count)}
     return _table(("T", "S", "R"), kinds, columns, first)
+
+
+def priced(count: int, types: str = "ABC", keys: int = 20, seed: int = 0) -> pa.Table:
+    """Events of types of one letter each, with a price (0 to 100) and a key k."""
+    random = np.random.default_rng(seed)
+    kinds = random.integers(0, len(types), count)
+    return _table(tuple(types), kinds, {"price": random.uniform(0, 100, count), "k": random.integers(0, keys, count)})
 
 
 def fresh(count: int, each: int, block: int, seed: int = 0) -> pa.Table:

@@ -107,7 +107,7 @@ class Fake(Peer):
     def __init__(self, *runs: Run) -> None:
         self.runs = runs
 
-    def ask(self, job: Job) -> list[Run]:
+    def ask(self, job: Job, patience: float = 0.0) -> list[Run]:
         return list(self.runs)
 
 

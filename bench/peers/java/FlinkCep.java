@@ -17,7 +17,7 @@ import org.apache.flink.cep.CEP;
 import org.apache.flink.cep.functions.PatternProcessFunction;
 import org.apache.flink.cep.nfa.aftermatch.AfterMatchSkipStrategy;
 import org.apache.flink.cep.pattern.Pattern;
-import org.apache.flink.cep.pattern.conditions.SimpleCondition;
+import org.apache.flink.cep.pattern.conditions.IterativeCondition;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.api.datastream.DataStream;
@@ -191,10 +191,11 @@ public final class FlinkCep {
         return all;
     }
 
-    /** Whether an event is of one of the types and satisfies all conditions. */
-    private static final class Fits extends SimpleCondition<Event> {
+    /** Whether an event is of one of the types, satisfies all conditions, and compares with earlier events as it must. */
+    private static final class Fits extends IterativeCondition<Event> {
         private final String[] types;
         private final Test[] tests;
+        private final Against[] against;
 
         Fits(JsonNode step) {
             types = new String[step.get("types").size()];
@@ -205,10 +206,14 @@ public final class FlinkCep {
             for (int k = 0; k < tests.length; k++) {
                 tests[k] = new Test(step.get("conditions").get(k));
             }
+            against = new Against[step.get("against").size()];
+            for (int k = 0; k < against.length; k++) {
+                against[k] = new Against(step.get("against").get(k));
+            }
         }
 
         @Override
-        public boolean filter(Event event) {
+        public boolean filter(Event event, Context<Event> context) throws Exception {
             boolean known = false;
             for (String type : types) {
                 known |= type.equals(event.type);
@@ -221,7 +226,45 @@ public final class FlinkCep {
                     return false;
                 }
             }
+            for (Against comparison : against) {
+                for (Event earlier : context.getEventsForPattern(comparison.step)) {
+                    if (!comparison.holds(event, earlier)) {
+                        return false;
+                    }
+                }
+            }
             return true;
+        }
+    }
+
+    /** One comparison of an attribute with that of an event of an earlier step; both are numbers. */
+    private static final class Against implements Serializable {
+        private final String step;
+        private final int own;
+        private final int other;
+        private final double added;
+        private final boolean less;
+        private final boolean equal;
+        private final boolean greater;
+
+        Against(JsonNode comparison) {
+            String operator = comparison.get(1).asText();
+            step = "e" + comparison.get(2).asInt();
+            own = names.indexOf(comparison.get(0).asText());
+            other = names.indexOf(comparison.get(3).asText());
+            if (own < 0 || other < 0) {
+                throw new IllegalArgumentException("no such attribute: " + comparison);
+            }
+            added = comparison.get(4).asDouble();
+            less = operator.contains("<");
+            equal = operator.contains("=");
+            greater = operator.contains(">");
+        }
+
+        boolean holds(Event event, Event earlier) {
+            double value = ((Number) event.values[own]).doubleValue();
+            double bound = ((Number) earlier.values[other]).doubleValue() + added;
+            return value < bound ? less : value > bound ? greater : value == bound && equal;
         }
     }
 
