@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import subprocess
 import sys
@@ -12,10 +15,14 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ceql
 import damage
 from ceql.errors import DataError
+from ceql.io import files
+from ceql.io.csv_quotes import Unquoted
 
 ROWS = 1000
 TYPES = pa.array(["A", "B"] * (ROWS // 2))
@@ -154,3 +161,44 @@ def test_a_damaged_file_is_an_error_or_other_data(format):
     )
     assert run.returncode == 0, run.stderr[-2000:]
     assert sum(json.loads(run.stdout).values()) >= 40
+
+
+UNCLOSED = {
+    "to the end": b'type,v\nA,1\nA,"2\nA,3\nA,4\n',
+    "to the end, before the last line break": b'type,v\nA,1\nA,"2',
+    "to the next quote": b'type,v\nA,1\nA,"2\nA,3\nA,"4"\nA,5\n',
+    "to the next quote, from the start of a line": b'type,v\nA,1\n"A,2\nA,3\n"A",4\n',
+    "after a mark of UTF-8": b'\xef\xbb\xbf"type","v"\r\n"A","1"\r\n"A","2\r\n"A","3"\r\n',
+}
+
+
+@pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gzipped"])
+@pytest.mark.parametrize("data", UNCLOSED.values(), ids=UNCLOSED.keys())
+def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path, data, zipped, monkeypatch):
+    path = tmp_path / "events.csv"
+    path.write_bytes(gzip.compress(data) if zipped else data)
+    for whole in (1 << 20, 0):  # read whole, and in blocks
+        monkeypatch.setattr(files, "WHOLE_BYTES", whole)
+        with pytest.raises(DataError, match="the quote that opens a field in line 3 is"):
+            ceql.match("SELECT * WHERE A", path).count()
+
+
+def test_quotes_that_are_closed_are_no_error(tmp_path):
+    path = tmp_path / "events.csv"
+    path.write_bytes(b'type,v\nA,"a\nb"\nA,5" disk\nA,"say ""x"""\nA,"q"z\nA,""\nA,"\n"\n')
+    assert ceql.match("SELECT * WHERE A", path).count() == 6
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["A", "", 'x"y', "a,b", "l\nm", '"', '""', "\r\n"]), min_size=2), min_size=1),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    st.integers(1, 9),
+)
+def test_csv_that_python_writes_passes_however_it_is_cut(rows, quoting, size):
+    text = io.StringIO()
+    csv.writer(text, quoting=quoting).writerows(rows)
+    data = text.getvalue().encode()
+    looking, seen = Unquoted(io.BytesIO(data), ",", "events.csv"), b""
+    while block := looking.read(size):
+        seen += block
+    assert seen == data

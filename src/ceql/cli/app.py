@@ -20,7 +20,7 @@ from ceql.recognition.options import duration
 
 CODES = """
 Exit codes: 0 done, matches were found; 1 no match was found; 2 wrong query or usage; 3 bad data or columns;
-4 a limit was reached; 130 Ctrl-C.
+4 a limit was reached; 5 the result could not be written; 70 a bug in ceql; 130 Ctrl-C.
 """
 
 app = typer.Typer(

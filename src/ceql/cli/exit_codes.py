@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ class ExitCode(IntEnum):
     WRONG_QUERY = 2
     BAD_DATA = 3
     LIMIT = 4
+    NOT_WRITTEN = 5
+    BUG = 70
     INTERRUPTED = 130
 
 
@@ -59,8 +62,21 @@ def reporting_errors() -> Iterator[None]:
     except BrokenPipeError:
         _discard_stdout()
         raise typer.Exit(ExitCode.DONE) from None
+    except OSError as error:  # those of reading are a DataError
+        say(f"cannot write the result: {error}")
+        _discard_stdout()
+        raise typer.Exit(ExitCode.NOT_WRITTEN) from None
+    except MemoryError:
+        say("there is not enough memory; --count counts matches, --limit-output N stops after N")
+        raise typer.Exit(ExitCode.LIMIT) from None
+    except typer.Exit:
+        raise
+    except Exception:  # must not end with 1, which says that there is no match
+        traceback.print_exc()
+        say("this is a bug in ceql; please report it with the lines above")
+        raise typer.Exit(ExitCode.BUG) from None
 
 
 def _discard_stdout() -> None:
-    """Redirects stdout to nowhere: its reader is gone (`| head`), and flushing it when Python exits must not fail."""
+    """Redirects stdout to nowhere: its reader is gone (`| head`) or its disk full, and its last flush must not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

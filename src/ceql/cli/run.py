@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ceql.cli.exit_codes import ExitCode, UsageError, say
+from ceql.cli.exit_codes import ExitCode, say
 from ceql.cli.inputs import FROM_TERMINAL, STDIN, Files, first_bytes, is_live, say_skipped, single_or_named
 from ceql.cli.json_lines import JsonLines
+from ceql.cli.output import Output, check_not_read
 from ceql.cli.progress import EventProgress
 from ceql.cli.table import TextTableWriter
 from ceql.cli.times import shown_times
@@ -74,12 +75,12 @@ def run(job: Job) -> ExitCode:
     limit = job.limit
     if limit is None and format is Format.table and job.out is None and not job.streaming:
         limit = TABLE_LIMIT
-    writer = _writer(job, format)
-    try:
-        with _late_not_warned():
-            found, more = _stream(job, writer, limit) if job.streaming else _whole(job, writer, limit)
-    finally:
-        writer.close()
+    output = None
+    if job.out is not None:
+        check_not_read(job.out, [path for paths in job.files.values() for path in paths])
+        output = Output(job.out)
+    with _writing(job, format, output) as writer, _late_not_warned():
+        found, more = _stream(job, writer, limit, output) if job.streaming else _whole(job, writer, limit)
     if more and job.limit is None:
         say(
             f"these are the first {found} matches; --limit-output N shows more, -o FILE writes all, --count counts them"
@@ -87,6 +88,30 @@ def run(job: Job) -> ExitCode:
     if not found and sys.stderr.isatty():
         say("no match was found; ceql diagnose, with the same query, events and columns, says why")
     return ExitCode.DONE if found else ExitCode.NO_MATCH
+
+
+@contextmanager
+def _writing(job: Job, format: Format, output: Output | None) -> Iterator[Writer]:
+    """The writer, which is closed in the end; its file is put in its place if it is whole: all matches, or Ctrl-C."""
+    try:
+        writer = _writer(job, format, None if output is None else output.path)
+        try:
+            yield writer
+        except KeyboardInterrupt:
+            writer.close()
+            if output is not None:
+                output.publish()
+            raise
+        except BaseException:
+            with suppress(OSError):  # the error that is told is the first one
+                writer.close()
+            raise
+        writer.close()
+        if output is not None:
+            output.publish()
+    finally:
+        if output is not None:
+            output.discard()
 
 
 def _whole(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
@@ -108,7 +133,7 @@ def _lines(job: Job) -> JsonLines:
     return JsonLines(sys.stdin.fileno(), head, job.columns["time"], job.skip_bad_lines)
 
 
-def _stream(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
+def _stream(job: Job, writer: Writer, limit: int | None, output: Output | None) -> tuple[int, bool]:
     lines = _lines(job)
     recognizer = job.query.recognizer(**job.columns, keep_rows=job.events)
     found, more, events, asked = 0, False, 0, False
@@ -118,6 +143,8 @@ def _stream(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
             found += n
             if n:
                 writer.flush()
+                if output is not None:
+                    output.publish()  # from the first match on, the file can be watched as it grows
             if limit is not None and found >= limit:
                 asked = True  # the events that were not read may have any attribute
                 return found, True
@@ -151,14 +178,11 @@ def _write(matches: Matches, writer: Writer, events: bool, limit: int | None) ->
     return found, False
 
 
-def _writer(job: Job, format: Format) -> Writer:
+def _writer(job: Job, format: Format, out: Path | None) -> Writer:
     projections = job.query.plan.projections
-    try:
-        if format in (Format.csv, Format.parquet, Format.arrow):
-            return ColumnWriter(format, job.out)
-        file = sys.stdout if job.out is None else job.out.open("w", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {job.out}: {error}") from error
+    if format in (Format.csv, Format.parquet, Format.arrow):
+        return ColumnWriter(format, out)
+    file = sys.stdout if out is None else out.open("w", encoding="utf-8")
     if format is Format.json:
         return JsonWriter(file, projections)
     hidden = {name for name in (job.columns["type"], job.columns["time"]) if name is not None}

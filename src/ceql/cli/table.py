@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import IO, Any
 
@@ -46,6 +47,8 @@ class TextTableWriter:
             print_table(self._heads, self._lines, self._file)
             self._lines = []
         self._file.flush()
+        if self._file is not sys.stdout:
+            self._file.close()
 
 
 def print_table(heads: Sequence[str], lines: Sequence[Sequence[str]], file: IO[str] | None = None) -> None:

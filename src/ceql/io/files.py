@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from ceql.errors import CeqlError, DataError
 from ceql.io import json_text
+from ceql.io.csv_quotes import Unquoted
 from ceql.io.formats import copied, format_of, is_gzipped, is_pipe
 from ceql.io.schemas import conform, unify_schemas
 from ceql.io.soundness import check_fully
@@ -184,7 +185,8 @@ class _Csv:
         return open(self._path, "rb", buffering=0)
 
     def _input(self, file: IO[bytes]) -> Any:
-        return pa.CompressedInputStream(pa.PythonFile(file), "gzip") if self._zipped else file
+        plain = pa.CompressedInputStream(pa.PythonFile(file), "gzip") if self._zipped else file
+        return pa.PythonFile(Unquoted(plain, self._delimiter, self._path), "r")
 
     def _stream(self, file: IO[bytes], names: list[str] | None) -> Any:
         from pyarrow import csv
