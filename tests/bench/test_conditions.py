@@ -131,8 +131,9 @@ def test_lists_grow():
 
 
 def test_a_part_is_measured():
-    early, both = conditions_worker.count_beside("four", 300, 1)
+    early, ours, both = conditions_worker.count_beside("four", 300, 1)
     assert set(early) == {HAND, LOOP}
+    assert (set(ours), ours[CEQL].runs) == ({CEQL}, 1)
     assert set(both) == {CEQL, HAND, LOOP}
     assert all(figure.counts for figure in both.values())
     assert len({figure.matches for figure in both.values()}) == 1
@@ -143,14 +144,26 @@ def test_a_part_is_measured():
 
 
 def test_other_counts_are_told(monkeypatch):
-    wrong = QUERIES["four"]._replace(loop=lambda events: -1)
-    monkeypatch.setitem(QUERIES, "four", wrong)
-    _, both = conditions_worker.count_beside("four", 300, 1)
+    monkeypatch.setitem(QUERIES, "four", QUERIES["four"]._replace(loop=lambda events: -1))
+    _, ours, both = conditions_worker.count_beside("four", 300, 1)
+    assert not ours[CEQL].counts
     assert not both[CEQL].counts
+    assert both[HAND].counts
     monkeypatch.setattr(loops, "rises_at", lambda *arguments: -1)
     assert not any(
         figure.counts for found in conditions_worker.count_by_window("rising", 60, 1, [10]) for figure in found.values()
     )
+
+
+def test_what_takes_long_is_run_once(monkeypatch):
+    monkeypatch.setattr(conditions_worker, "LONG", -1.0)
+    assert [list(found) for found in conditions_worker.count_beside("four", 300, 1)] == [[HAND, LOOP], [CEQL]]
+
+
+def test_windows_that_were_not_begun(monkeypatch):
+    monkeypatch.setattr(conditions, "within", lambda *arguments: {"10": Figure(wall=1.0)})
+    places = conditions._by_window(Settings(quick=True), "rising", [10, 20, 30])
+    assert [figure.error for figure in places] == ["", "over 8 s", "not begun"]
 
 
 def test_what_was_printed_before_the_end_counts(monkeypatch):
