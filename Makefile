@@ -24,7 +24,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill fuzz clean python
+.PHONY: help demo test lint types tests warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -79,6 +79,9 @@ soak: $(DEV)  ## memory over a hundred million events
 
 kill: $(DEV)  ## kill a streaming query on Spark twenty times, and its workers: each match comes out once
 	CEQL_KILLS=20 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_kill.py
+
+faults: $(DEV)  ## exceptions at every line of a feed, and signals: nothing is lost and nothing found twice
+	CEQL_FAULTS=0 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) tests/faults
 
 fuzz: SECONDS = 600
 fuzz: $(DEV)  ## search for SECONDS=600 for random cases that differ from the oracle, with a new seed each time

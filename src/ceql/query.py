@@ -235,6 +235,7 @@ class Run:
     """A query over an input: one pass for each reading (`results.source.MatchSource`)."""
 
     rows_kept = RowsKept.LAST
+    restarts = False
 
     def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
         self._bound = BoundPlan.over(plan, sources, options)

@@ -2,23 +2,28 @@
 
 `feed` gives the matches that end in the events fed, lazily. If you feed again (or take a snapshot) before you have read
 them all, the rest is found first and kept in memory, within the limit `memory`.
+
+A feed is a transaction. Whatever exception comes, and wherever: either the recogniser has taken in all events of the
+feed, or it is as it was before. What is taken in stands in one immutable `_Intake`, which a feed replaces in the end.
+What recognition does with it can be done again (`recognition.journal`).
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.analysis.selection import Selection
-from ceql.errors import DataError, ResourceError, SchemaError, did_you_mean
+from ceql.errors import CeqlError, DataError, ResourceError, SchemaError, did_you_mean
+from ceql.io.growing import Growing
 from ceql.io.nested import with_columns
 from ceql.io.schemas import conform, unify_schemas
 from ceql.io.sequencer import Sequencer
@@ -28,8 +33,8 @@ from ceql.plan import Plan
 from ceql.recognition import snapshot
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import Recognition
+from ceql.recognition.journal import Journal, Work
 from ceql.recognition.options import Options
-from ceql.recognition.recognise import recognise
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.rows import RowStore
 from ceql.recognition.types_seen import TypesSeen
@@ -37,8 +42,34 @@ from ceql.results.matches import Matches
 from ceql.results.source import RowsKept
 
 
+class _Intake(NamedTuple):
+    """What a recogniser has taken in. A feed makes a new one; nothing that the old one needs is changed."""
+
+    rows: RowStore
+    schemas: dict[int, pa.Schema]
+    waiting: Growing[tuple[pa.RecordBatch, int]]
+    """Fed before every stream's columns were known."""
+    waiting_rows: int = 0
+    open: bool = False
+    sequencer: Sequencer | None = None
+    journal: Journal | None = None
+    types: TypesSeen | None = None
+    finished: bool = False
+    feeds: int = 0
+    """How many feeds brought events in order; the journal's number of the next one."""
+    last: Fed | None = None
+
+    @property
+    def fed(self) -> int:
+        """How many events were taken in."""
+        return self.waiting_rows + (self.sequencer.seen_rows if self.sequencer is not None else 0)
+
+
 class Recognizer:
-    """A query that is fed piece by piece. Made by `Query.recognizer` and `Query.restore`."""
+    """A query that is fed piece by piece. Made by `Query.recognizer` and `Query.restore`.
+
+    Several threads may use one recogniser; they take turns.
+    """
 
     def __init__(self, plan: Plan, options: Options, keep_rows: bool = True) -> None:
         self._plan = plan
@@ -46,59 +77,73 @@ class Recognizer:
         self._keep_rows = keep_rows
         self._nested = options.nested(plan.query)
         self._streams: tuple[str | None, ...] = plan.query.streams or (None,)
-        self._schemas: dict[int, pa.Schema] = {}
-        self._open = False
-        self._sequencer: Sequencer | None = None
-        self._recognition: Recognition | None = None
-        self._types: TypesSeen | None = None
-        self._rows = RowStore(pa.schema([]))
-        self._waiting: list[tuple[pa.RecordBatch, int]] = []  # fed before every stream's columns were known
-        self._todo: deque[EventBatch] = deque()  # in order, and not yet recognised
-        self._last: Fed | None = None
-        self._finished = False
+        self._intake = _Intake(RowStore(pa.schema([])), {}, waiting=Growing())
+        self._turn = threading.RLock()
 
     def feed(self, events: Any, stream: str | None = None) -> Matches:
         """Push events (a batch, table, frame, dicts, ...), of `stream` where FROM lists several.
 
-        A dict of streams by name feeds several at once.
+        A dict of streams by name feeds several at once. After an exception, `fed` tells whether the events were taken
+        in: all of them, or none.
         """
-        if self._finished:
-            raise DataError("this recogniser is finished and takes no more events")
-        self._settle()
-        ordered: list[EventBatch] = []
-        if isinstance(events, Mapping) and len(self._streams) > 1 and set(events) <= set(self._streams):
-            for name in self._streams:
-                if name in events:
-                    ordered += self._push(events[name], self._stream_number(name))
-        else:
-            if isinstance(events, Mapping):
-                events = [events]  # one event
-            ordered += self._push(events, self._stream_number(stream))
-        return self._matches(ordered)
+        self._refuse_nested()
+        with self._turn:
+            if self._intake.finished:
+                raise DataError("this recogniser is finished and takes no more events")
+            self._settle()
+            before = self._intake
+            intake, ordered = self._draft(), list[EventBatch]()
+            if isinstance(events, Mapping) and len(self._streams) > 1 and set(events) <= set(self._streams):
+                for name in self._streams:
+                    if name in events:
+                        intake, ready = self._push(intake, events[name], self._stream_number(name))
+                        ordered += ready
+            else:
+                if isinstance(events, Mapping):
+                    events = [events]  # one event
+                intake, ordered = self._push(intake, events, self._stream_number(stream))
+            return self._take_in(before, intake, ordered)
 
     def finish(self) -> Matches:
         """Say that no more events come; the events that lateness held back are recognised now."""
-        self._settle()
-        ordered: list[EventBatch] = []
-        if not self._finished:
-            self._finished = True
-            if self._sequencer is None and self._waiting:
-                ordered += self._start()
-            if self._sequencer is not None:
-                ordered += self._sequencer.finish()
-        matches = self._matches(ordered)
-        if self._types is not None:
-            self._types.conclude()
-        return matches
+        self._refuse_nested()
+        with self._turn:
+            if not self._intake.finished:
+                self._settle()
+                before, intake, ordered = self._intake, self._draft(), list[EventBatch]()
+                if intake.sequencer is None and intake.waiting:
+                    intake, ordered = self._start(intake)
+                if intake.sequencer is not None:
+                    ordered += intake.sequencer.finish()
+                self._take_in(before, intake._replace(finished=True), ordered)
+            matches = self._matches()
+            if self._intake.types is not None:
+                self._intake.types.conclude()
+            return matches
+
+    @property
+    def last(self) -> Matches:
+        """The matches of the last feed once more, for those whom an exception kept from getting them.
+
+        The next feed gives up those that were not read by then, unless somebody holds the result.
+        """
+        return self._matches()
+
+    @property
+    def fed(self) -> int:
+        """How many events were taken in: recognised, still waiting for their turn, or late."""
+        return self._intake.fed
 
     def late(self) -> pa.Table:
         """The events that came later than the lateness allows, and took no part."""
-        return self._sequencer.late() if self._sequencer is not None else pa.table({})
+        sequencer = self._intake.sequencer
+        return sequencer.late() if sequencer is not None else pa.table({})
 
     @property
     def position(self) -> int:
         """How many events have been recognised so far; the position of the next one."""
-        return self._recognition.position if self._recognition is not None else 0
+        journal = self._intake.journal
+        return journal.position if journal is not None else 0
 
     @property
     def memory(self) -> int:
@@ -107,9 +152,11 @@ class Recognizer:
 
     @memory.setter
     def memory(self, memory: int) -> None:
-        self._options = replace(self._options, memory=memory)
-        if self._recognition is not None:
-            self._recognition.set_memory(memory)
+        self._refuse_nested()
+        with self._turn:
+            self._options = replace(self._options, memory=memory)
+            if self._intake.journal is not None:
+                self._intake.journal.set_memory(memory)
 
     @property
     def partitions(self) -> int:
@@ -117,17 +164,27 @@ class Recognizer:
         keys = self._recognition.keys if self._recognition is not None else None
         return keys.known if keys is not None else 1
 
+    @property
+    def _recognition(self) -> Recognition | None:
+        return self._intake.journal.recognition if self._intake.journal is not None else None
+
     def __repr__(self) -> str:
-        waiting = sum(batch.num_rows for batch, _ in self._waiting) + sum(batch.data.num_rows for batch in self._todo)
-        waiting += self._sequencer.buffered_rows if self._sequencer is not None else 0
+        intake = self._intake
+        waiting = intake.waiting_rows + (intake.last.waiting if intake.last is not None else 0)
+        waiting += intake.sequencer.buffered_rows if intake.sequencer is not None else 0
         used = self._recognition.machine.used if self._recognition is not None else 0
         parts = [f"position {self.position:,}", f"{waiting:,} row{'s' * (waiting != 1)} waiting"]
         if self._recognition is not None and self._recognition.keys is not None:
             parts.append(f"{self.partitions:,} partition{'s' * (self.partitions != 1)}")
         parts.append(f"{used / 1e6:,.1f} of {self.memory / 1e6:,.0f} MB of memory")
-        return f"<Recognizer: {', '.join(parts)}{', finished' * self._finished}>"
+        return f"<Recognizer: {', '.join(parts)}{', finished' * intake.finished}>"
 
     # --- feeding ---
+
+    def _refuse_nested(self) -> None:
+        """A signal handler or finaliser that feeds in the middle of a feed would find a state that is not whole."""
+        if self._turn._is_owned():  # type: ignore[attr-defined]
+            raise CeqlError("this recogniser is in the middle of a feed of the same thread, and cannot be used in it")
 
     def _stream_number(self, stream: str | None) -> int:
         if stream is None:
@@ -142,106 +199,137 @@ class Recognizer:
             raise DataError(f"the query's FROM lists no stream '{stream}'. {hint}".strip())
         return self._streams.index(stream)
 
-    def _push(self, events: Any, stream: int) -> list[EventBatch]:
+    def _draft(self) -> _Intake:
+        """The intake, to be changed: what changes in place is copied."""
+        intake = self._intake
+        sequencer = intake.sequencer.copy() if intake.sequencer is not None else None
+        return intake._replace(schemas=intake.schemas.copy(), sequencer=sequencer, last=None)
+
+    def _push(self, intake: _Intake, events: Any, stream: int) -> tuple[_Intake, list[EventBatch]]:
         source = open_source(events)
         source.time = self._options.time
-        known = self._schemas.get(stream)
+        known = intake.schemas.get(stream)
         if known is not None and source.time in known.names:
             source.time_type = known.field(source.time).type
         source = with_columns(source, self._nested)
-        self._open = self._open or source.open_schema
+        if source.open_schema:
+            intake = intake._replace(open=True)
         batches = list(source.batches())
-        if stream not in self._schemas:
+        if stream not in intake.schemas:
             if source.open_schema and not batches:
-                return []  # without a dict, the columns are not known yet
-            self._schemas[stream] = source.schema
+                return intake, []  # without a dict, the columns are not known yet
+            intake.schemas[stream] = source.schema
+        if intake.sequencer is None:
+            for batch in batches:
+                rows = intake.waiting_rows + batch.num_rows
+                intake = intake._replace(waiting=intake.waiting.plus((batch, stream)), waiting_rows=rows)
+            if len(intake.schemas) == len(self._streams):
+                return self._start(intake)
+            self._check_waiting(intake)
+            return intake, []
         ready: list[EventBatch] = []
-        if self._sequencer is None:
-            self._waiting += [(batch, stream) for batch in batches]
-            return self._start() if len(self._schemas) == len(self._streams) else []
         for batch in batches:
-            batch = conform(batch, self._schemas[stream], self._open)
-            if self._open:
-                self._schemas[stream] = batch.schema
-            ready += self._sequencer.push(batch, stream)
-        return ready
+            batch = conform(batch, intake.schemas[stream], intake.open)
+            if intake.open:
+                intake.schemas[stream] = batch.schema
+            ready += intake.sequencer.push(batch, stream)
+        return intake, ready
 
-    def _start(self) -> list[EventBatch]:
+    def _check_waiting(self, intake: _Intake) -> None:
+        most = self._options.max_buffered_rows
+        if intake.waiting_rows > most:
+            silent = next(name for k, name in enumerate(self._streams) if k not in intake.schemas)
+            raise ResourceError(
+                f"{intake.waiting_rows} rows would wait for stream '{silent}', which has not shown its columns yet, "
+                f"and max_buffered_rows is {most}: feed that stream (an empty table will do), or raise the limit",
+                limit="max_buffered_rows",
+            )
+
+    def _start(self, intake: _Intake) -> tuple[_Intake, list[EventBatch]]:
         """Bind the query to the columns, now that every stream has shown its own."""
-        self._begin(unify_schemas(self._schemas[k] for k in sorted(self._schemas)))
-        assert self._sequencer is not None
-        waiting, self._waiting = self._waiting, []
-        return [ready for batch, stream in waiting for ready in self._sequencer.push(batch, stream)]
+        waiting = intake.waiting
+        intake = self._begin(intake, unify_schemas(intake.schemas[k] for k in sorted(intake.schemas)))
+        sequencer = intake.sequencer
+        assert sequencer is not None
+        return intake, [ready for batch, stream in waiting for ready in sequencer.push(batch, stream)]
 
-    def _begin(self, schema: pa.Schema) -> None:
-        nothing = pa.schema([])
-        untyped = self._options.untyped([self._schemas.get(k, nothing) for k in range(len(self._streams))])
-        bound = BoundPlan(self._plan, schema, self._streams, self._options, self._open, untyped)
+    def _begin(self, intake: _Intake, schema: pa.Schema) -> _Intake:
+        bound = self._bind(intake, schema)
         lateness = self._options.lateness_in(bound.time_type)
-        self._recognition = recognise(bound)
-        self._types = TypesSeen(bound)
-        self._sequencer = Sequencer(self._streams, bound.time, lateness, self._options.max_buffered_rows)
-        self._rows = RowStore(schema)
+        return intake._replace(
+            journal=Journal(bound, self._keep_rows),
+            types=TypesSeen(bound),
+            sequencer=Sequencer(self._streams, bound.time, lateness, self._options.max_buffered_rows),
+            rows=RowStore(schema),
+            waiting=Growing(),
+            waiting_rows=0,
+        )
 
-    def _matches(self, ordered: list[EventBatch]) -> Matches:
-        self._todo.extend(ordered)
-        if self._types is not None:
+    def _bind(self, intake: _Intake, schema: pa.Schema) -> BoundPlan:
+        nothing = pa.schema([])
+        untyped = self._options.untyped([intake.schemas.get(k, nothing) for k in range(len(self._streams))])
+        return BoundPlan(self._plan, schema, self._streams, self._options, intake.open, untyped)
+
+    def _take_in(self, before: _Intake, intake: _Intake, ordered: list[EventBatch]) -> Matches:
+        """Make the events part of the recogniser, by one assignment."""
+        types = intake.types
+        if types is not None and not types.settled:
+            types = types.copy()
             for batch in ordered:
-                self._types.look(batch)
-        fed = Fed(self)
-        matches = Matches(fed)
-        fed.owner = weakref.ref(matches)
-        self._last = fed
+                types.look(batch)
+        fed = Fed(self, before, intake, ordered)
+        matches = fed.matches()
+        self._intake = intake._replace(types=types, feeds=intake.feeds + bool(ordered), last=fed)
         return matches
+
+    def _take_back(self, fed: Fed) -> None:
+        """Be as before this feed, whose events cannot be recognised."""
+        if self._intake.last is fed:
+            self._intake = fed.before._replace(last=None)
+
+    def _matches(self) -> Matches:
+        last = self._intake.last
+        return last.matches() if last is not None else Fed(self, self._intake, self._intake, []).matches()
 
     def _settle(self) -> None:
         """Recognise the events of the last `feed` to the end; its matches are kept for whoever still holds them."""
-        if self._last is not None:
-            self._last.settle(self._options.memory)
-            self._last = None
-            if self._recognition is not None:
-                self._rows.forget_before(self._recognition.oldest_position())
-
-    def _work(self) -> Iterator[pa.RecordBatch]:
-        """Recognise the events that are in order; after an exception, a new call goes on where it happened."""
-        recognition = self._recognition
-        if recognition is None:
-            return
-        yield from recognition.resume()
-        while self._todo:
-            batch = self._todo.popleft()
-            if self._keep_rows:
-                self._rows.add(batch.data)
-            yield from recognition.feed(batch)
-        yield from recognition.flush()
+        intake = self._intake
+        if intake.last is not None:
+            intake.last.settle(self._options.memory)
+            if intake.journal is not None:
+                intake.rows.cut(intake.journal.position)
+                intake.rows.forget_before(intake.journal.oldest_position(intake.feeds))
 
     # --- snapshots ---
 
     def snapshot(self) -> bytes:
         """The state as bytes, from which `Query.restore` goes on, in this process or another."""
-        self._settle()
-        header: dict[str, Any] = {
-            "query": self._plan.fingerprint,
-            "options": _options_to_json(self._options),
-            "keep_rows": self._keep_rows,
-            "finished": self._finished,
-            "open": self._open,
-            "schemas": {str(k): snapshot.schema_to_text(s) for k, s in self._schemas.items()},
-            "waiting": [stream for _, stream in self._waiting],
-        }
-        arrays: dict[str, Any] = {}
-        tables: dict[str, list[pa.RecordBatch]] = {}
-        for k, (batch, _) in enumerate(self._waiting):
-            tables[f"waiting.{k}"] = [batch]
-        if self._recognition is not None and self._sequencer is not None:
-            header["recognition"], arrays, states = self._recognition.state()
-            tables |= {name: [table] for name, table in states.items()}
-            header["sequencer"], tables["sequencer"] = self._sequencer.state()
-            header["schema"] = snapshot.schema_to_text(self._recognition.bound.schema)
-            header["rows"] = [self._rows.first, len(self._rows.batches)]
-            for k, batch in enumerate(self._rows.batches):
-                tables[f"rows.{k}"] = [batch]
-        return snapshot.write(header, arrays, tables)
+        self._refuse_nested()
+        with self._turn:
+            self._settle()
+            intake = self._intake
+            header: dict[str, Any] = {
+                "query": self._plan.fingerprint,
+                "options": _options_to_json(self._options),
+                "keep_rows": self._keep_rows,
+                "finished": intake.finished,
+                "open": intake.open,
+                "schemas": {str(k): snapshot.schema_to_text(s) for k, s in intake.schemas.items()},
+                "waiting": [stream for _, stream in intake.waiting],
+            }
+            arrays: dict[str, Any] = {}
+            tables: dict[str, list[pa.RecordBatch]] = {}
+            for k, (batch, _) in enumerate(intake.waiting):
+                tables[f"waiting.{k}"] = [batch]
+            if intake.journal is not None and intake.sequencer is not None:
+                header["recognition"], arrays, states = intake.journal.state(intake.feeds)
+                tables |= {name: [table] for name, table in states.items()}
+                header["sequencer"], tables["sequencer"] = intake.sequencer.state()
+                header["schema"] = snapshot.schema_to_text(intake.journal.recognition.bound.schema)
+                header["rows"] = [intake.rows.first, len(intake.rows.batches)]
+                for k, batch in enumerate(intake.rows.batches):
+                    tables[f"rows.{k}"] = [batch]
+            return snapshot.write(header, arrays, tables)
 
 
 def restore(plan: Plan, blob: bytes) -> Recognizer:
@@ -250,42 +338,74 @@ def restore(plan: Plan, blob: bytes) -> Recognizer:
     if header["query"] != plan.fingerprint:
         raise DataError("the snapshot is of another query; restore it with the query it was taken of")
     recognizer = Recognizer(plan, _options_from_json(header["options"]), header["keep_rows"])
-    recognizer._finished = header["finished"]
-    recognizer._open = header["open"]
-    recognizer._schemas = {int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()}
-    recognizer._waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
+    waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
+    intake = _Intake(
+        RowStore(pa.schema([])),
+        schemas={int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()},
+        open=header["open"],
+        waiting=Growing(waiting),
+        waiting_rows=sum(batch.num_rows for batch, _ in waiting),
+        finished=header["finished"],
+    )
     if "recognition" in header:
-        recognizer._begin(snapshot.schema_from_text(header["schema"]))
-        assert recognizer._recognition is not None
-        recognizer._types = None  # a snapshot does not tell which types came before it
+        bound = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
         states = {name: batches[0] for name, batches in tables.items() if batches}
-        recognizer._recognition.restore(header["recognition"], arrays, states)
-        recognizer._sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
         first, count = header["rows"]
-        recognizer._rows = RowStore(recognizer._recognition.bound.schema, first)
+        rows = RowStore(bound.schema, first)
         for k in range(count):
-            recognizer._rows.add(tables[f"rows.{k}"][0])
+            rows.add(tables[f"rows.{k}"][0])
+        intake = intake._replace(
+            journal=Journal(bound, header["keep_rows"], (header["recognition"], arrays, states)),
+            sequencer=Sequencer.from_state(header["sequencer"], tables["sequencer"]),
+            rows=rows,  # a snapshot does not tell which types came before it: `types` stays None
+        )
+    recognizer._intake = intake
     return recognizer
 
 
 class Fed:
-    """The matches of one `feed` (`results.source.MatchSource`): found as they are read, or when they must be."""
+    """The matches of one `feed` (`results.source.MatchSource`): found as they are read, or when they must be.
+
+    Until the next feed, each pass begins with the first match. The next feed keeps what was not handed out by then.
+    """
 
     replayable = False
 
-    def __init__(self, recognizer: Recognizer) -> None:
+    def __init__(self, recognizer: Recognizer, before: _Intake, intake: _Intake, batches: list[EventBatch]) -> None:
+        self.before = before
         self._recognizer = recognizer
-        self._work = recognizer._work()
-        self._found: deque[pa.RecordBatch] = deque()
+        self._intake = intake
+        self._batches = batches
+        self._done = not batches  # whether there is nothing to find any more
+        self._given = 0  # matches handed out in this pass
+        self._work: Work | None = None  # finds those that follow
+        self._kept: list[pa.RecordBatch] | None = None  # what was left when the next feed came
         self._own_rows: RowStore | None = None
-        self.owner: weakref.ref[Matches] | None = None
+        self._error: Exception | None = None
+        self._pass: weakref.ref[_Pass] | None = None
+        self._owners: list[weakref.ref[Matches]] = []
+
+    def matches(self) -> Matches:
+        """A result for the user."""
+        matches = Matches(self)
+        self._owners.append(weakref.ref(matches))
+        return matches
+
+    @property
+    def waiting(self) -> int:
+        """How many events are not recognised yet."""
+        return 0 if self._done or self._kept is not None else sum(batch.data.num_rows for batch in self._batches)
 
     @property
     def schema(self) -> pa.Schema:
-        recognition = self._recognizer._recognition
+        recognition = self._recognition
         if recognition is None:  # no events were fed, so the columns are not known
             return ResultColumns(self._recognizer._plan.columns).schema
         return recognition.bound.result.schema
+
+    @property
+    def _recognition(self) -> Recognition | None:
+        return self._intake.journal.recognition if self._intake.journal is not None else None
 
     @property
     def selection(self) -> Selection:
@@ -293,51 +413,137 @@ class Fed:
 
     @property
     def type(self) -> str | None:
-        recognition = self._recognizer._recognition
-        return recognition.bound.type if recognition is not None else None
+        return self._recognition.bound.type if self._recognition is not None else None
 
     @property
     def time(self) -> str | None:
-        recognition = self._recognizer._recognition
-        return recognition.bound.time if recognition is not None else None
+        return self._recognition.bound.time if self._recognition is not None else None
 
     @property
     def rows_kept(self) -> RowsKept:
         return RowsKept.ALL if self._recognizer._keep_rows else RowsKept.NONE
 
-    def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
-        while True:
-            batch = self._found.popleft() if self._found else self._next()
-            if batch is None:
-                return
-            yield batch
+    @property
+    def restarts(self) -> bool:
+        return self._kept is None or not self._given
 
-    def _next(self) -> pa.RecordBatch | None:
-        try:
-            return next(self._work, None)
-        except BaseException:
-            self._work = self._recognizer._work()  # once the cause is mended, a new reader gets the rest
-            raise
+    def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
+        if self._kept is None:
+            self._done = not self._batches
+            self._given, self._work = 0, None
+        found = _Pass(self)
+        self._pass = weakref.ref(found)
+        return found
+
+    def next_of(self, reading: _Pass) -> pa.RecordBatch | None:
+        """The next matches of a pass."""
+        self._recognizer._refuse_nested()
+        with self._recognizer._turn:
+            if self._kept is not None:
+                reading.kept += 1
+                return self._kept[reading.kept - 1] if reading.kept <= len(self._kept) else None
+            if self._error is not None:
+                raise self._error
+            if self._pass is None or self._pass() is not reading:
+                raise DataError("these matches are being read anew, and this reader cannot go on")
+            if self._done:
+                return None
+            try:
+                work, self._work = self._begun(), None  # an exception leaves no work that has gone on
+                batch = next(work, None)
+            except Exception as error:
+                self._failed(error)
+            if batch is None:
+                self._done = True
+            else:
+                self._given += batch.num_rows
+                self._work = work
+            return batch
+
+    def _begun(self) -> Work:
+        """Finds the matches after those that were handed out."""
+        return self._work if self._work is not None else self._find(self._given)
+
+    def _find(self, skip: int) -> Work:
+        intake, rows = self._intake, self._rows_to_fill
+        assert intake.journal is not None
+        for batch in intake.journal.work(intake.feeds, self._batches, rows):
+            if skip < batch.num_rows:
+                yield batch.slice(skip)
+            skip = max(0, skip - batch.num_rows)
+
+    @property
+    def _rows_to_fill(self) -> RowStore | None:
+        return self._intake.rows if self._recognizer._keep_rows else None
+
+    def _failed(self, error: Exception) -> NoReturn:
+        """What the caller can mend leaves the feed to be done again; any other error takes it back."""
+        if not isinstance(error, ResourceError | MemoryError):
+            self._error = error
+            self._recognizer._take_back(self)
+        raise error
 
     def settle(self, memory: int) -> None:
         """Find the rest now, and keep it, with the rows it names, if anyone can still ask for it."""
-        wanted = self.owner is not None and self.owner() is not None
+        if self._kept is not None:
+            return
+        try:
+            rest = self._rest(memory)
+        except ResourceError:
+            raise
+        except Exception as error:
+            self._error = error
+            self._recognizer._take_back(self)
+            message = f"the events fed before cannot be recognised, and were taken back: {error}"
+            raise (DataError(message) if isinstance(error, CeqlError) else error) from error
+        if rest:
+            self._own_rows = self._intake.rows.copy()
+        self._kept = rest
+        self._batches = []
+        self.before = self._intake  # it is not taken back any more
+
+    def _rest(self, memory: int) -> list[pa.RecordBatch]:
+        rest: list[pa.RecordBatch] = []
+        if self._done or self._error is not None:
+            return rest
+        reading = self._pass() if self._pass is not None else None
+        if not any(owner() is not None for owner in self._owners) or (self._given and reading is None):
+            self._drop()
+            return rest
         size = 0
-        while (batch := self._next()) is not None:
-            if wanted:
-                self._found.append(batch)
-                size += batch.nbytes
-                if size > memory:
-                    raise ResourceError(
-                        f"matches that were not read take more than {memory:,} bytes; "
-                        "read what feed() returns before feeding again, or raise memory=",
-                        limit="memory",
-                    )
-        if wanted:
-            self._own_rows = self._recognizer._rows.copy()
+        work, self._work = self._begun(), None
+        for batch in work:
+            rest.append(batch)
+            size += batch.nbytes
+            if size > memory:
+                raise ResourceError(
+                    f"matches that were not read take more than {memory:,} bytes; "
+                    "read what feed() returns before feeding again, or raise memory=",
+                    limit="memory",
+                )
+        return rest
+
+    def _drop(self) -> None:
+        """Come to the end of the events without their matches."""
+        intake = self._intake
+        assert intake.journal is not None
+        work, self._work = self._begun(), None
+        intake.journal.finish(intake.feeds, self._batches, self._rows_to_fill, work)
 
     def count(self) -> int:
-        return sum(batch.num_rows for batch in self.batches())
+        self._recognizer._refuse_nested()
+        with self._recognizer._turn:
+            if self._error is not None:
+                raise self._error
+            intake = self._intake
+            if self._kept is None and not self._done and intake.journal is not None:
+                try:
+                    found = intake.journal.count(intake.feeds, self._batches, self._rows_to_fill)
+                except Exception as error:
+                    self._failed(error)
+                self._done = True
+                return found
+        return sum(batch.num_rows for batch in self._kept or ())
 
     def late(self) -> pa.Table:
         return self._recognizer.late()
@@ -345,8 +551,26 @@ class Fed:
     def rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         if not self._recognizer._keep_rows:
             raise SchemaError("this recogniser keeps no rows; make it with keep_rows=True")
-        rows = self._recognizer._rows if self._own_rows is None else self._own_rows
+        rows = self._intake.rows if self._own_rows is None else self._own_rows
         return rows.take(positions)
+
+
+class _Pass:
+    """One reading of the matches of a feed, from the first on."""
+
+    def __init__(self, fed: Fed) -> None:
+        self._fed = fed
+        self.kept = 0
+        """How many batches it has of those that were kept when the next feed came."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        batch = self._fed.next_of(self)
+        if batch is None:
+            raise StopIteration
+        return batch
 
 
 def _options_to_json(options: Options) -> dict[str, Any]:

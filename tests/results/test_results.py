@@ -107,6 +107,8 @@ EVENTS = pa.table({"type": list("ABABAB"), "price": [float(i) for i in range(6)]
 class Fake:
     """Finds the matches it is given; keeps count of what was read. Like an engine, it forgets rows it is past."""
 
+    restarts = False
+
     def __init__(self, batches=None, replayable=True, projections=None, fail=None, variables=("x", "y"), events=None):
         if batches is None:
             batches = [[[(0, 0), (1, 1)]], [[(2, 2), (3, 3), (4, 1)], [(5, 0)]]]

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from ceql.errors import DataError, ResourceError, SchemaError
 from ceql.io import sort_keys
+from ceql.io.growing import Growing
 from ceql.io.schemas import changed, conform, no_rows, take_rows, unify_types, wide_codes
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import BELOW_ALL, EventBatch, SortedRun, in_order, merge_runs, merge_small_runs, release_limits
@@ -58,11 +59,24 @@ class Sequencer:
         self._greatest: list[int | None] = [None] * len(self.streams)
         self._closed = [False] * len(self.streams)
         self._seen = [0] * len(self.streams)
-        self._late: list[tuple[int, pa.RecordBatch]] = []
+        self._late = Growing[tuple[int, pa.RecordBatch]]()
         self._late_kept = 0
         self._schema = pa.schema([])
         self._first_stream: dict[str, int] = {}
         self._time_type: pa.DataType | None = None
+
+    def copy(self) -> Sequencer:
+        """The same, which can take rows in while this one stays as it is; this one must take none in any more."""
+        other = Sequencer.__new__(Sequencer)
+        other.__dict__.update(self.__dict__)
+        other._runs = [runs.copy() for runs in self._runs]
+        other._closed, other._seen = self._closed.copy(), self._seen.copy()
+        return other
+
+    @property
+    def seen_rows(self) -> int:
+        """How many rows have come."""
+        return sum(self._seen)
 
     @property
     def buffered_rows(self) -> int:
@@ -105,7 +119,7 @@ class Sequencer:
         self._schema, self._first_stream = schema, first_stream
         self._seen[stream] += batch.num_rows
         if late is not None:
-            self._late.append((stream, take_rows(batch, pa.array(np.flatnonzero(late)))))
+            self._late = self._late.plus((stream, take_rows(batch, pa.array(np.flatnonzero(late)))))
             self._late_kept += len(keys) - len(on_time_keys)
             self.late_rows += len(keys) - len(on_time_keys)
             _log.info("%s: %d of %d events came too late", name, len(keys) - len(on_time_keys), len(keys))
@@ -140,7 +154,7 @@ class Sequencer:
             names = np.repeat([stream for stream, _ in self._late], [b.num_rows for b in batches]).astype(np.int64)
             table = table.append_column(name, pa.array(self.streams, pa.string()).take(pa.array(names)))
         if clear:
-            self._late, self._late_kept = [], 0
+            self._late, self._late_kept = Growing(), 0
         return table
 
     def state(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
@@ -160,7 +174,7 @@ class Sequencer:
             "runs": [stream for stream, _ in runs],
             "late": [stream for stream, _ in self._late],
         }
-        kept = [data for _, data in runs + self._late]
+        kept = [data for _, data in [*runs, *self._late]]
         empty = no_rows(self._schema)
         return header, [empty] + [conform(data, self._schema) for data in kept]
 
@@ -180,7 +194,7 @@ class Sequencer:
         split = 1 + len(header["runs"])
         for stream, data in zip(header["runs"], batches[1:split], strict=True):
             self._runs[stream].append(SortedRun(data, sort_keys.encode(data.column(self.time), str(self.time))))
-        self._late = list(zip(header["late"], batches[split:], strict=True))
+        self._late = Growing(list(zip(header["late"], batches[split:], strict=True)))
         self._late_kept = sum(data.num_rows for _, data in self._late)
         return self
 

@@ -44,6 +44,8 @@ class Recognition(ABC):
         self.inspect: Callable[[Events, pa.RecordBatch], None] | None = None
         """Looks at events in order before they are recognised; what it raises leaves them unrecognised."""
         self.reused: list[int] = []  # partitions whose numbers the last batch used again
+        self.enumerates = False
+        """Whether matches must be enumerated even to be counted."""
         self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
 
     @property
@@ -83,7 +85,7 @@ class Recognition(ABC):
         return events
 
     def resume(self) -> Iterator[pa.RecordBatch]:
-        """Go on with the batch that an exception (a limit, an interrupt) cut short."""
+        """Go on with the batch whose matches were not read to their end; some of them may come again."""
         if self.unfinished is not None:
             yield from self._process(resume=True)
 
@@ -98,6 +100,20 @@ class Recognition(ABC):
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The matches found since the last record batch."""
         yield from self._results(self.machine.flush())
+
+    def mute(self, on: bool, count: bool = False) -> None:
+        """Look for no matches from now on, or look for them again; those that wait in the buffers are dropped.
+
+        With `count`, they are counted meanwhile (`muted_count`). Where they must be enumerated even to be counted, they
+        come out all the same.
+        """
+        if not self.enumerates:
+            self.machine.mute(on, count)
+
+    @property
+    def muted_count(self) -> int:
+        """The matches that were counted, after `flush`, since `mute`."""
+        return 0 if self.enumerates else self.machine.counted
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
         """Forget all that the window has left, idle substreams included; no event before the time `now` (its key)

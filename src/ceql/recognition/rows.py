@@ -33,11 +33,19 @@ class RowStore:
         self._pieces: list[_Piece] = []
         self._next = first
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Append the next events."""
+    def add(self, batch: pa.RecordBatch, first: int | None = None) -> None:
+        """Append the next events; with `first`, from this position on, in place of any that are there."""
+        if first is not None:
+            self.cut(first)
         if batch.num_rows:
             self._pieces.append(_Piece(self._next, batch, None))
             self._next += batch.num_rows
+
+    def cut(self, position: int) -> None:
+        """Drop the batches from `position` on."""
+        while self._pieces and self._pieces[-1].first >= position:
+            self._pieces.pop()
+        self._next = position
 
     def forget_before(self, position: int) -> None:
         """Drop the batches that end before `position`."""

@@ -6,6 +6,8 @@ more is looked at, so that most runs look at one batch.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,11 +30,18 @@ class TypesSeen:
         self._wanted = pa.array(self._named, pa.string())
         self._seen: dict[str, None] = {}
         self._events = False
-        self._settled = bound.decided is not None
+        self.settled = bound.decided is not None
+        """Whether there is nothing more to look at."""
+
+    def copy(self) -> TypesSeen:
+        """The same, which does not change when this does."""
+        other = copy(self)
+        other._seen = self._seen.copy()
+        return other
 
     def look(self, batch: EventBatch) -> None:
         """Take a batch into account."""
-        if self._settled or not batch.data.num_rows:
+        if self.settled or not batch.data.num_rows:
             return
         self._events = True
         bound = self._bound
@@ -44,18 +53,18 @@ class TypesSeen:
             for part in (column.slice(0, _FIRST), column.slice(_FIRST)):  # the first rows tell most of the time
                 values = pc.unique(part).cast(pa.string())
                 found += values.slice(0, _KNOWN).to_pylist()
-                self._settled = bool(pc.any(pc.is_in(values, value_set=self._wanted)).as_py())
-                if self._settled:
+                self.settled = bool(pc.any(pc.is_in(values, value_set=self._wanted)).as_py())
+                if self.settled:
                     break
         if len(self._seen) < _KNOWN:
             self._seen.update(dict.fromkeys(name for name in found if name is not None))
-        self._settled = self._settled or not self._seen.keys().isdisjoint(self._named)
+        self.settled = self.settled or not self._seen.keys().isdisjoint(self._named)
 
     def conclude(self) -> None:
         """Warn, if events came and none of a named type."""
-        if self._settled or not self._events:
+        if self.settled or not self._events:
             return
-        self._settled = True
+        self.settled = True
         warn_caller(self._message(), NoMatchWarning)
 
     def _message(self) -> str:

@@ -126,7 +126,7 @@ class Matches:
             if self._reader.table is not None:
                 self._count = int(self._reader.table.num_rows)
             elif self._reader.spend():
-                self._count = int(self._source.count())
+                self._count = int(self._reader.count())
             else:
                 self._count = sum(batch.num_rows for batch in self.to_batches())
         return self._count

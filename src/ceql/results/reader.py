@@ -53,6 +53,7 @@ class Reader:
         self._ahead: list[tuple[pa.RecordBatch, pa.Table | None]] = []
         self._pass: Iterator[pa.RecordBatch] | None = None
         self._spent = False
+        self._cut_short = False  # the pass that spent the source, which may then be begun again
         self._kept: list[tuple[pa.RecordBatch, pa.Table]] | None = None  # of the only pass
         self._all_rows: pa.Table | None = None
 
@@ -72,12 +73,30 @@ class Reader:
             return ((batch, None) for batch in self.table.to_batches())
         if self._source.replayable:
             return self._noting((batch, None) for batch in self._source.batches(rows))
-        if self._spent:
-            raise DataError(_SPENT)
-        self._spent = True
+        self._check_unspent()
+        return self._only_pass(rows)
+
+    def _only_pass(self, rows: bool) -> Batches:
+        self._check_unspent()
+        self._spent = self._cut_short = True
         ahead, self._ahead = self._ahead, []
         rest = self._source.batches(rows) if self._pass is None else self._pass
-        return self._noting(chain(ahead, ((batch, None) for batch in rest)))
+        yield from self._noting(chain(ahead, ((batch, None) for batch in rest)))
+        self._cut_short = False
+
+    def count(self) -> int:
+        """The source's count, which is a pass over it."""
+        self._cut_short = True
+        found = self._source.count()
+        self._cut_short = False
+        return found
+
+    def _check_unspent(self) -> None:
+        if self._spent:
+            if not (self._cut_short and self._source.restarts):
+                raise DataError(_SPENT)
+            self._spent = False
+            self._ahead, self._pass = [], None
 
     def _noting(self, batches: Batches) -> Batches:
         """The batches; whether there are any matches is known after that."""
@@ -94,20 +113,22 @@ class Reader:
         if self._kept is not None or self._source.replayable or self.table is not None:
             yield from self.read(rows)
             return
-        if self._spent:
-            raise DataError(_SPENT)
+        self._check_unspent()
         if self._pass is None:
             self._pass = iter(self._source.batches(rows=True))
         yield from self._ahead
         while True:
+            self._spent = self._cut_short = True  # unless it comes to the end of the loop
             if self._ahead and self._ahead[-1][1] is None and self._source.rows_kept is RowsKept.LAST:
                 # the source is about to move on
                 last = self._ahead[-1][0]
                 self._ahead[-1] = (last, self._source.rows(positions_of(last)))
             batch = next(self._pass, None)
+            if batch is not None:
+                self._ahead.append((batch, None))
+            self._spent = False
             if batch is None:
                 return
-            self._ahead.append((batch, None))
             yield batch, None
 
     def first(self, n: int) -> First:

@@ -33,6 +33,10 @@ class MatchSource(Protocol):
     def replayable(self) -> bool: ...
 
     @property
+    def restarts(self) -> bool:
+        """Whether a pass that did not come to its end can be begun again, though the input is read only once."""
+
+    @property
     def selection(self) -> Selection: ...
 
     @property

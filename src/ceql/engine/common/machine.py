@@ -27,11 +27,13 @@ from ceql.engine.common.layout import (
     GROW_PATH,
     HORIZON,
     LEAST,
+    MATCHES,
     MORE,
     NO_KEY,
     NODES,
     OVERFLOW,
     PHASE,
+    POSITIONS,
     SEEN,
     SUMMED,
     TOTAL,
@@ -76,6 +78,8 @@ class Machine(ABC):
         self.times: Array = np.zeros(nodes if timed else 0, np.int64)
         self.scratch: Array = np.zeros((self.scratch_rows, nodes + 1), np.int64)
         self.out = make_output(matches, positions, timed, stack_columns)
+        self._mode: int = settings.mode
+        self._in_vain = False  # whether matches are counted for nobody, see `mute`
         self._needs_more = False  # see MORE: what few queries need is compiled when an event needs it
         self._collected_at = (-1, -1)  # the event and the capacity of the last collection
         self._collected = False  # since the oldest position was last looked up
@@ -131,7 +135,7 @@ class Machine(ABC):
     def feed(self, events: Events, resume: bool = False) -> Iterator[Chunk]:
         """Process a batch; chunks come when the buffers are full. `flush` gives the rest.
 
-        With `resume`, go on with a batch that an exception (a limit, an interrupt) cut short.
+        With `resume`, go on with a batch that was not fed to its end.
         """
         if not resume:
             self.regs[EVENT] = 0
@@ -148,7 +152,7 @@ class Machine(ABC):
             elif reason == GROW_PATH:
                 self._grow_search()
             elif reason == OVERFLOW:
-                found = self._exact_count()
+                found = 0 if self._in_vain else self._exact_count()
                 self.total += min(found, self.settings.limit) if self.settings.limit else found
                 regs[SEEN] = 1
                 regs[PHASE] = AFTER
@@ -189,6 +193,17 @@ class Machine(ABC):
 
     def _grow_search(self) -> None:
         self.out = grow_search(self.out)
+
+    def mute(self, on: bool, count: bool = False) -> None:
+        """Count matches (with `count`: exactly) instead of enumerating them, or enumerate them again.
+
+        Those that wait in the buffers are dropped.
+        """
+        self.settings = self.settings._replace(mode=COUNT if on else self._mode)
+        self._in_vain = on and not count
+        self.regs[[MATCHES, POSITIONS, TOTAL, SUMMED]] = 0
+        self.total = 0
+        self.scratch[:, : self.regs[NODES] + 1] = 0  # each mode has its own use of it
 
     # --- memory ---
 

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import EVENT, LEAST, MATCHES, NO_KEY, NO_VALUES, PARTITION, POSITIONS, Events
+from ceql.engine.common.layout import EVENT, LEAST, MATCHES, NO_KEY, NO_VALUES, PARTITION, Events
 from ceql.engine.states.layout import LOGGED, Settings
 from ceql.engine.states.log import read_log
 from ceql.engine.states.machine import StateMachine, Tabled
-from ceql.errors import ResourceError
 
 
 class ReplayMachine(StateMachine):
@@ -30,7 +29,14 @@ class ReplayMachine(StateMachine):
         super().__init__(cache, settings, timed, memory)
         self.chooser = chooser
 
+    def mute(self, on: bool, count: bool = False) -> None:
+        """The chooser enumerates or counts; if nobody wants to know, it has nothing to do."""
+        self._in_vain = on and not count
+        self.chooser.mute(on, count)
+
     def replay(self, events: Events) -> Iterator[Chunk]:
+        if self._in_vain:
+            return
         event = int(self.regs[EVENT])
         partition = int(events.partition[event])
         bound = int(self.regs[LEAST])
@@ -50,17 +56,12 @@ class ReplayMachine(StateMachine):
         chooser.room_for_partitions(1)
         chooser.settings = chooser.settings._replace(emit_from=count - 1)
         chooser.start_over()
-        waiting = chooser.regs[[MATCHES, POSITIONS]]  # they wait for others, so that batches are large
-        first = int(waiting[0])
-        try:
-            for chunk in chooser.feed(window):
-                assert chunk.partition is not None
-                chunk.partition[first:] = partition
-                first = 0
-                yield chunk
-        except ResourceError:  # the position is replayed once there is more memory
-            chooser.regs[[MATCHES, POSITIONS]] = waiting
-            raise
+        first = int(chooser.regs[MATCHES])  # these wait for others, so that batches are large
+        for chunk in chooser.feed(window):
+            assert chunk.partition is not None
+            chunk.partition[first:] = partition
+            first = 0
+            yield chunk
         chooser.out.match[PARTITION, first : chooser.regs[MATCHES]] = partition
 
     def flush(self) -> Iterator[Chunk]:

@@ -1,0 +1,103 @@
+"""A feed is a transaction: an exception at any line leaves the recogniser as before the feed, or with all of it done.
+
+The exception is injected at one line after the other. What is lost or done twice would show in the matches of that
+feed, of those after it, or of a recogniser that is restored from a snapshot.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+import ceql
+import checks
+import injection
+import streams
+from streams import STREAMS, Stream
+
+TRIED = int(os.environ.get("CEQL_FAULTS", "5"))  # lines of each case; 0 for all
+DISTURBED = 2  # the feed
+
+
+def tried(lines: int) -> Iterable[int]:
+    """The lines at which the exception is raised, of so many."""
+    every = range(1, lines + 1)
+    return random.Random(lines).sample(every, min(TRIED, lines)) if TRIED else every
+
+
+def after_the_fault(
+    stream: Stream, recognizer: ceql.Recognizer, batch: Any, fed: int, matches: ceql.Matches | None
+) -> list[Any]:
+    """What the disturbed feed gives once somebody looks after it, and what follows."""
+    assert recognizer.fed in (fed, fed + batch.num_rows)
+    if recognizer.fed == fed:
+        matches = recognizer.feed(batch)
+    elif matches is None:
+        matches = recognizer.last
+    found: list[Any] = [streams.read(matches)]
+    restored = ceql.compile(stream.query).restore(recognizer.snapshot())
+    for batch in list(stream.events())[DISTURBED + 1 :]:
+        found.append(streams.read(recognizer.feed(batch)))
+        assert streams.read(restored.feed(batch)) == found[-1]
+    return [*found, streams.read(recognizer.finish())]
+
+
+@pytest.fixture(params=[False, True], ids=["", "tiny"])
+def tiny(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param:
+        checks.use_tiny_buffers(monkeypatch.setattr)
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.query)
+def test_an_exception_at_any_line_of_a_feed_and_its_reading(stream: Stream, error: type[BaseException]) -> None:
+    expected = streams.undisturbed(stream)
+    batches = list(stream.events())
+
+    def disturbed(line: int | None) -> int:
+        recognizer = stream.recognizer()
+        for batch in batches[:DISTURBED]:
+            streams.read(recognizer.feed(batch))
+        fed, matches = recognizer.fed, None
+        with injection.raising(error, line) as run, suppress(error):
+            matches = recognizer.feed(batches[DISTURBED])
+            matches.to_arrow()
+        found = after_the_fault(stream, recognizer, batches[DISTURBED], fed, matches)
+        assert found == expected[DISTURBED:], f"{error.__name__} at line {line}"
+        return run.count
+
+    lines = disturbed(None)
+    assert lines > 100
+    for line in tried(lines):
+        disturbed(line)
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.query)
+def test_an_interrupt_at_any_line_of_the_feed_after_matches_that_were_not_read(stream: Stream) -> None:
+    expected = streams.undisturbed(stream)
+    batches = list(stream.events())
+
+    def disturbed(line: int | None) -> int:
+        recognizer = stream.recognizer()
+        for batch in batches[: DISTURBED - 1]:
+            streams.read(recognizer.feed(batch))
+        unread = recognizer.feed(batches[DISTURBED - 1])
+        fed, matches = recognizer.fed, None
+        with injection.raising(KeyboardInterrupt, line) as run, suppress(KeyboardInterrupt):
+            matches = recognizer.feed(batches[DISTURBED])
+        found = after_the_fault(stream, recognizer, batches[DISTURBED], fed, matches)
+        assert found == expected[DISTURBED:], f"at line {line}"
+        assert streams.read(unread) == expected[DISTURBED - 1], f"at line {line}"
+        return run.count
+
+    lines = disturbed(None)
+    assert lines > 100
+    for line in tried(lines):
+        disturbed(line)
