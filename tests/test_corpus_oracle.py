@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
@@ -32,6 +33,15 @@ def test_case(case: corpus.Case) -> None:
     got = oracle.matches(query, case.events, **case.keywords)
     case.verify(got)
     oracle.check(query, case.events, got, **case.keywords)
+
+
+def test_decimals_are_exact() -> None:
+    """With more digits than Python's decimals keep unless told to."""
+    tiny, huge = Decimal("0.000000000000000001"), Decimal("12345678901234567890.000000000000000001")
+    events = [{"type": "A", "d": huge}, {"type": "B", "d": tiny}]
+    for text, holds in {"a.d + b.d > a.d": True, "a.d - b.d = a.d": False, "-a.d < -a.d + b.d": True}.items():
+        query = parse(f"SELECT * WHERE A AS a ; B AS b FILTER {text}")
+        assert bool(oracle.matches(query, events)) == holds, text
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["one stream", "two streams"])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from typing import Any
 
 from ceql.syntax import tree
@@ -20,6 +20,8 @@ Truth = bool | None
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+
+EXACT = Context(prec=500)  # more digits than sums and products of columns have
 
 
 def is_number(value: Any) -> bool:
@@ -66,7 +68,11 @@ def negation(truth: Truth) -> Truth:
 def calculate(op: str, a: Any, b: Any) -> Any:
     if a is None or b is None:
         return None
-    a, b = alike(a, b)
+    with localcontext(EXACT):
+        return operation(op, *alike(a, b))
+
+
+def operation(op: str, a: Any, b: Any) -> Any:
     match op:
         case "+":
             return a + b
@@ -107,7 +113,7 @@ class Moment:
                 return calculate(e.op, self.value(e.left), self.value(e.right))
             case tree.Minus():
                 operand = self.value(e.operand)
-                return None if operand is None else -operand
+                return None if operand is None else operand.copy_negate() if isinstance(operand, Decimal) else -operand
 
     def truth(self, p: tree.Condition) -> Truth:
         match p:
