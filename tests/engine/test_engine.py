@@ -113,7 +113,7 @@ def test_random_correlated_cases_in_tiny_buffers(tiny: None, case: generators.Ge
     checks.check_tiny_case(case, data)
 
 
-@settings(EXAMPLES, max_examples=40)
+@settings(EXAMPLES, max_examples=25)
 @given(generators.conditioned_cases(), st.data())
 def test_random_conditions_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     checks.check_tiny_case(case, data)
