@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 
-from ceql.errors import CeqlError, DataError, NoMatchWarning, QueryError, ResourceError, SchemaError
+from ceql.errors import ArgumentError, CeqlError, DataError, NoMatchWarning, QueryError, ResourceError, SchemaError
 from ceql.query import LateEventsWarning, Query, compile, match, rule
 from ceql.recognizer import Recognizer
 from ceql.results.match import Match
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 logging.getLogger("ceql").addHandler(logging.NullHandler())  # what is logged goes nowhere, unless the user says where
 
 __all__ = [
+    "ArgumentError",
     "CeqlError",
     "DataError",
     "LateEventsWarning",

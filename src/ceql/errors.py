@@ -1,8 +1,8 @@
 """What can go wrong, and what the author of a query or the owner of the data is told about it.
 
 One family: a wrong query (`QueryError`, with its place and a suggestion), a query that does not
-fit the columns it is run over (`SchemaError`), events that break a promise (`DataError`), a limit
-that was reached (`ResourceError`).
+fit the columns it is run over (`SchemaError`), an argument that makes no sense (`ArgumentError`),
+events that break a promise (`DataError`), a limit that was reached (`ResourceError`).
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class QueryError(CeqlError):
 
 class SchemaError(QueryError):
     """The query is sound, but not over these columns: an attribute is missing or has another type."""
+
+
+class ArgumentError(CeqlError, ValueError):
+    """An argument of a call makes no sense: a lateness below zero, a limit that is no number."""
 
 
 class DataError(CeqlError):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from inspect import cleandoc
+from math import inf
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +15,7 @@ import pyarrow as pa
 
 from ceql.analysis.first_event import never_begins
 from ceql.analysis.selection import Selection
-from ceql.errors import NoMatchWarning, warn_caller
+from ceql.errors import ArgumentError, NoMatchWarning, QueryError, warn_caller
 from ceql.io.nested import with_columns
 from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.sequencer import Sequencer, merge_sources
@@ -20,8 +23,9 @@ from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
 from ceql.plan import Plan, make_plan
+from ceql.predicates.patterns import check_patterns
 from ceql.recognition.bound_plan import BoundPlan
-from ceql.recognition.options import Lateness, Options
+from ceql.recognition.options import TIME_UNITS, Lateness, Options, duration
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
 from ceql.recognition.types_seen import TypesSeen
@@ -46,7 +50,13 @@ def compile(text: str) -> Query:
 
     One that can never match, since PREV is NULL on the first event, warns of it (`ceql.NoMatchWarning`).
     """
-    plan = make_plan(text)
+    try:
+        plan = make_plan(text)
+    except RecursionError:
+        raise QueryError(
+            "the query is too long: its conditions are nested too deeply once they are simplified"
+        ) from None
+    check_patterns(plan.query, text)
     reason = never_begins(plan.whole, text)
     if reason is not None:
         warn_caller(reason, NoMatchWarning)
@@ -156,10 +166,10 @@ class Query:
         Of a reader or generator, `lateness` (a number, text such as "10 seconds", or a timedelta) is how far behind the
         latest time an event may come and still be put in order; later ones are left out, and `Matches.late()` has them.
         """
-        options = Options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
-        opened = open_streams(events, self._plan.query.streams, batch_rows, time)
+        options = _options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
+        opened = open_streams(events, self._plan.query.streams, _whole("batch_rows", batch_rows), time)
         sources = [with_columns(source, options.nested(self._plan.query)) for source in opened]
-        return Matches(Run(self._plan, sources, options))
+        return Matches(Run(self._plan, sources, options), options.memory)
 
     def recognizer(
         self,
@@ -177,7 +187,7 @@ class Query:
 
         `keep_rows=False` spares the memory that `Matches.events()` needs: the rows that matches may still name.
         """
-        options = Options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
+        options = _options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
         return Recognizer(self._plan, options, keep_rows)
 
     def restore(self, snapshot: bytes) -> Recognizer:
@@ -225,10 +235,57 @@ class Query:
         """
         from ceql.diagnose.diagnose import diagnose
 
-        return diagnose(self._plan, events, Options(type, time, time_unit, lateness))
+        return diagnose(self._plan, events, _options(type, time, time_unit, lateness))
 
     def __repr__(self) -> str:
         return cleandoc(self.text)
+
+
+def _options(
+    type: object,
+    time: object,
+    time_unit: object,
+    lateness: object,
+    memory: object = 4 << 30,
+    max_states: object = 1 << 16,
+    max_buffered_rows: object = 50_000_000,
+) -> Options:
+    """The options of a call; an `ArgumentError` names the one that makes no sense."""
+    for name, column in (("type", type), ("time", time)):
+        if column is not None and not isinstance(column, str):
+            raise ArgumentError(f"{name}= is the name of a column or None, not {column!r}")
+    if time_unit is not None and time_unit not in TIME_UNITS:
+        raise ArgumentError(f"time_unit must be one of {', '.join(TIME_UNITS)}, not {time_unit!r}")
+    limits = {"memory": memory, "max_states": max_states, "max_buffered_rows": max_buffered_rows}
+    counts = [_whole(name, value) for name, value in limits.items()]
+    return Options(type, time, time_unit, _checked_lateness(lateness), *counts)  # type: ignore[arg-type]
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise ArgumentError(f"{name}= is a whole number of at least 1, not {value!r}")
+    return number
+
+
+def _checked_lateness(value: object) -> Lateness:
+    match value:
+        case str():
+            try:
+                duration(value)
+            except ValueError as error:
+                raise ArgumentError(f"lateness: {error}") from error
+            return value
+        case timedelta() if value >= timedelta(0):
+            return value
+        case int() | float() if 0 <= value < inf:
+            return value
+    raise ArgumentError(
+        f"lateness= is a number of at least 0, a duration such as '10 seconds', or a timedelta, not {value!r}"
+    )
 
 
 class Run:

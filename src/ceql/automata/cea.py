@@ -7,7 +7,9 @@ event with an `initial` transition and end in a `final` state, at the event that
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 from ceql.analysis.normal import Atom
@@ -90,38 +92,81 @@ def tidy(cea: CEA) -> CEA:
 
 
 def _trim(cea: CEA) -> CEA:
-    useful = set(cea.final)
-    grows = True
-    while grows:
-        grows = False
-        for state, row in enumerate(cea.states):
-            if state not in useful and any(t.target in useful for t in row):
-                useful.add(state)
-                grows = True
-    reached: set[int] = set()
-    queue = [t.target for t in cea.initial if t.target in useful]
-    while queue:
-        state = queue.pop()
-        if state not in reached:
-            reached.add(state)
-            queue.extend(t.target for t in cea.states[state] if t.target in useful)
+    useful = _reached(cea.final, _predecessors(cea))
+    after = [[t.target for t in row if t.target in useful] for row in cea.states]
+    reached = _reached((t.target for t in cea.initial if t.target in useful), after)
     return _renumber(cea, {old: new for new, old in enumerate(sorted(reached))})
 
 
+def _reached(begin: Iterable[int], after: Sequence[Iterable[int]]) -> set[int]:
+    """The states to which a way leads from those at the beginning."""
+    reached = set(begin)
+    queue = list(reached)
+    while queue:
+        for state in after[queue.pop()]:
+            if state not in reached:
+                reached.add(state)
+                queue.append(state)
+    return reached
+
+
+def _predecessors(cea: CEA) -> list[list[int]]:
+    before: list[list[int]] = [[] for _ in cea.states]
+    for state, row in enumerate(cea.states):
+        for target in {t.target for t in row}:
+            before[target].append(state)
+    return before
+
+
 def _merge_equal(cea: CEA) -> CEA:
-    """Partition refinement: two states are one when they are final alike and move alike."""
+    """Partition refinement: two states are one when they are final alike and move alike.
+
+    Only states that move to a state of a new block are looked at again. When a block falls apart, its largest part
+    keeps the number, so that a state is looked at a logarithmic number of times for each of its moves (Hopcroft).
+    """
+    before = _predecessors(cea)
     block = [int(s in cea.final) for s in range(len(cea.states))]
-    count = len(set(block))
-    while True:
-        signature = {
-            s: (block[s], frozenset((t.guard, t.label, block[t.target]) for t in cea.states[s]))
-            for s in range(len(cea.states))
-        }
-        numbers: dict[object, int] = {}
-        block = [numbers.setdefault(signature[s], len(numbers)) for s in range(len(cea.states))]
-        if len(numbers) == count:
-            return _renumber(cea, dict(enumerate(block)))
-        count = len(numbers)
+    members: dict[int, set[int]] = {}
+    for state, number in enumerate(block):
+        members.setdefault(number, set()).add(state)
+    fresh = count(2)
+
+    def moves(state: int) -> frozenset[tuple[int, Label, int]]:
+        return frozenset((t.guard, t.label, block[t.target]) for t in cea.states[state])
+
+    todo = set(range(len(cea.states)))
+    while todo:
+        looked_at: dict[int, list[int]] = {}
+        for state in todo:
+            looked_at.setdefault(block[state], []).append(state)
+        parts: list[set[int]] = []
+        for number, states in looked_at.items():
+            alike: dict[frozenset[tuple[int, Label, int]], set[int]] = {}
+            for state in states:
+                alike.setdefault(moves(state), set()).add(state)
+            whole = members[number]
+            other = next((state for state in whole if state not in todo), None)
+            if other is not None:  # the targets of all others have kept their blocks, so one speaks for all
+                alike.pop(moves(other), None)
+            largest = max(alike.values(), key=len, default=set())
+            rest = len(whole) - sum(map(len, alike.values()))
+            if rest >= len(largest):
+                whole.difference_update(*alike.values())
+                parts += alike.values()
+            else:
+                members[number] = largest
+                parts += [part for part in alike.values() if part is not largest]
+                if rest:
+                    parts.append(whole.difference(*alike.values()))
+        todo = set()
+        for part in parts:  # all signatures above are of the blocks before
+            number = next(fresh)
+            members[number] = part
+            for state in part:
+                block[state] = number
+                todo.update(before[state])
+    order: dict[int, int] = {}
+    return _renumber(cea, {s: order.setdefault(number, len(order)) for s, number in enumerate(block)})
 
 
 def _renumber(cea: CEA, number: dict[int, int]) -> CEA:

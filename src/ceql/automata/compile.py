@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
 from ceql.automata.cea import CEA, NO_LABEL, Label, Transition, tidy
+from ceql.errors import ResourceError
 
 
 class Fragment(NamedTuple):
@@ -20,6 +21,8 @@ class Fragment(NamedTuple):
 
 
 NOT_STARTED, FINISHED = -1, -2
+MAX_MOVES = 1_000_000
+"""The most transitions that the products of ALL may have: some seconds, and a few hundred megabytes."""
 
 
 def compile_formula(formula: Normal, selected: Iterable[str]) -> CEA:
@@ -48,6 +51,7 @@ class _Builder:
     def __init__(self) -> None:
         self.states: list[list[Transition]] = []
         self.guards: dict[Atom, int] = {}
+        self.moves = 0  # of products, those of smaller ones included
 
     def new_state(self, row: Iterable[Transition] = ()) -> int:
         self.states.append(list(row))
@@ -119,6 +123,13 @@ class _Builder:
                 target = (one.target, two.target)
                 if target != (NOT_STARTED, NOT_STARTED):
                     row.append(Transition(one.guard | two.guard, one.label | two.label, number(target)))
+            self.moves += len(row)
+            if self.moves > MAX_MOVES:
+                raise ResourceError(
+                    f"ALL joins so many sides that its automaton has more than {MAX_MOVES:,} transitions: each side "
+                    "makes it four times as large; join fewer, or say with FILTER what they have in common",
+                    limit="MAX_MOVES",
+                )
             return row
 
         initial = combine((NOT_STARTED, NOT_STARTED))

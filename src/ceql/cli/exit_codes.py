@@ -13,7 +13,7 @@ from enum import IntEnum
 import typer
 
 from ceql.cli.wording import in_cli_words, message_of
-from ceql.errors import CeqlError, QueryError, ResourceError, SchemaError
+from ceql.errors import ArgumentError, CeqlError, QueryError, ResourceError, SchemaError
 
 
 class ExitCode(IntEnum):
@@ -37,7 +37,7 @@ def exit_code_of(error: CeqlError) -> ExitCode:
     """The exit code for an error."""
     if isinstance(error, ResourceError):
         return ExitCode.LIMIT
-    wrong = isinstance(error, (QueryError, UsageError)) and not isinstance(error, SchemaError)
+    wrong = isinstance(error, (QueryError, UsageError, ArgumentError)) and not isinstance(error, SchemaError)
     return ExitCode.WRONG_QUERY if wrong else ExitCode.BAD_DATA
 
 

@@ -28,7 +28,7 @@ def dicts_to_batch(events: Sequence[Event], first: int = 0) -> pa.RecordBatch:
         _check_dicts(events, first)
         raise
     for name in names:
-        if not isinstance(name, str):
+        if not isinstance(name, str) or not _is_text(name):
             raise DataError(f"an attribute's name must be text, not {name!r}")
     if not columns:
         return without_columns(len(events))
@@ -68,6 +68,15 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         found = " and ".join(kinds[:3])
         problem = "mixes values of types" if len(kinds) > 1 else "has values that Arrow cannot hold, of type"
         raise DataError(f"attribute '{name}' {problem} {found}: {error}") from error
+
+
+def _is_text(name: str) -> bool:
+    """Whether it can be written: halves of characters cannot."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_times(name: str, values: list[Any]) -> None:

@@ -23,9 +23,14 @@ def is_lazy(value: Any) -> bool:
 def from_pandas(frame: Any) -> pa.Table:
     """The frame as a table. A named index becomes a column; an unnamed one is left out."""
     named = any(name is not None for name in frame.index.names)
+    sparse = [k for k, dtype in enumerate(frame.dtypes) if dtype.__class__.__name__ == "SparseDtype"]
     try:
+        if sparse:
+            frame = frame.copy(deep=False)
+            for k in sparse:
+                frame.isetitem(k, frame.iloc[:, k].sparse.to_dense())
         return pa.Table.from_pandas(frame, preserve_index=named).replace_schema_metadata(None)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, TypeError) as error:
         raise DataError(f"a column of the frame has no Arrow type: {'; '.join(map(str, error.args))}") from error
     except ValueError as error:
         raise SchemaError(str(error)) from error

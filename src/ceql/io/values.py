@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ceql.errors import DataError
 from ceql.io.numbering import Values, packed
 from ceql.io.numbering_kernels import PADDING
 from ceql.io.schemas import codes_of, is_text
@@ -52,7 +53,10 @@ def _plain(column: pa.Array, shown: pa.DataType) -> Values:
     if pa.types.is_temporal(type):
         if pa.types.is_null(shown):
             return _bytes(_time_texts(column), TIME)
-        column = column if type == shown else column.cast(shown)
+        try:
+            column = column if type == shown else column.cast(shown)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"a key of type {type} does not fit {shown}, the type of all keys: {error}") from error
         return _words(encode(column, ""), INT, _is_valid(column))
     if is_text(type):
         return _bytes(column.cast(pa.large_string()), TEXT)

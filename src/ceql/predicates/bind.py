@@ -28,7 +28,7 @@ from ceql.predicates.columns import (
 from ceql.predicates.logic import AllOf, AnyOf, ColumnTest, Constant, Logic, Not
 from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.patterns import compile_pattern
-from ceql.predicates.ranges import Mismatch, Ranges, ranges, show
+from ceql.predicates.ranges import Mismatch, Range, Ranges, common, ranges, show, united
 from ceql.predicates.text_column import TextColumn
 from ceql.syntax import tree as t
 
@@ -71,8 +71,8 @@ class _Binder:
         self.input = input
         self.source = source
         self.masks = MaskCompiler(lambda node: value_type(self.attribute(node)), source)
-        self.numbers: dict[str, list[Ranges]] = {}
-        self.texts: dict[str, list[tuple[frozenset[str], bool]]] = {}
+        self.numbers: dict[str, dict[tuple[Range, ...], int]] = {}
+        self.texts: dict[str, dict[tuple[frozenset[str], bool], int]] = {}
         self.slots: dict[object, int] = {}  # by what each slot holds, in order
         self.fixed: dict[int, Column] = {}
 
@@ -88,7 +88,7 @@ class _Binder:
             match key:
                 case ("number", str(name)):
                     type = value_type(self.input.schema.field(name).type)
-                    columns.append(NumberColumn(name, type, self.numbers[name]))
+                    columns.append(NumberColumn(name, type, [list(parts) for parts in self.numbers[name]]))
                 case ("text", str(name)):
                     tests = self.texts[name]
                     columns.append(TextColumn(name, [literals for literals, _ in tests], [neg for _, neg in tests]))
@@ -104,17 +104,13 @@ class _Binder:
             self.fixed.setdefault(number, column)
         return number
 
-    def number_test(self, attribute: t.Attribute, type: pa.DataType, parts: Ranges) -> Logic:
-        tests = self.numbers.setdefault(attribute.name, [])
-        if parts not in tests:
-            tests.append(parts)
-        return ColumnTest(self.slot(("number", attribute.name)), tests.index(parts))
+    def number_test(self, name: str, parts: Ranges) -> Logic:
+        tests = self.numbers.setdefault(name, {})
+        return ColumnTest(self.slot(("number", name)), tests.setdefault(tuple(parts), len(tests)))
 
     def text_test(self, name: str, literals: frozenset[str], negated: bool) -> Logic:
-        tests = self.texts.setdefault(name, [])
-        if (literals, negated) not in tests:
-            tests.append((literals, negated))
-        return ColumnTest(self.slot(("text", name)), tests.index((literals, negated)))
+        tests = self.texts.setdefault(name, {})
+        return ColumnTest(self.slot(("text", name)), tests.setdefault((literals, negated), len(tests)))
 
     # --- guards ---
 
@@ -148,7 +144,7 @@ class _Binder:
             case t.Conj(items):
                 return AllOf(tuple(self.predicate(cast(t.Predicate, i)) for i in items))
             case t.Disj(items):
-                return AnyOf(tuple(self.predicate(cast(t.Predicate, i)) for i in items))
+                return self.disjunction(cast(tuple[t.Predicate, ...], items))
             case t.Neg(item):
                 return Not(self.predicate(cast(t.Predicate, item)))
             case t.Comparison():
@@ -156,6 +152,27 @@ class _Binder:
             case t.Between() | t.In() | t.Like() | t.IsNull():
                 positive = self.without_not(node)
                 return Not(positive) if node.negated else positive
+
+    def disjunction(self, items: Sequence[t.Predicate]) -> Logic:
+        """OR. Where its items ask for values of one column, they are one test, however many they are."""
+        parts: list[Logic] = []
+        numbers: dict[str, list[Ranges]] = {}
+        texts: dict[str, set[str]] = {}
+        for item in items:
+            match item:
+                case t.Comparison(op, t.Attribute() as attribute, t.Literal(value)) if value is not None:
+                    type = value_type(self.attribute(attribute))
+                    if is_text(type) and isinstance(value, str) and op == "=":
+                        texts.setdefault(attribute.name, set()).add(value)
+                    elif is_text(type) or pa.types.is_null(type):
+                        parts.append(self.predicate(item))
+                    else:
+                        numbers.setdefault(attribute.name, []).append(self.ranges(attribute, type, op, value))
+                case _:
+                    parts.append(self.predicate(item))
+        parts += [self.number_test(name, united(tests)) for name, tests in numbers.items()]
+        parts += [self.text_test(name, frozenset(literals), False) for name, literals in texts.items()]
+        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def without_not(self, node: t.Between | t.In | t.Like | t.IsNull) -> Logic:
         match node:
@@ -198,7 +215,7 @@ class _Binder:
             literal = pa.scalar(value, pa.large_string())
             column = TextTestColumn(attribute.name, node, lambda values: test(values.cast(pa.large_string()), literal))
             return ColumnTest(self.slot(("text order", attribute.name, op, value), column), 0)
-        return self.number_test(attribute, type, self.ranges(attribute, type, op, value))
+        return self.number_test(attribute.name, self.ranges(attribute, type, op, value))
 
     def ranges(self, attribute: t.Attribute, type: pa.DataType, op: str, value: object) -> Ranges:
         if not (
@@ -215,23 +232,38 @@ class _Binder:
             raise self.mismatch(attribute, type, str(why)) from None
 
     def membership(self, node: t.In) -> Logic:
+        """IN: equal to one of the literals, or between the ends of one of the intervals."""
         parts: list[Logic] = []
-        texts: set[str] = set()
+        equal: list[t.Predicate] = []
+        found: list[Ranges] = []
         for item in node.items:
             match item:
                 case t.Literal(None):
                     parts.append(UNKNOWN)
-                case t.Literal(str(value)) if isinstance(node.operand, t.Attribute) and is_text(
-                    value_type(self.attribute(node.operand))
-                ):
-                    texts.add(value)
                 case t.Literal():
-                    parts.append(self.comparison(t.Comparison("=", node.operand, item, span=node.span)))
+                    equal.append(t.Comparison("=", node.operand, item, span=node.span))
                 case t.Interval(low, high):
-                    parts.append(self.between(node, low, high))
-        if texts:
-            parts.append(self.text_test(cast(t.Attribute, node.operand).name, frozenset(texts), False))
+                    inside = self.interval(node.operand, low, high)
+                    if inside is None:
+                        parts.append(self.between(node, low, high))
+                    else:
+                        found.append(inside)
+        if found:
+            parts.append(self.number_test(cast(t.Attribute, node.operand).name, united(found)))
+        if equal:
+            parts.append(self.disjunction(equal))
         return AnyOf(tuple(parts))
+
+    def interval(self, operand: t.Expression, low: t.Literal | None, high: t.Literal | None) -> Ranges | None:
+        """The values between the ends, if the operand is a column of numbers or times."""
+        if not isinstance(operand, t.Attribute):
+            return None
+        type = value_type(self.attribute(operand))
+        if is_text(type) or pa.types.is_null(type):
+            return None
+        ends = [(op, end.value) for op, end in ((">=", low), ("<=", high)) if end is not None]
+        tests = [self.ranges(operand, type, op, value) for op, value in ends]
+        return tests[0] if len(tests) == 1 else common(tests[0], tests[1])
 
     def like(self, node: t.Like) -> Logic:
         word = "RLIKE" if node.regex else "LIKE"

@@ -145,8 +145,8 @@ class MaskCompiler:
         type = pa.int64() if whole else pa.float64()
 
         def calculate(batch: pa.RecordBatch) -> Any:
-            a, b = left(batch).cast(type), right(batch).cast(type)
-            return self._run(lambda: _calculate(node.op, a, b, whole), node)
+            a, b = left(batch), right(batch)
+            return self._run(lambda: _calculate(node.op, a.cast(type), b.cast(type), whole), node)
 
         return type, calculate
 

@@ -1,7 +1,7 @@
 """LIKE and RLIKE on the linear-time regular expressions of RE2, through Arrow.
 
 RE2 never backtracks, so no pattern can make the engine run away. Patterns that RE2 does not know (look-around,
-back-references) are refused when the query is bound.
+back-references) are refused when the query is compiled.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ceql.errors import QueryError
 from ceql.syntax import tree as t
+from ceql.syntax.limits import nodes
 
 
 def like_to_regex(pattern: str) -> str:
@@ -24,6 +25,13 @@ def like_to_regex(pattern: str) -> str:
     """
     parts = {"%": ".*", "_": "."}
     return r"(?s)\A" + "".join(parts.get(c) or re.escape(c) for c in pattern) + r"\z"
+
+
+def check_patterns(query: t.Query, source: str) -> None:
+    """Raises a `QueryError` if a pattern of the query is no regular expression."""
+    for node in nodes(query):
+        if isinstance(node, t.Like):
+            compile_pattern(node, source)
 
 
 def compile_pattern(node: t.Like, source: str) -> Callable[[pa.Array], pa.Array]:

@@ -10,6 +10,8 @@ true of the float 1.1.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Iterable
 from datetime import UTC, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 End = int | float | None  # None: the range has no end on this side
-Ranges = list[tuple[End, End]]
+Range = tuple[End, End]
+Ranges = list[Range]
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
 
@@ -57,8 +60,43 @@ def ranges(op: str, literal: object, type: pa.DataType) -> Ranges:
 
 
 def contains(parts: Ranges, value: int | float) -> bool:
-    """Whether a value of the domain lies in one of the ranges."""
-    return any((low is None or value >= low) and (high is None or value < high) for low, high in parts)
+    """Whether a value of the domain lies in one of the ranges, which are in order."""
+    below = bisect_right(parts, (0, value), key=_low)
+    return below > 0 and (0, value) < _high(parts[below - 1])
+
+
+def united(tests: Iterable[Ranges]) -> Ranges:
+    """The values in one of the tests' ranges or more, as ranges in order that do not touch.
+
+    >>> united([[(5, 6)], [(1, 3)], [(None, 2)], [(6, 7)]])
+    [(None, 3), (5, 7)]
+    """
+    result: Ranges = []
+    for part in sorted((part for parts in tests for part in parts), key=_low):
+        if result and _low(part) <= _high(result[-1]):
+            result[-1] = (result[-1][0], max(result[-1], part, key=_high)[1])
+        else:
+            result.append(part)
+    return result
+
+
+def common(one: Ranges, other: Ranges) -> Ranges:
+    """The values in ranges of both tests.
+
+    >>> common([(1, None)], [(None, 2), (3, 4)])
+    [(1, 2), (3, 4)]
+    """
+    found = ((max(a, b, key=_low)[0], min(a, b, key=_high)[1]) for a in one for b in other)
+    return [part for part in found if _low(part) < _high(part)]
+
+
+def _low(part: Range) -> tuple[int, int | float]:
+    """The lower end, to be compared: no end is below all values, infinite ones included."""
+    return (-1, 0) if part[0] is None else (0, part[0])
+
+
+def _high(part: Range) -> tuple[int, int | float]:
+    return (1, 0) if part[1] is None else (0, part[1])
 
 
 def cuts(tests: list[Ranges], type: pa.DataType) -> list[int | float]:
@@ -144,10 +182,13 @@ def _temporal(literal: object, type: pa.DataType) -> Fraction:
 
 
 def _zone(name: str) -> ZoneInfo | timezone:
-    if name[0] in "+-":
-        sign = 1 if name[0] == "+" else -1
-        return timezone(sign * timedelta(hours=int(name[1:3]), minutes=int(name[4:6])))
-    return ZoneInfo(name)
+    try:
+        if name[0] in "+-":
+            sign = 1 if name[0] == "+" else -1
+            return timezone(sign * timedelta(hours=int(name[1:3]), minutes=int(name[4:6])))
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise Mismatch(f"has the time zone '{name}', which is not known here; write the text with a zone") from None
 
 
 def _per_second(unit: str) -> int:

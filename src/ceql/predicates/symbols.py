@@ -130,12 +130,16 @@ class Symbolizer:
         """The symbols of combinations of classes."""
         count = len(digits[0]) if digits else 1
         known: dict[ColumnTest, Truths] = {}
+        classes: dict[int, tuple[Array, Array]] = {}  # of each slot, those that occur here, and where
 
         def values(test: ColumnTest) -> Truths:
             if test not in known:
                 column = self.bound.columns[test.slot]
-                by_class = np.array([code(column.truth(test.index, k)) for k in range(column.classes)], np.int8)
-                known[test] = by_class[digits[test.slot]]
+                if test.slot not in classes:
+                    classes[test.slot] = np.unique(digits[test.slot], return_inverse=True)
+                occurring, which = classes[test.slot]
+                by_class = np.array([code(column.truth(test.index, k)) for k in occurring.tolist()], np.int8)
+                known[test] = by_class[which]
             return known[test]
 
         holds = np.array([evaluate(guard, values, count) == TRUE for guard in self.bound.guards], np.bool_)

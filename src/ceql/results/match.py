@@ -12,6 +12,7 @@ from ceql.analysis.selection import Selection
 from ceql.errors import DataError, did_you_mean
 from ceql.recognition.result_columns import true_name
 from ceql.results.source import Positions
+from ceql.results.text import python_values
 
 
 class EventRows:
@@ -37,7 +38,7 @@ class EventRows:
     def _column(self, table: pa.Table, name: str) -> list[Any]:
         if name not in self._columns:
             known = name in table.schema.names
-            self._columns[name] = table[name].to_pylist() if known else [None] * len(self._positions)
+            self._columns[name] = python_values(table[name], name) if known else [None] * len(self._positions)
         return self._columns[name]
 
 
@@ -93,7 +94,8 @@ def to_matches(batch: pa.RecordBatch, rows: EventRows) -> Iterator[Match]:
     keys, variables = true_names(batch.schema)
     middle = batch.schema.get_field_index("events")
     first_key = middle - len(keys)
-    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+    columns = [python_values(column, name) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+    for row in zip(*columns, strict=True):
         start_time, end_time = row[2:first_key] or (None, None)
         bound = dict(zip(variables, map(tuple, row[middle + 1 :]), strict=True))
         partition = dict(zip(keys, row[first_key:middle], strict=True))

@@ -7,13 +7,15 @@ again, each call is a pass of its own (`to_arrow` keeps its table). Over a reade
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from ceql.errors import ResourceError
 from ceql.io.schemas import conform, unify_schemas
 from ceql.recognition.result_columns import unique_names
 from ceql.results import views
@@ -38,8 +40,9 @@ EventsAs = Literal["rows", "wide", "long"]
 class Matches:
     """The matches of a query over an input, in order of their end. There is no len(): see `count`."""
 
-    def __init__(self, source: MatchSource):
+    def __init__(self, source: MatchSource, memory: int = 4 << 30):
         self._source = source
+        self._memory = memory
         self._reader = Reader(source)
         self._count: int | None = None
         self._looked: tuple[int, First] | None = None
@@ -77,7 +80,8 @@ class Matches:
         if events != "rows":
             return self._table_of(events)
         if self._reader.table is None:
-            self._reader.table = pa.Table.from_batches(self.to_batches(), self.schema)
+            with self._within_memory() as weighed:
+                self._reader.table = pa.Table.from_batches(weighed(self.to_batches()), self.schema)
         return self._reader.table
 
     def to_pandas(self, events: EventsAs = "rows") -> pandas.DataFrame:
@@ -113,7 +117,8 @@ class Matches:
         of the input; one that is called like the first three gets an underscore at its end. Where SELECT names
         attributes (`x[a, b]`), the others are NULL, but for partition keys.
         """
-        batches = list(self.iter_events())
+        with self._within_memory() as weighed:
+            batches = list(weighed(self.iter_events()))
         if not batches:
             empty = pa.RecordBatch.from_pylist([], self.schema)
             batches = [self.event_rows(empty, self._no_rows(), 0)]
@@ -169,13 +174,39 @@ class Matches:
         except Exception as error:
             return note(str(error) or type(error).__name__)
 
+    @contextmanager
+    def _within_memory(self) -> Iterator[Callable[[Iterable[Any]], Iterator[Any]]]:
+        """For what holds all matches at once: has a function that weighs them on their way, and stops at the limit."""
+
+        def weighed(pieces: Iterable[Any]) -> Iterator[Any]:
+            held = 0
+            for piece in pieces:
+                held += sum(part.nbytes for part in (piece if isinstance(piece, tuple) else (piece,)))
+                if held > self._memory:
+                    raise self._too_many(f"more than {self._memory:,} bytes")
+                yield piece
+
+        try:
+            yield weighed
+        except MemoryError as error:
+            raise self._too_many("more memory than there is") from error
+
+    @staticmethod
+    def _too_many(size: str) -> ResourceError:
+        return ResourceError(
+            f"all matches together take {size}: count() counts them, head(n) has the first ones, to_batches() and "
+            "iter_events() give them piece by piece; or raise memory=",
+            limit="memory",
+        )
+
     def _no_rows(self) -> pa.Table:
         return self._source.rows(np.zeros(0, np.int64))
 
     def _table_of(self, events: EventsAs) -> pa.Table:
         if events not in ("wide", "long"):
             raise ValueError(f"events must be 'rows', 'wide' or 'long', not {events!r}")
-        found = self._reader.all() or [(pa.RecordBatch.from_pylist([], self.schema), self._no_rows())]
+        with self._within_memory() as weighed:
+            found = self._reader.all(weighed) or [(pa.RecordBatch.from_pylist([], self.schema), self._no_rows())]
         # the columns of dicts may grow on the way
         schema = unify_schemas(rows.schema for _, rows in found)
         selection, first, tables = self._source.selection, 0, []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -171,11 +171,11 @@ class Reader:
                 done += len(positions)
                 yield piece, rows
 
-    def all(self) -> list[tuple[pa.RecordBatch, pa.Table]]:
-        """All of `with_rows`; kept if there is no second pass."""
+    def all(self, weighed: Callable[[WithRows], WithRows] = iter) -> list[tuple[pa.RecordBatch, pa.Table]]:
+        """All of `with_rows`, by way of `weighed`; kept if there is no second pass."""
         if self._kept is not None:
             return self._kept
-        found = list(self.with_rows())
+        found = list(weighed(self.with_rows()))
         if not self._source.replayable:
             self._kept = found
             self.table = pa.Table.from_batches((batch for batch, _ in found), self._source.schema)

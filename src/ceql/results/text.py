@@ -8,9 +8,21 @@ from typing import Any
 
 import pyarrow as pa
 
+from ceql.errors import DataError
+
 _CELL = 40
 _ITEMS = 8
 _ZEROS = re.compile(r"(\.\d*?)0+(?=\D|$)")
+
+
+def python_values(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
+    """The values of the column `name` as Python's own."""
+    try:
+        return list(column.to_pylist())
+    except (KeyError, ValueError, OverflowError, pa.ArrowException) as error:  # an unknown zone, the year 20000
+        raise DataError(
+            f"column '{name}' ({column.type}) has what Python cannot hold: {error}; to_arrow() and events() keep it"
+        ) from error
 
 
 def to_python(column: pa.Array | pa.ChunkedArray, separator: str = "T") -> list[Any]:

@@ -7,12 +7,16 @@ its own stack, since the trees that it refuses are those that recursion cannot w
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 
 from ceql.errors import Span
+from ceql.syntax.tree import All, Event, Then
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 200
+MAX_EVENTS = 20_000
+MAX_CHAIN = 3_000
 MAX_DIGITS = 100
 MAX_EXPONENT = 400
 MAX_COUNT = 2**63 - 1
@@ -28,6 +32,7 @@ class QueryProblem(Exception):
         self.suggestion = suggestion
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _QUOTES = {"'": "text", '"': "text", "`": "name"}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _OPENS = {opening: closing for closing, opening in _CLOSES.items()}
@@ -42,6 +47,8 @@ def check_text(text: str) -> None:
     if len(text) > MAX_CHARACTERS:
         place = Span(MAX_CHARACTERS, MAX_CHARACTERS + 1)
         raise QueryProblem(f"The query has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read", place)
+    if lone := _SURROGATE.search(text):
+        raise QueryProblem("This is half of a character, and no text", Span(lone.start(), lone.end()))
     opened: list[tuple[str, int]] = []
     for mark in _MARKS.finditer(text):
         character, place = mark.group(), Span(mark.start(), mark.end())
@@ -76,6 +83,32 @@ def check_text(text: str) -> None:
 def check_depth(root: object) -> None:
     """Refuse a tree (of `tree`'s nodes) deeper than MAX_DEPTH."""
     place = Span(0, 0)
+    for node, depth in _walk(root):
+        place = getattr(node, "span", None) or place
+        if depth > MAX_DEPTH:
+            raise QueryProblem(f"The query is nested deeper than {MAX_DEPTH} levels", place)
+
+
+def check_size(root: object) -> None:
+    """Refuse a formula that is larger than MAX_EVENTS and MAX_CHAIN, since later stages take more than linear time."""
+    events = 0
+    for node in nodes(root):
+        events += isinstance(node, Event)
+        if isinstance(node, (Then, All)) and len(node.items) > MAX_CHAIN:
+            raise QueryProblem(
+                f"This has {len(node.items):,} items one after the other; at most {MAX_CHAIN:,} are compiled",
+                node.span or Span(0, 0),
+            )
+    if events > MAX_EVENTS:
+        raise QueryProblem(f"The query names {events:,} events; at most {MAX_EVENTS:,} are compiled", Span(0, 1))
+
+
+def nodes(root: object) -> Iterator[object]:
+    """The nodes of a tree, in no particular order."""
+    return (node for node, _ in _walk(root))
+
+
+def _walk(root: object) -> Iterator[tuple[object, int]]:
     stack = [(root, 1)]
     while stack:
         node, depth = stack.pop()
@@ -83,12 +116,9 @@ def check_depth(root: object) -> None:
             stack.extend((child, depth) for child in node)
             continue
         slots: tuple[str, ...] = getattr(node, "__slots__", ())
-        if "span" not in slots:
-            continue
-        place = getattr(node, "span", None) or place
-        if depth > MAX_DEPTH:
-            raise QueryProblem(f"The query is nested deeper than {MAX_DEPTH} levels", place)
-        stack.extend((getattr(node, slot), depth + 1) for slot in slots if slot != "span")
+        if "span" in slots:
+            yield node, depth
+            stack.extend((getattr(node, slot), depth + 1) for slot in slots if slot != "span")
 
 
 def read_number(text: str, span: Span) -> int | Decimal:

@@ -18,7 +18,7 @@ from lark import Lark, UnexpectedInput, UnexpectedToken
 from ceql.errors import QueryError, Span
 from ceql.syntax import tree
 from ceql.syntax.clauses import Builder
-from ceql.syntax.limits import QueryProblem, check_depth, check_text
+from ceql.syntax.limits import QueryProblem, check_depth, check_size, check_text
 from ceql.syntax.messages import problem_of
 
 
@@ -79,6 +79,7 @@ def _parse(text: str, start: str) -> Any:
     try:
         root = read(text, start)
         check_depth(root)
+        check_size(root)
         return root
     except QueryProblem as error:
         raise QueryError(error.message, text, error.span, error.suggestion) from None

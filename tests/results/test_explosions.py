@@ -1,0 +1,115 @@
+"""Results that are too large, values that Python has not, arguments that make no sense: errors with a message."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from math import inf, nan
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import ceql
+
+EVENTS = pa.table({"type": ["A"] * 20})
+LIMITS = ("memory", "max_states", "max_buffered_rows")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda m: m.to_arrow(),
+        lambda m: m.to_arrow("wide"),
+        lambda m: m.to_arrow("long"),
+        lambda m: m.to_pandas(),
+        lambda m: m.events(),
+    ],
+    ids=["rows", "wide", "long", "pandas", "events"],
+)
+def test_an_explosion_is_a_limit_that_says_what_to_do(ask):
+    matches = ceql.match("SELECT * WHERE A+", EVENTS, memory=1 << 20)
+    with pytest.raises(ceql.ResourceError, match=r"count\(\) counts them, head\(n\) .* to_batches\(\)") as error:
+        ask(matches)
+    assert error.value.limit == "memory"
+    assert matches.count() == 2**20 - 1
+    assert matches.head(3).num_rows == 3
+    assert next(matches.to_batches()).num_rows > 0
+
+
+def test_no_memory_is_a_limit(monkeypatch):
+    matches = ceql.match("SELECT * WHERE A", EVENTS)
+
+    def fails() -> object:
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    monkeypatch.setattr(matches, "to_batches", fails)
+    with pytest.raises(ceql.ResourceError, match="more memory than there is"):
+        matches.to_arrow()
+
+
+def test_a_zone_that_nobody_knows():
+    events = pa.table({"type": ["A"], "time": pa.array([1], pa.timestamp("us", "Mars/Base"))})
+    assert ceql.match("SELECT * WHERE A", events).count() == 1
+    with pytest.raises(ceql.DataError, match=r"'start_time' \(.*Mars/Base.*\) has what Python cannot hold"):
+        list(ceql.match("SELECT * WHERE A", events))
+    with pytest.raises(ceql.SchemaError, match="has the time zone 'Mars/Base', which is not known here"):
+        ceql.match("SELECT * WHERE A FILTER A[time > '2024-01-01']", events)
+    assert ceql.match("SELECT * WHERE A FILTER A[time < '2024-01-01T00:00:00Z']", events).count() == 1
+
+
+def test_a_year_that_python_has_not():
+    events = pa.table({"type": ["A"], "time": pa.array([1 << 40], pa.timestamp("s"))})
+    with pytest.raises(ceql.DataError, match="has what Python cannot hold"):
+        list(ceql.match("SELECT * WHERE A", events))
+
+
+def test_integers_that_a_float_does_not_hold():
+    events = pa.table({"type": ["A"], "i": [1 << 60]})
+    for condition in ("i / 2 > 1", "i * 1.5 > 1", "i % 2.5 > 1", "i + 0.5 > 1"):
+        with pytest.raises(ceql.DataError, match="cannot be calculated exactly here"):
+            ceql.match(f"SELECT * WHERE A FILTER A[{condition}]", events).count()
+
+
+def test_keys_of_times_that_do_not_fit():
+    times = {"x": pa.array([1 << 62], pa.timestamp("s")), "y": pa.array([5], pa.timestamp("ns"))}
+    with pytest.raises(ceql.DataError, match="does not fit"):
+        ceql.match("SELECT * WHERE A PARTITION BY [x, y]", pa.table({"type": ["A"], **times})).count()
+
+
+def test_sparse_columns_of_pandas():
+    frame = pd.DataFrame({"type": ["A", "A"], "x": pd.arrays.SparseArray([0, 1])})
+    assert ceql.match("SELECT * WHERE A FILTER A[x = 1]", frame).to_arrow()["start"].to_pylist() == [1]
+
+
+def test_a_name_that_is_no_text():
+    with pytest.raises(ceql.DataError, match="an attribute's name must be text"):
+        ceql.match("SELECT * WHERE A", [{"type": "A", "\ud800": 1}]).count()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(
+            (name, value)
+            for name in ("memory", "max_states", "max_buffered_rows")
+            for value in ("x", 0, -1, 1.5, nan, None, True)
+        ),
+        *(("lateness", value) for value in (inf, nan, -1, "soon", "inf seconds", None, [], timedelta(-1))),
+        ("type", 3),
+        ("time", 3),
+        ("time_unit", "fortnight"),
+    ],
+)
+def test_arguments_that_make_no_sense(name, value):
+    query = ceql.compile("SELECT * WHERE A")
+    for call in (lambda: query.run(EVENTS, **{name: value}), lambda: query.recognizer(**{name: value})):
+        with pytest.raises(ceql.ArgumentError, match=name) as error:
+            call()
+        assert isinstance(error.value, ceql.CeqlError)
+        assert isinstance(error.value, ValueError)
+
+
+@pytest.mark.parametrize("value", [0, "x", 1.5])
+def test_a_size_of_batches_that_makes_no_sense(value):
+    with pytest.raises(ceql.ArgumentError, match="batch_rows"):
+        ceql.match("SELECT * WHERE A", EVENTS, batch_rows=value)
