@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.analysis.selection import Selection
+from ceql.engine.common.check import require
 from ceql.errors import CeqlError, DataError, ResourceError, SchemaError, did_you_mean
 from ceql.io.growing import Growing
 from ceql.io.nested import with_columns
@@ -333,34 +334,52 @@ class Recognizer:
 
 
 def restore(plan: Plan, blob: bytes) -> Recognizer:
-    """The recogniser that `blob` was taken of."""
+    """The recogniser that `blob` was taken of. `DataError` if there can be no such recogniser."""
     header, arrays, tables = snapshot.read(blob)
-    if header["query"] != plan.fingerprint:
-        raise DataError("the snapshot is of another query; restore it with the query it was taken of")
-    recognizer = Recognizer(plan, _options_from_json(header["options"]), header["keep_rows"])
-    waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
-    intake = _Intake(
-        RowStore(pa.schema([])),
-        schemas={int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()},
-        open=header["open"],
-        waiting=Growing(waiting),
-        waiting_rows=sum(batch.num_rows for batch, _ in waiting),
-        finished=header["finished"],
-    )
-    if "recognition" in header:
-        bound = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
-        states = {name: batches[0] for name, batches in tables.items() if batches}
-        first, count = header["rows"]
-        rows = RowStore(bound.schema, first)
-        for k in range(count):
-            rows.add(tables[f"rows.{k}"][0])
-        intake = intake._replace(
-            journal=Journal(bound, header["keep_rows"], (header["recognition"], arrays, states)),
-            sequencer=Sequencer.from_state(header["sequencer"], tables["sequencer"]),
-            rows=rows,  # a snapshot does not tell which types came before it: `types` stays None
+    with snapshot.guarded():
+        if header["query"] != plan.fingerprint:
+            raise DataError("the snapshot is of another query; restore it with the query it was taken of")
+        flags = header["keep_rows"], header["open"], header["finished"]
+        require(all(type(flag) is bool for flag in flags), "a truth value is none")
+        recognizer = Recognizer(plan, _options_from_json(header["options"]), header["keep_rows"])
+        streams = range(len(recognizer._streams))
+        waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
+        schemas = {int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()}
+        require(all(stream in streams for stream in [*schemas, *header["waiting"]]), "there is no such stream")
+        intake = _Intake(
+            RowStore(pa.schema([])),
+            schemas,
+            Growing(waiting),
+            waiting_rows=sum(batch.num_rows for batch, _ in waiting),
+            open=header["open"],
+            finished=header["finished"],
         )
-    recognizer._intake = intake
-    return recognizer
+        if "recognition" in header:
+            intake = _restored(recognizer, intake, header, arrays, tables)
+        recognizer._intake = intake
+        return recognizer
+
+
+def _restored(
+    recognizer: Recognizer,
+    intake: _Intake,
+    header: dict[str, Any],
+    arrays: dict[str, Any],
+    tables: dict[str, list[pa.RecordBatch]],
+) -> _Intake:
+    """The intake with what was recognised, and what waits for its turn."""
+    bound = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
+    states = {name: batches[0] for name, batches in tables.items() if batches}
+    journal = Journal(bound, header["keep_rows"], (header["recognition"], arrays, states))
+    sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
+    require((sequencer.streams, sequencer.time) == (recognizer._streams, bound.time), "events of other streams wait")
+    first, count = header["rows"]
+    rows = RowStore(bound.schema, first)
+    for k in range(count):
+        rows.add(tables[f"rows.{k}"][0])
+    require(first >= 0 and rows.following == (journal.position if header["keep_rows"] else first), "rows are missing")
+    # a snapshot does not tell which types came before it: `types` stays None
+    return intake._replace(journal=journal, sequencer=sequencer, rows=rows)
 
 
 class Fed:
@@ -387,7 +406,7 @@ class Fed:
 
     def matches(self) -> Matches:
         """A result for the user."""
-        matches = Matches(self)
+        matches = Matches(self, self._recognizer.memory)
         self._owners.append(weakref.ref(matches))
         return matches
 

@@ -244,3 +244,19 @@ def test_rows_that_wait_for_a_silent_stream_are_bounded() -> None:
     assert recognizer.fed == 6
     recognizer.feed(pa.table({"type": ["B"], "time": [9]}), stream="T")
     assert recognizer.finish().count() == 6
+
+
+@pytest.mark.parametrize("condition", ["", " FILTER A.v = B.v"])
+def test_keys_of_partitions_that_never_hold_anything_are_forgotten(condition: str) -> None:
+    query = ceql.compile(f"SELECT * WHERE (A ; B{condition}) PARTITION BY k WITHIN 10 SECONDS")
+    recognizer = query.recognizer(time_unit="s")
+    rows, most = 50_000, 0
+    for k in range(12):
+        keys = np.arange(k * rows, (k + 1) * rows)
+        kinds = np.where(keys % 1000 == 0, "A", "B")  # a B opens nothing
+        table = pa.table({"type": kinds, "k": keys, "v": keys, "time": np.full(rows, k)})
+        recognizer.feed(table).to_arrow()
+        most = max(most, recognizer.partitions)
+    assert most < 250_000
+    last = pa.table({"type": ["B", "B"], "k": [599_000, 598_999], "v": [599_000, 598_999], "time": [12, 12]})
+    assert [match.partition for match in recognizer.feed(last)] == [{"k": 599_000}]

@@ -43,6 +43,9 @@ class Determinised(Protocol):
     def is_terminal(self, state: State) -> bool:
         """Whether nothing leaves the state."""
 
+    def is_active(self, state: State) -> bool | None:
+        """Whether a run that has started can be in the state; None if the automaton has no such state."""
+
 
 class _Labels:
     """Label numbers. DISTINCT knows one label only: bound."""
@@ -88,9 +91,18 @@ class Plain:
     def is_terminal(self, state: State) -> bool:
         return isinstance(state, frozenset) and not any(self.cea.states[s] for s in state)
 
+    def is_active(self, state: State) -> bool | None:
+        if state == NOT_STARTED:
+            return False
+        return True if _are_states(state, range(len(self.cea.states))) and state else None
+
     def _edges(self, targets: dict[int, set[int]]) -> list[Edge]:
         # bound before unbound: Algorithm 1 runs marking transitions first
         return [Edge(label, rested(self.rest, targets[label])) for label in sorted(targets, reverse=True)]
+
+
+def _are_states(value: object, known: range) -> bool:
+    return isinstance(value, frozenset) and all(type(state) is int and state in known for state in value)
 
 
 def rested(rest: tuple[States, ...], states: Iterable[int]) -> States:
@@ -130,6 +142,15 @@ class Rivalled:
     def is_terminal(self, state: State) -> bool:
         own, _ = self._parts(state)
         return bool(own) and not any(self.cea.states[s] for s in own)
+
+    def is_active(self, state: State) -> bool | None:
+        if not isinstance(state, tuple) or len(state) != 4:
+            return None
+        own, *rivals = state
+        known = range(NOT_STARTED, len(self.cea.states))
+        if not all(_are_states(part, known) for part in rivals):
+            return None
+        return False if own is None else True if _are_states(own, known[1:]) and own else None
 
     def _edges(self, targets: dict[int, set[int]], rivals: Rivals, moves: Moves) -> list[Edge]:
         edges = []

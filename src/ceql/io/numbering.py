@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ceql.errors import DataError
 from ceql.io.numbering_kernels import COUNT, END, FREE, FREED, PADDING, Table, gather, move_slots, number_rows
 from ceql.jit import Array
 
@@ -129,10 +130,14 @@ class Numbering:
     @classmethod
     def restored(cls, numbers: Array, parts: Sequence[Values], count: int) -> Numbering:
         """A numbering in which these keys have these numbers, as if it had given `count` numbers before."""
+        if len(np.unique(numbers)) < len(numbers) or not ((numbers >= 0) & (numbers < count)).all():
+            raise DataError("the snapshot is damaged: a key has the number of another, or one that was not given")
         self = cls(len(parts))
         self.table = self.table._replace(free=numbers[::-1].astype(np.int32))
         self.table.registers[[COUNT, FREED]] = len(numbers)
         self.numbers(parts)
+        if self.table.registers[FREED] or self.table.registers[COUNT] != len(numbers):
+            raise DataError("the snapshot is damaged: a key comes twice, or is none")
         self.table.registers[COUNT] = count
         self._set_free(np.setdiff1d(np.arange(count), numbers))
         return self

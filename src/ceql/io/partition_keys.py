@@ -122,6 +122,8 @@ class PartitionKeys:
     def restore(self, state: pa.RecordBatch, count: int) -> None:
         """Continue from a `state` with room for `count` substreams."""
         numbers, *columns = state.columns
+        if len(columns) != 3 * len(self.parts):
+            raise DataError("the snapshot is damaged: its keys have more or fewer parts than those of the query")
         parts = [from_state(columns[k : k + 3]) for k in range(0, len(columns), 3)]
         self._numbering = Numbering.restored(numbers.to_numpy(), parts, count)
 

@@ -15,6 +15,7 @@ Buffered rows are sorted runs. A release takes a prefix of each run and merges t
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -180,11 +181,12 @@ class Sequencer:
 
     @classmethod
     def from_state(cls, header: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> Sequencer:
-        """A sequencer that continues as the one whose `state` this is."""
+        """A sequencer that continues as the one whose `state` this is. `DataError` if it makes no sense."""
         if header.get("version") != _STATE_VERSION:
             raise DataError(f"the sequencer's state has version {header.get('version')}, not {_STATE_VERSION}")
-        lateness = Fraction(header["lateness"])
-        self = cls(header["streams"], header["time"], lateness, header["max_buffered_rows"])
+        if not re.fullmatch(r"\d{1,40}(/\d{1,40})?", header["lateness"]):
+            raise DataError("the snapshot is damaged: its lateness is no number")
+        self = cls(header["streams"], header["time"], Fraction(header["lateness"]), header["max_buffered_rows"])
         self.late_rows = header["late_rows"]
         self._greatest, self._closed = list(header["greatest"]), list(header["closed"])
         self._seen = list(header["seen"])
@@ -196,7 +198,27 @@ class Sequencer:
             self._runs[stream].append(SortedRun(data, sort_keys.encode(data.column(self.time), str(self.time))))
         self._late = Growing(list(zip(header["late"], batches[split:], strict=True)))
         self._late_kept = sum(data.num_rows for _, data in self._late)
+        self._check()
         return self
+
+    def _check(self) -> None:
+        """Refuse a state that no sequencer comes to."""
+        lists = (self._greatest, self._closed, self._seen)
+        greatest = [key for key in self._greatest if key is not None]
+        counts = [*self._seen, self.late_rows, self.max_buffered_rows]
+        streams = [*(stream for stream, _ in self._late), *self._first_stream.values()]
+        sound = (
+            all(len(own) == len(self.streams) for own in lists)
+            and all(type(n) is int and 0 <= n < 1 << 62 for n in counts)
+            and all(type(key) is int and -(1 << 63) <= key < 1 << 63 for key in greatest)
+            and all(type(closed) is bool for closed in self._closed)
+            and all(type(stream) is int and 0 <= stream < len(self.streams) for stream in streams)
+            and all(name in self._schema.names for name in self._first_stream)
+            and all(in_order(run.keys) for runs in self._runs for run in runs)
+            and not any(run.data.column(self.time).null_count for runs in self._runs for run in runs)
+        )
+        if not sound:
+            raise DataError("the snapshot is damaged: its waiting events make no sense")
 
     def _late_mask(self, keys: Int64s, before: int | None, type: pa.DataType) -> npt.NDArray[np.bool_] | None:
         """Which rows are late; None if none is."""

@@ -27,6 +27,7 @@ Value = bool | int | float | Decimal | bytes | str
 
 INT, UINT, FLOAT, BOOL, DECIMAL = -1, -2, -3, -4, -8  # kinds that are a word; a decimal of scale s is DECIMAL - s
 TEXT, BINARY, LONG, TIME = 0, 1, 2, 3  # kinds that are bytes; LONG is a number of many digits as text
+_MOST_DIGITS = 1000  # after the point, of a decimal that is a word
 _FIVES = 5 ** np.arange(28)
 
 
@@ -291,7 +292,13 @@ def to_state(values: Values) -> list[pa.Array]:
 
 
 def from_state(columns: Sequence[pa.Array]) -> Values:
+    """The values that `to_state` wrote."""
     word, kind, texts = columns
+    if texts.type != pa.large_binary() or any(column.null_count for column in columns):
+        raise DataError("the snapshot is damaged: its keys have another form")
     found = _bytes(texts, 0)
-    at = kind.to_numpy()
-    return found._replace(word=word.to_numpy(), at=np.where(at < 0, at, found.at))
+    words, at = word.to_numpy(), kind.to_numpy()
+    # a word of a value in bytes has their number, by which kernels read them
+    if (((words ^ found.word) >> 2 != 0) & (at >= 0)).any() or (at < DECIMAL - _MOST_DIGITS).any():
+        raise DataError("the snapshot is damaged: a key is longer or shorter than it says")
+    return found._replace(word=words, at=np.where(at < 0, at, found.at))

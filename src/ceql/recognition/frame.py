@@ -10,14 +10,17 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import NO_VALUES, W_GIVEN, Events
 from ceql.engine.common.machine import Machine
+from ceql.errors import DataError
 from ceql.io.sort_keys import bounds, encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
@@ -26,6 +29,7 @@ from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.syntax import tree as t
 
+_MANY_KEYS = 1 << 16  # that have come since keys were looked through for those to forget
 CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
 
 
@@ -44,6 +48,7 @@ class Recognition(ABC):
         self.inspect: Callable[[Events, pa.RecordBatch], None] | None = None
         """Looks at events in order before they are recognised; what it raises leaves them unrecognised."""
         self.reused: list[int] = []  # partitions whose numbers the last batch used again
+        self._keys_kept = 0  # when they were last looked through
         self.enumerates = False
         """Whether matches must be enumerated even to be counted."""
         self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
@@ -93,6 +98,9 @@ class Recognition(ABC):
         assert self.unfinished is not None
         yield from self._results(self.machine.feed(self.unfinished, resume))
         self.unfinished = None
+        if self.keys is not None and self.keys.known > 2 * self._keys_kept + _MANY_KEYS:
+            # partitions that never held anything fill no memory, so that no collection finds them
+            self.machine.emptied = self.machine.idle(np.arange(len(self.machine.table))).tolist()
         if self.keys is not None and self.machine.emptied:
             yield from self.flush()  # matches in the buffer name their keys by number, which is about to be given again
             self._release()
@@ -122,7 +130,7 @@ class Recognition(ABC):
         if now is not None and self._is_by_time:
             assert window.type is not None
             assert window.size is not None
-            self.machine.raise_horizon(int(bounds(np.array([now]), window.type, window.size)[0]))
+            self.machine.raise_horizon(int(bounds(np.array([now + window.shift]), window.type, window.size)[0]))
         yield from self.flush()
         if window.exact:
             # if the attribute falls, it asks for what was given up; so only a lack of memory gives anything up
@@ -152,7 +160,7 @@ class Recognition(ABC):
         if not self._ends or not self._is_by_time:
             return None
         assert self.bound.window.size is not None
-        return self._ends[-1][1] + math.ceil(self.bound.window.size) + 1
+        return self._ends[-1][1] - self.bound.window.shift + math.ceil(self.bound.window.size) + 1
 
     def set_memory(self, memory: int) -> None:
         """Change the budget of the graph."""
@@ -193,7 +201,7 @@ class Recognition(ABC):
         if time is not None:
             times = encode(data.column(data.schema.get_field_index(time)), time)
             if window.column == time and len(times):
-                self._ends.append((self.position, int(times[-1])))
+                self._ends.append((self.position, int(times[-1]) + window.shift))
             times = times if rows is None else times[rows]
         keys, lowest = window.keys(data, rows, positions, times)
         partitions = self._partitions(data, streams, rows, len(symbols))
@@ -224,6 +232,7 @@ class Recognition(ABC):
             if not self.bound.window.exact:  # a key that comes back must know where its attribute stood
                 self.keys.release(machine.idle(np.array(machine.emptied)))
             machine.emptied = []
+            self._keys_kept = self.keys.known
 
     def _results(self, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
         for chunk in chunks:
@@ -262,15 +271,35 @@ class Recognition(ABC):
         return header, arrays, tables
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
-        """Continue from a `state` of the same query."""
+        """Continue from a `state` of the same query; one that makes no sense is refused, with a `DataError`."""
+        self._check_header(header)
         self.position = header["position"]
         self.table.restore([int(bits, 16) for bits in header["symbols"]])
         self._bind(schema_from_text(header["schema"]))
         self._ends = deque((position, time) for position, time in header["ends"])
         self._restore_machine(header, arrays)
+        require(len(self.machine.table) == header["partitions"], "the partitions are not as many as it says")
         self.machine.oldest = header["oldest"]
-        if self.keys is not None and "keys" in tables:
+        require((self.keys is not None) == ("keys" in tables), "it has keys of partitions, or lacks them")
+        if self.keys is not None:
             self.keys.restore(tables["keys"], header["partitions"])
+
+    def _check_header(self, header: dict[str, Any]) -> None:
+        if header.get("unsigned_keys") and self.bound.window.shift:
+            raise DataError(
+                "the snapshot was taken by a version of ceql that measured time in unsigned numbers in another way; "
+                "finish the stream with that version, or start anew"
+            )
+        position, ends, symbols = header["position"], header["ends"], header["symbols"]
+        numbers = [position, header["oldest"], header["partitions"], *(n for end in ends for n in end)]
+        require(all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers), "a number is none")
+        require(0 <= header["oldest"] <= position < 1 << 62, "the position is wrong")
+        require(all(0 <= end <= position for end, _ in ends), "a batch ends after the last event")
+        require(
+            all(a <= b for before, after in pairwise(ends) for a, b in zip(before, after, strict=True)), "time falls"
+        )
+        bits = [int(text, 16) for text in symbols]
+        require(bits[:1] == [0] and len(set(bits)) == len(bits) and min(bits) == 0, "a symbol comes twice")
 
     @abstractmethod
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None: ...

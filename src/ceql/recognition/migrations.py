@@ -63,7 +63,20 @@ _STATE_REGISTERS = (0, 3, 4, 5, 6, 12, 13, 14, 15, 16, None, 1, 2, 7, 8, 9, 10, 
 _GROUP_REGISTERS = (0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 1, 10, 13)
 _NO_KEY = np.iinfo(np.int64).min
 
-STEPS: tuple[Callable[[Snapshot], Snapshot], ...] = (keys_as_words, registers_in_common_order)
+
+def least_key_left_out(snapshot: Snapshot) -> Snapshot:
+    """3 to 4: the keys of unsigned 64-bit numbers are greater by one, so that none is the least int64.
+
+    Which numbers of a state are such keys is known to whoever restores it (`recognition.frame`), and it is refused.
+    """
+    header, arrays, tables = snapshot
+    for place in (header, header.get("shard") or {}):
+        if "recognition" in place:
+            place["recognition"] = {**place["recognition"], "unsigned_keys": "less by one"}
+    return header, arrays, tables
+
+
+STEPS: tuple[Callable[[Snapshot], Snapshot], ...] = (keys_as_words, registers_in_common_order, least_key_left_out)
 
 
 def migrate(version: int, snapshot: Snapshot) -> Snapshot:

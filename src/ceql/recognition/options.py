@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.fields import dotted_names
@@ -39,6 +41,16 @@ class Options:
     def __post_init__(self) -> None:
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
             raise ValueError(f"time_unit must be one of {', '.join(TIME_UNITS)}, not {self.time_unit!r}")
+        for name in ("type", "time"):
+            if not isinstance(getattr(self, name), str | None):
+                raise ValueError(f"{name} must be the name of a column or None, not {getattr(self, name)!r}")
+        for name in ("memory", "max_states", "max_buffered_rows"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
+                raise ValueError(f"{name} must be a whole number that is not negative, not {value!r}")
+        lateness = self.lateness
+        if not isinstance(lateness, Lateness) or (isinstance(lateness, float) and not math.isfinite(lateness)):
+            raise ValueError(f"lateness must be a number, a text such as '10 seconds' or a timedelta, not {lateness!r}")
 
     def nested(self, query: t.Query) -> tuple[str, ...]:
         """The names of attributes that may be fields of nested ones."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk, Int32s, Int64s
 from ceql.io.sort_keys import decode
 from ceql.recognition.kernels import count_labels, fill_lists, take_places
@@ -129,6 +130,8 @@ def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[
 def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) -> list[pa.Array]:
     """The columns when all matches have the same labels, as those of a sequence do: every k-th position is theirs."""
     matches = len(chunk.start)
+    # the kernel relies on it; a forged snapshot may have matches of other lengths
+    require(len(chunk.positions) == matches * len(pattern), "matches have more or fewer events than the query allows")
     offsets: dict[int, pa.Array] = {}  # variables with as many events share their offsets
     columns = []
     for bound in label_masks[pattern].T:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ceql.engine.common.check import require
 from ceql.io.schemas import no_rows, take_rows
 
 Positions = npt.NDArray[np.int64]
@@ -60,7 +61,10 @@ class RowStore:
         self._pieces = [_Piece(int(positions[0]), batch, positions)]
 
     def restore(self, positions: Positions, batch: pa.RecordBatch, following: int) -> None:
-        """Start from rows at these positions; the next row is at `following`."""
+        """Start from rows at these positions, which ascend; the next row is at `following`."""
+        if len(positions):
+            ascend = (np.diff(positions) > 0).all() and 0 <= positions[0] <= positions[-1] < following
+            require(ascend and len(positions) == batch.num_rows, "its rows are not at ascending positions")
         self._pieces = [_Piece(int(positions[0]), batch, positions)] if len(positions) else []
         self._next = following
 
@@ -91,6 +95,11 @@ class RowStore:
     @property
     def _starts(self) -> list[int]:
         return [piece.first for piece in self._pieces]
+
+    @property
+    def following(self) -> int:
+        """The position of the next event."""
+        return self._next
 
     @property
     def count(self) -> int:

@@ -1,26 +1,38 @@
 """A recogniser's state as bytes: arrays in Arrow IPC under a small header. No pickle, nothing executable.
 
-The blob is a JSON header, then one Arrow IPC stream for each named part. The header has the format's version and the
-query's fingerprint; a blob of another query or a newer format is refused with the reason, and one of an older format
-is brought up to date (`migrations`).
+The blob begins with a mark, the format's version and a checksum of all that follows: a JSON header, then one Arrow IPC
+stream for each named part. The header has the query's fingerprint. A blob of another query or a newer format is refused
+with the reason, and one of an older format is brought up to date (`migrations`). Versions up to 3 had another mark, and
+no checksum.
+
+The checksum tells damage, not malice. So whoever restores a part looks at its numbers before they are used
+(`engine.common.check`, `engine.states.check`), under `guarded`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from ceql.errors import DataError
+from ceql.errors import CeqlError, DataError
 from ceql.io.plain_types import plain_batch, plain_schema
 from ceql.jit import Array
 from ceql.recognition.migrations import STEPS, migrate
 
-MAGIC = b"CEQL"
+MAGIC = b"CEQS"
 VERSION = 1 + len(STEPS)
+_OLD_MAGIC = b"CEQL"
+_OLD_VERSION = 3  # the last without a checksum
+_DIGEST = 16
+_FRONT = len(MAGIC) + 4 + _DIGEST
+
+Parts = tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch]]]
 
 
 def write(
@@ -35,38 +47,85 @@ def write(
     for name, batches in tables.items():
         parts[f"table:{name}"] = to_ipc(batches) if batches else b""
     index = [[name, len(data)] for name, data in parts.items()]
-    head = json.dumps({**header, "version": VERSION, "shapes": shapes, "parts": index}).encode()
-    return b"".join([MAGIC, struct.pack("<Q", len(head)), head, *parts.values()])
+    head = json.dumps({**header, "shapes": shapes, "parts": index}).encode()
+    return sealed(VERSION, [struct.pack("<Q", len(head)), head, *parts.values()])
 
 
-def read(blob: bytes) -> tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch]]]:
+def sealed(version: int, content: Sequence[bytes]) -> bytes:
+    """Content with mark, version and checksum before it."""
+    number = struct.pack("<I", version)
+    return b"".join([MAGIC, number, _digest(number, *content), *content])
+
+
+def read(blob: bytes) -> Parts:
     """The parts that `write` was given, in today's form. `DataError` if the blob is no snapshot, damaged, or newer."""
-    try:
+    with guarded():
+        blob = bytes(blob)
+        if blob[:4] == _OLD_MAGIC:
+            return _read_parts(None, memoryview(blob)[4:])
         if blob[:4] != MAGIC:
             raise DataError("these bytes are not a snapshot of a recogniser")
-        (length,) = struct.unpack("<Q", blob[4:12])
-        header = json.loads(blob[12 : 12 + length])
-        if header["version"] > VERSION:
-            raise DataError(
-                f"the snapshot has format {header['version']}, newer than this version of ceql reads ({VERSION})"
-            )
-        at = 12 + length
-        arrays: dict[str, Array] = {}
-        tables: dict[str, list[pa.RecordBatch]] = {}
-        for name, size in header["parts"]:
-            data, at = blob[at : at + size], at + size
-            if len(data) != size:
-                raise DataError("the snapshot is cut short")
-            kind, _, name = name.partition(":")
-            batches = [plain_batch(batch) for batch in pa.ipc.open_stream(data)] if size else []
-            if kind == "table":
-                tables[name] = batches
-            else:
-                values = batches[0].column(0).to_numpy(zero_copy_only=False)
-                arrays[name] = values.copy().reshape(header["shapes"][name])
-        return migrate(header["version"], (header, arrays, tables))
-    except (ValueError, KeyError, struct.error, pa.ArrowInvalid) as error:
-        raise DataError(f"the snapshot is damaged: {error}") from error
+        (version,) = struct.unpack("<I", blob[4:8])
+        if version > VERSION:
+            raise DataError(f"the snapshot has format {version}, newer than this version of ceql reads ({VERSION})")
+        content = memoryview(blob)[_FRONT:]
+        if blob[8:_FRONT] != _digest(blob[4:8], content):
+            raise DataError("the snapshot is damaged: its checksum does not agree with its content")
+        if version <= _OLD_VERSION:
+            raise DataError("the snapshot is damaged: snapshots of this format have no checksum")
+        return _read_parts(version, content)
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """What fails in here fails because a snapshot is damaged."""
+    try:
+        yield
+    except CeqlError:
+        raise
+    except Exception as error:
+        raise DataError(f"the snapshot is damaged: {error or type(error).__name__}") from error
+
+
+def _digest(*content: bytes | memoryview) -> bytes:
+    hash = hashlib.blake2b(digest_size=_DIGEST)
+    for part in content:
+        hash.update(part)
+    return hash.digest()
+
+
+def _read_parts(version: int | None, content: memoryview) -> Parts:
+    """The parts of a blob; without a version, of one whose header has it."""
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(bytes(content[8 : 8 + length]))
+    if version is None:
+        version = header["version"]
+        if version not in range(1, _OLD_VERSION + 1):
+            raise DataError(f"the snapshot is damaged: there was no format {version!r} of this kind")
+    at = 8 + length
+    arrays: dict[str, Array] = {}
+    tables: dict[str, list[pa.RecordBatch]] = {}
+    for name, size in header["parts"]:
+        data, at = content[at : at + size], at + size
+        if size < 0 or len(data) != size:
+            raise DataError("the snapshot is cut short")
+        kind, _, name = name.partition(":")
+        batches = [_checked(batch) for batch in pa.ipc.open_stream(data)] if size else []
+        if kind == "table":
+            tables[name] = batches
+        else:
+            (column,) = batches[0].columns
+            if column.null_count or not pa.types.is_integer(column.type):
+                raise DataError(f"the snapshot is damaged: '{name}' is no array of integers")
+            arrays[name] = column.to_numpy(zero_copy_only=False).copy().reshape(header["shapes"][name])
+    if at != len(content):
+        raise DataError("the snapshot is damaged: it is longer than it says")
+    return migrate(version, (header, arrays, tables))
+
+
+def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    batch.validate(full=True)
+    return plain_batch(batch)
 
 
 def to_ipc(batches: Sequence[pa.RecordBatch]) -> bytes:

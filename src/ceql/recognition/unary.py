@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from ceql.automata.cache import TableCache
 from ceql.automata.subsets import Determinised, Plain, Rivalled, state_from_json, state_to_json
+from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.states.check import Known
 from ceql.engine.states.layout import Settings
 from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.replay import ReplayMachine
@@ -118,5 +120,13 @@ class UnaryRecognition(Recognition):
         return header, arrays, tables
 
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        self.machine.cache.restore([state_from_json(state) for state in header["states"]])
+        cache = self.machine.cache
+        states = [state_from_json(state) for state in header["states"]]
+        require(states[:1] == [cache.automaton.initial()], "the first state is not the initial one")
+        require(len(set(states)) == len(states), "a state comes twice")
+        active = [cache.automaton.is_active(state) for state in states]
+        require(None not in active, "there is a state that the automaton has not")
+        cache.restore(states)
+        labels, symbols = len(self._plain.numbering.labels), len(self.table.bits)
+        self.machine.known = Known(np.array(active, np.bool_), symbols, labels, self.position)
         self.machine.restore(arrays)

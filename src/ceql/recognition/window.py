@@ -44,6 +44,11 @@ class BoundWindow:
         """Whether events that no guard accepts count too."""
         return self.kind == W_COUNTED
 
+    @property
+    def shift(self) -> int:
+        """By how much keys are greater than the encoded values: that of an unsigned 0 must not be `NO_KEY`."""
+        return int(self.type == pa.uint64())
+
     def keys(
         self, batch: pa.RecordBatch, rows: Array | None, positions: Array, times: Array | None
     ) -> tuple[Array, Array]:
@@ -56,8 +61,18 @@ class BoundWindow:
             assert times is not None
             assert self.type is not None
             assert self.size is not None
-            return times, bounds(times, self.type, self.size)
+            keys = times + self.shift if self.shift else times
+            if len(keys) and (keys[0] == NO_KEY or keys[-1] == NO_KEY):  # times are in order; a shift may go round
+                raise self._extreme()
+            return keys, _some_key(bounds(keys, self.type, self.size))
         return self._attribute(batch, rows)
+
+    def _extreme(self) -> DataError:
+        """Two keys stand for "none"; no window can be measured from the values that would have them."""
+        return DataError(
+            f"column '{self.column}' has the least or the greatest {self.type} there is, from which no window can be "
+            "measured; leave such events out"
+        )
 
     def _attribute(self, batch: pa.RecordBatch, rows: Array | None) -> tuple[Array, Array]:
         assert self.type is not None
@@ -79,13 +94,20 @@ class BoundWindow:
             values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if pa.types.is_null(values.type):
             return np.full(len(values), NO_KEY, np.int64), np.full(len(values), NOTHING_LIVE, np.int64)
-        keys = encode(values, str(self.column))
-        lowest = bounds(keys, values.type, self.size)
+        keys = encode(values, str(self.column)) + self.shift
+        if ((keys == NO_KEY) | (keys == NOTHING_LIVE)).any():
+            raise self._extreme()
+        lowest = _some_key(bounds(keys, values.type, self.size))
         if values.null_count:
             absent = values.is_null().to_numpy(zero_copy_only=False)
             keys = np.where(absent, NO_KEY, keys)
             lowest = np.where(absent, NOTHING_LIVE, lowest)
         return keys, lowest
+
+
+def _some_key(lowest: Array) -> Array:
+    """The bounds, none of which is "none": that would be no window."""
+    return np.maximum(lowest, NO_KEY + 1)
 
 
 def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Options, open_schema: bool) -> BoundWindow:

@@ -151,21 +151,22 @@ class Bucket:
     def from_bytes(cls, blob: bytes, spec: TaskSpec, terms: CheckpointTerms) -> Bucket:
         """Go on from a blob; `DataError` says why when it is of another query or division."""
         header, arrays, tables = snapshot.read(blob)
-        if header.get("kind") != KIND:
-            raise DataError("the checkpoint's state is not that of a streaming query of ceql")
-        _check(header, terms)
-        self = cls(spec, terms)
-        if header["schema"] is not None:
-            self._schema = schema_from_text(header["schema"])
-        if "waiting" in tables:
-            self._waiting = tables["waiting"][0]
-            if header["exact"] != list(spec.exact):
-                raise DataError(
-                    f"events wait in the checkpoint that were prepared in another way: {_CHANGED}; {_AGAIN}"
-                )
-        if header["shard"] is not None:
-            self._recognizer = TaskRecognizer.from_state(spec, header["shard"], arrays, tables)
-        return self
+        with snapshot.guarded():
+            if header.get("kind") != KIND:
+                raise DataError("the checkpoint's state is not that of a streaming query of ceql")
+            _check(header, terms)
+            self = cls(spec, terms)
+            if header["schema"] is not None:
+                self._schema = schema_from_text(header["schema"])
+            if "waiting" in tables:
+                self._waiting = tables["waiting"][0]
+                if header["exact"] != list(spec.exact):
+                    raise DataError(
+                        f"events wait in the checkpoint that were prepared in another way: {_CHANGED}; {_AGAIN}"
+                    )
+            if header["shard"] is not None:
+                self._recognizer = TaskRecognizer.from_state(spec, header["shard"], arrays, tables)
+            return self
 
 
 _AGAIN = "start it with a new checkpointLocation, or run what it was begun with"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ceql.engine.common.check import require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import (
     AFTER,
@@ -34,6 +35,7 @@ from ceql.engine.common.layout import (
     OVERFLOW,
     PHASE,
     POSITIONS,
+    ROOTS,
     SEEN,
     SUMMED,
     TOTAL,
@@ -281,10 +283,22 @@ class Machine(ABC):
         return arrays | {f"parts.{name}": table[:, k].copy() for k, name in enumerate(self.columns)}
 
     def restore(self, arrays: dict[str, Array]) -> None:
-        """Continue from a `state`."""
-        self.regs[:] = arrays["regs"]
+        """Continue from a `state`. One that the kernels could not work on is refused, with a `DataError`."""
+        regs = require_shape(arrays, "regs", len(self.regs))
+        count = len(require_shape(arrays, "nodes", None, self.node_words))
+        require_shape(arrays, "times", count if self.timed else 0)
+        partitions = len(require_shape(arrays, f"parts.{self.columns[0]}", None))
+        for name in self.columns:
+            require_shape(arrays, f"parts.{name}", partitions)
+        self.check(arrays)
+        self.regs[:] = regs
+        self.regs[[EVENT, PHASE, MATCHES, POSITIONS, ROOTS, TOTAL, SEEN]] = 0  # as between two batches
+        self.regs[NODES] = count
         self._set_table(np.stack([arrays[f"parts.{name}"] for name in self.columns], axis=1).astype(np.int64))
         self._set_nodes(arrays["nodes"], arrays["times"], self._capacity(arrays))
+
+    def check(self, arrays: dict[str, Array]) -> None:  # noqa: B027 - a loop may have nothing to add
+        """Refuse arrays of a state that the kernels of this loop could not work on (`common.check`)."""
 
     def _capacity(self, arrays: dict[str, Array]) -> int:
         """The room for nodes in a machine that is restored."""

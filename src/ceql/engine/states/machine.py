@@ -26,6 +26,7 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.machine import Machine
 from ceql.engine.common.output import take_chunk
 from ceql.engine.states.blocks import enumerate_many, live_nodes
+from ceql.engine.states.check import Known, check
 from ceql.engine.states.collect import collect, compact_pool
 from ceql.engine.states.exact import KeptCounts, exact_count
 from ceql.engine.states.graph import KIND, UNION, A
@@ -61,6 +62,7 @@ class Tabled(Protocol):
     """What the machine needs of the determinised automaton (`automata.cache.TableCache`)."""
 
     tables: Tables
+    automaton: Any
     states: list[Any]
 
     @property
@@ -100,6 +102,7 @@ class StateMachine(Machine):
         self.parts = Partitions(np.zeros((0, COLUMNS), np.int64), np.zeros(256, np.int64))
         self.active = _active(16, 16, cache.tables.next.shape[0])
         self._kept = KeptCounts()
+        self.known: Known | None = None
 
     # --- partitions ---
 
@@ -260,9 +263,18 @@ class StateMachine(Machine):
         log, pool = self.log[: self.regs[LOG]].copy(), self.parts.pool[: self.regs[POOL]].copy()
         return super().state(partitions) | {"log": log, "parts.pool": pool}
 
+    def check(self, arrays: dict[str, Array]) -> None:
+        """Refuse arrays of a state that the kernels could not work on; `known` says what their numbers may name."""
+        if self.known is not None:
+            check(arrays, self.columns, LOG_WORDS, self.settings.log, self.known)
+
     def restore(self, arrays: dict[str, Array]) -> None:
-        """Continue from a `state`."""
+        """Continue from a `state`; see `Machine.restore`."""
         super().restore(arrays)
+        self.regs[[ACTIVE, HOLE_STATE, HOLE_SYMBOL]] = 0
+        self.regs[LOADED] = -1
+        self.regs[POOL] = len(arrays["parts.pool"])
+        self.regs[LOG] = len(arrays["log"])
         if self.settings.log:
             self.log = np.zeros((max(1024, 2 * len(arrays["log"])), LOG_WORDS), np.int64)
             self.log[: len(arrays["log"])] = arrays["log"]
