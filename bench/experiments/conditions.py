@@ -20,9 +20,10 @@ import ceql
 from bench.experiments.asking import ask
 from bench.experiments.conditions_worker import BY_WINDOWS, CEQL, HAND, LONG, LOOP, QUERIES, rising
 from bench.figures import Figure, Figures, Place, Task
-from bench.page import Page, curve, number, times
+from bench.page import RATE_CAPTION, Page, curve, number, rate_cell, times
 from bench.pattern import Pattern
 from bench.peers import by_hand
+from bench.peers.joins_worker import GIGABYTES
 from bench.peers.peer import PATIENCE, ROOT, Peer
 from bench.plot import Panel
 from bench.settings import Settings, event_file, read_events
@@ -179,12 +180,13 @@ def _show_counted(settings: Settings, figures: Figures, page: Page) -> None:
 
 
 def _show_windows(figures: Figures, page: Page, windows: Sequence[float]) -> None:
-    page.title("Updates by window: million events per second by the clock, and growth of processor time")
-    page.text(f"Rising: `{rising(int(windows[0])).text}`, and so on. Rule: `{keyed.RULE}`.")
+    page.title("Updates by window, and growth of processor time")
+    caption = RATE_CAPTION.split(". ")[0]
+    page.text(f"{caption}. Rising: `{rising(int(windows[0])).text}`, and so on. Rule: `{keyed.RULE}`.")
     rows: list[list[object]] = []
     for name, most in GROWTH.items():
         found = [figures.get(BY_WINDOW, name, int(window)) for window in windows]
-        rows.append([name, *(f.error or f.note or f"{f.rate / 1e6:.2f} · {f.spread:.0%}" if f else "" for f in found)])
+        rows.append([name, *(f.error or f.note or rate_cell(f) if f else "" for f in found)])
         first, last = found[0], found[-1]
         for window, figure in zip(windows, found, strict=True):
             if name == "rising" and window == 100_000 and figure:
@@ -208,10 +210,10 @@ def _show_peers(figures: Figures, page: Page, pattern: Pattern, panel: str, size
     page.title(f"{panel[0].upper()}{panel[1:]}, every match written out")
     page.text(
         f"`{pattern.ceql()}`. Seconds by the clock, and ceql's rate divided by theirs; the matches are compared by "
-        "their number and by the events that complete them. A join that is not done in time is ended. An engine that "
-        "reads events one by one stops when its time is over: its rate is that of the events it has read. Partial "
-        "matches are kept one by one by a small engine in plain Python, as OpenCEP keeps them. Flink CEP tests "
-        "iterative conditions."
+        "their number and by the events that complete them. A join that is not done in time, or that needs more than "
+        f"{GIGABYTES:g} GB, is ended. An engine that reads events one by one stops when its time is over: its rate is "
+        "that of the events it has read. Partial matches are kept one by one by a small engine in plain Python, as "
+        "OpenCEP keeps them. Flink CEP tests iterative conditions."
     )
     rows: list[list[object]] = []
     ours = [figures.get(panel, CEQL, size) for size in sizes]
@@ -244,7 +246,7 @@ def _seconds(figure: Figure | None, size: int) -> str:
     if figure.error.startswith("aborted: not done"):
         return f"over {figure.error.split()[-2]} s"
     if figure.error or figure.note:
-        return figure.error or figure.note
+        return figure.error.removeprefix("aborted: ") or figure.note
     if figure.events < size:
         return f"over {figure.wall:.0f} s, {figure.events:,} events read"
     return f"{_short(figure.wall)} s"

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import venv
@@ -36,6 +37,7 @@ from bench.pattern import Pattern
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("BENCH_FOLDER", Path.home() / ".cache" / "ceql-bench"))
+OUT_OF_MEMORY = re.compile(r"out of memory|memory allocation of \d+ bytes failed|MemoryError", re.IGNORECASE)
 PATIENCE = 60.0  # seconds that a worker has besides those of its runs: to begin, to warm up, to finish what it read
 
 
@@ -129,6 +131,8 @@ class Peer:
                 err = f"aborted: not done in {patience:.0f} s"
         found = [Run(**json.loads(line)) for line in out.splitlines() if line.startswith('{"')]
         if not found:
+            if OUT_OF_MEMORY.search(err):  # advice and backtraces follow: the last line would not tell
+                return [Run(error="aborted: out of memory")]
             said = [line for line in err.strip().splitlines() if line.strip()]
             return [Run(error=said[-1][:300] if said else f"ended with exit code {process.returncode}")]
         return found

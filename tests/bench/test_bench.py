@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from bench import figures as kept
@@ -11,6 +13,7 @@ from bench import guard, run
 from bench.experiments import asking, filters
 from bench.figures import Figure, Figures, Folder, Place, Task, median_figure
 from bench.page import Page, times
+from bench.pattern import Pattern
 from bench.peers.peer import Job, Peer, Run
 from bench.plot import Panel, draw
 from bench.settings import Settings, event_file
@@ -125,6 +128,29 @@ def test_a_peer_that_finds_something_else_is_told_so(monkeypatch, tmp_path):
     monkeypatch.setattr(Fake, "first_only", True)  # and the query consumes: one match for each event is what it gives
     assert asking.ask(settings, peer, events, pattern).note == ""
     assert asking.ask(settings, Fake(Run(error="no")), events, pattern).error == "no"
+
+
+class Broken(Peer):
+    def __init__(self, said: str) -> None:
+        self.said = said
+
+    def refuses(self, pattern: Pattern) -> str:
+        return ""
+
+    def command(self, job: Path) -> list[str]:
+        return [sys.executable, "-c", f"import sys; sys.exit({self.said!r})"]
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("first\nthis is why", "this is why"),
+        ("memory allocation of 1073741824 bytes failed\nstack backtrace:\nnote: more", "aborted: out of memory"),
+        ("duckdb.OutOfMemoryException: Out of Memory Error: no\nSee also https://", "aborted: out of memory"),
+    ],
+)
+def test_why_a_peer_has_failed(said, error):
+    assert Broken(said).ask(Job("none", letters.query("Q1"))) == [Run(error=error)]
 
 
 def test_a_workload_that_changes_makes_another_file(monkeypatch, tmp_path):

@@ -190,6 +190,7 @@ def test_the_page_says_what_did_not_end(tmp_path):
         Place(conditions.BY_WINDOW, "rising", 100_000): Figure(error="over 10 s"),
         Place(panel, CEQL, 3_000): ours,
         Place(panel, "DuckDB", 3_000): Figure(error="aborted: not done in 13 s"),
+        Place(panel, "DuckDB, buckets", 3_000): Figure(error="aborted: out of memory"),
         Place(panel, "partial matches", 3_000): Figure(wall=2.0, cpu=2.0, events=100),
         Place(panel, "polars", 3_000): Figure(wall=0.5, cpu=0.5, events=3000),
     }
@@ -198,9 +199,10 @@ def test_the_page_says_what_did_not_end(tmp_path):
     conditions.show(settings, figures, page)
     text = "\n".join(page.lines)
     assert "WITHIN 60 EVENTS` | 12 | over 10 s | 2.00 | 1.00 |  |  |" in text
-    assert "| rising | 0.00 · 0% | over 10 s |" in text
+    assert "| rising | 3.00 k · 333,333 · 0% | over 10 s |" in text
     assert "| ceql | 1.00 s |" in text
     assert "| DuckDB | over 13 s |" in text
+    assert "| DuckDB, buckets | out of memory |" in text
     assert "| partial matches | over 2 s, 100 events read · 60.0 times |" in text
     assert "| polars | 0.5 s · 0.5 times |" in text
     assert page.missed == [
