@@ -16,6 +16,7 @@ import pyarrow as pa
 from ceql.analysis.first_event import never_begins
 from ceql.analysis.selection import Selection
 from ceql.errors import ArgumentError, NoMatchWarning, QueryError, warn_caller
+from ceql.io.dicts import is_writable
 from ceql.io.nested import with_columns
 from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.sequencer import Sequencer, merge_sources
@@ -209,6 +210,7 @@ class Query:
         """
         from ceql.explain.stages import explain
 
+        _options(type, time, time_unit, 0)  # for its errors
         return explain(self._plan, getattr(schema, "schema", schema), type, time, time_unit)
 
     def automaton(self) -> AutomatonView:
@@ -252,7 +254,7 @@ def _options(
 ) -> Options:
     """The options of a call; an `ArgumentError` names the one that makes no sense."""
     for name, column in (("type", type), ("time", time)):
-        if column is not None and not isinstance(column, str):
+        if column is not None and not (isinstance(column, str) and is_writable(column)):
             raise ArgumentError(f"{name}= is the name of a column or None, not {column!r}")
     if time_unit is not None and time_unit not in TIME_UNITS:
         raise ArgumentError(f"time_unit must be one of {', '.join(TIME_UNITS)}, not {time_unit!r}")

@@ -148,3 +148,27 @@ def test_too_little_memory_is_a_limit(events, monkeypatch):
 
     monkeypatch.setattr(cli_run, "_open_files", no_memory)
     assert call("run", QUERY, events, "--format", "json").exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["run", QUERY, "x" * 300 + ".csv"], 3),
+        (["run", QUERY, "~nobody-of-this-name/x.csv"], 3),
+        (["run", QUERY, "in.jsonl", "-o", "x" * 300 + ".csv"], 2),
+        (["run", QUERY, "in.jsonl", "--time", "\udcff"], 2),
+        (["explain", QUERY, "--schema", "in.jsonl", "--type", "\udcff"], 2),
+        (["run", "x" * 300, "in.jsonl"], 2),
+    ],
+)
+def test_names_that_no_file_and_no_column_can_have(events, monkeypatch, arguments, code):
+    monkeypatch.chdir(events.parent)
+    assert call(*arguments).exit_code == code
+
+
+def test_a_query_that_is_no_text():
+    command = [sys.executable, "-m", "ceql", "run", "-", "in.jsonl"]
+    utf8 = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(command, input=b"SELECT \xff", capture_output=True, check=False, env=utf8)
+    assert done.returncode == 2
+    assert b"is no text" in done.stderr

@@ -104,3 +104,22 @@ def test_an_invalid_pattern_is_found_when_the_query_is_compiled():
     with pytest.raises(ceql.QueryError, match="not a regular expression") as error:
         ceql.compile("SELECT * WHERE A AS x ; B AS y FILTER x[s LIKE '('] AND y[v > 1 AND NOT s RLIKE '(']")
     assert error.value.column == 73
+
+
+def test_times_of_different_zones_are_compared_by_the_moment():
+    events = pa.table(
+        {
+            "type": ["A", "A", "B"],
+            "x": pa.array([0, 7200, 0], pa.timestamp("s", "Europe/Berlin")),
+            "y": pa.array([1, 7200_000, 5], pa.timestamp("ms", "America/New_York")),
+        }
+    )
+    for condition, found in (("x < y", [0]), ("x = y", [1]), ("y > '1970-01-01T02:00:00+00:00'", []), ("x >= y", [1])):
+        assert ceql.match(f"SELECT * WHERE A FILTER A[{condition}]", events).to_arrow()["start"].to_pylist() == found
+    assert ceql.match("SELECT * WHERE A AS a ; B AS b FILTER a.x < b.y", events).to_arrow()["start"].to_pylist() == [0]
+
+
+def test_calendar_intervals_are_not_compared():
+    events = pa.table({"type": ["A"], "x": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
+    with pytest.raises(ceql.SchemaError, match="holds calendar intervals, which cannot be compared"):
+        ceql.match("SELECT * WHERE A FILTER A[x < '2024-01-01']", events)

@@ -15,6 +15,7 @@ from ceql.cli.inputs import STDIN, Files, is_live, read_events, read_query, say_
 from ceql.cli.run import Job, count, run
 from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
+from ceql.io.dicts import is_writable
 from ceql.query import Query
 from ceql.recognition.options import duration
 
@@ -196,6 +197,7 @@ def explain_command(
     with reporting_errors():
         if mermaid and dot:
             raise UsageError("--mermaid or --dot, not both")
+        _check_names(type, time)
         compiled = read_query(query)
         if mermaid:
             print(compiled.automaton().to_mermaid())
@@ -295,7 +297,14 @@ def _refuse(why: str, options: dict[str, Any]) -> None:
             raise UsageError(f"{name} {why}")
 
 
+def _check_names(type: str, time: str) -> None:
+    for option, name in (("--type", type), ("--time", time)):
+        if not is_writable(name):
+            raise UsageError(f"{option} is no text: {name!r}")
+
+
 def _columns(type: str, time: str, time_unit: TimeUnit | None, lateness: str) -> dict[str, Any]:
+    _check_names(type, time)
     late: str | float = lateness
     if re.fullmatch(r"\s*\d+(\.\d+)?\s*", lateness):
         late = float(lateness) if "." in lateness else int(lateness)

@@ -7,7 +7,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 
 import typer
@@ -79,4 +79,5 @@ def reporting_errors() -> Iterator[None]:
 
 def _discard_stdout() -> None:
     """Redirects stdout to nowhere: its reader is gone (`| head`) or its disk full, and its last flush must not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError):  # where it is no file at all
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

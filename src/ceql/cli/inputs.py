@@ -30,7 +30,10 @@ _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
 def read_query(argument: str) -> Query:
     """The query: in the file of this name, on standard input (`-`), or `argument` itself."""
     if argument == STDIN:
-        return compile(sys.stdin.read())
+        try:
+            return compile(sys.stdin.read())
+        except UnicodeDecodeError as error:
+            raise UsageError(f"the query on standard input is no text: {error}") from error
     path = Path(argument)
     if _is_file(path):
         try:
@@ -47,7 +50,7 @@ def read_events(query: Query, arguments: Iterable[str], named: Iterable[str]) ->
     streams: tuple[str | None, ...] = query.plan.query.streams or (None,)
     files: dict[str | None, list[str]] = {}
     for argument in arguments:
-        match = None if Path(argument).exists() else _NAMED.fullmatch(argument)
+        match = None if os.path.exists(argument) else _NAMED.fullmatch(argument)
         name, path = match.groups() if match else (streams[0], argument)
         if match is None and len(streams) > 1:
             listed = " ".join(f"{stream}=FILE" for stream in streams)

@@ -21,7 +21,7 @@ class Output:
     def __init__(self, wanted: Path):
         self._wanted = Path(os.path.realpath(wanted))  # through links, so that these stay
         self.path = self._wanted
-        if not self._wanted.exists() or self._wanted.is_file():
+        if not os.path.exists(self._wanted) or self._wanted.is_file():
             self.path = self._wanted.with_name(f".{self._wanted.name}.{os.getpid()}.part")
         try:
             self.path.open("wb").close()
@@ -46,10 +46,10 @@ class Output:
 
 def check_not_read(out: Path, inputs: Iterable[str]) -> None:
     """Raises an error if `out` is one of the inputs; standard input may be a file too."""
-    if not out.is_file():
+    if not os.path.isfile(out):  # also where the name is too long, of which Path makes an error
         return
     read = [Path(path) for path in inputs if path != "-"]
-    if any(path.exists() and path.samefile(out) for path in read) or _is_stdin(out):
+    if any(os.path.exists(path) and path.samefile(out) for path in read) or _is_stdin(out):
         raise UsageError(f"{out} has the events: -o must be another file")
 
 

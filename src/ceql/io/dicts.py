@@ -28,7 +28,7 @@ def dicts_to_batch(events: Sequence[Event], first: int = 0) -> pa.RecordBatch:
         _check_dicts(events, first)
         raise
     for name in names:
-        if not isinstance(name, str) or not _is_text(name):
+        if not isinstance(name, str) or not is_writable(name):
             raise DataError(f"an attribute's name must be text, not {name!r}")
     if not columns:
         return without_columns(len(events))
@@ -70,8 +70,8 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         raise DataError(f"attribute '{name}' {problem} {found}: {error}") from error
 
 
-def _is_text(name: str) -> bool:
-    """Whether it can be written: halves of characters cannot."""
+def is_writable(name: str) -> bool:
+    """Whether a name can be written: halves of characters cannot."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -58,8 +58,8 @@ def open_file(path: str | os.PathLike[str], format: str | None = None, skip: boo
     Errors about the path itself are raised here, not at the first batch. A pipe is copied to a temporary file first.
     `skip`: leave out lines of text that are no events, and count them.
     """
-    path = Path(path).expanduser()
-    if not path.exists():
+    path = Path(os.path.expanduser(path))
+    if not os.path.exists(path):  # also for names that are too long, of which Path makes an error
         raise DataError(f"no such file: {path}")
     if path.is_dir():
         return _Parquet(path)

@@ -78,8 +78,9 @@ class MaskCompiler:
                     ticks = to_domain(node.value, type)
                 except Mismatch as why:
                     raise SchemaError(f"column '{other.name}' ({type}) {why}", self.source, node.span) from None
-                value = pa.scalar(int(ticks // 1), pa.int64()).cast(type)
-                return type, lambda batch: value
+                target = _calculated(type)
+                value = pa.scalar(int(ticks // 1), pa.int64()).cast(target)
+                return target, lambda batch: value
         return self.expression(node)
 
     def expression(self, node: t.Expression) -> tuple[pa.DataType, Evaluate]:
@@ -109,15 +110,7 @@ class MaskCompiler:
         return scalar.type, lambda batch: scalar
 
     def _attribute(self, name: str, type: pa.DataType) -> tuple[pa.DataType, Evaluate]:
-        target = value_type(type)
-        if pa.types.is_integer(target):
-            target = pa.int64()
-        elif pa.types.is_floating(target) or pa.types.is_decimal(target):
-            target = pa.float64()
-        elif pa.types.is_boolean(target):
-            target = pa.bool_()
-        elif is_text(target):
-            target = pa.large_string()
+        target = _calculated(type)
 
         def read(batch: pa.RecordBatch) -> pa.Array:
             index = batch.schema.get_field_index(name)
@@ -155,6 +148,20 @@ class MaskCompiler:
             return action()
         except pa.ArrowInvalid as error:
             raise DataError(f"'{node.op}' cannot be calculated exactly here: {error}") from error
+
+
+def _calculated(type: pa.DataType) -> pa.DataType:
+    """The type in which values of this type are calculated with and compared."""
+    type = value_type(type)
+    if pa.types.is_integer(type):
+        return pa.int64()
+    if pa.types.is_floating(type) or pa.types.is_decimal(type):
+        return pa.float64()
+    if is_text(type):
+        return pa.large_string()
+    if pa.types.is_timestamp(type) and type.tz:
+        return pa.timestamp(type.unit, "UTC")  # Arrow does not compare times of different zones
+    return type
 
 
 def _calculate(op: str, a: Any, b: Any, whole: bool) -> Any:
