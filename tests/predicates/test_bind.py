@@ -123,3 +123,23 @@ def test_calendar_intervals_are_not_compared():
     events = pa.table({"type": ["A"], "x": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
     with pytest.raises(ceql.SchemaError, match="holds calendar intervals, which cannot be compared"):
         ceql.match("SELECT * WHERE A FILTER A[x < '2024-01-01']", events)
+
+
+@pytest.mark.parametrize("many", [400, 600], ids=["few", "many"])
+def test_many_texts(many):
+    literals = [f"{'long ' * (k % 5)}{k}" for k in range(many)]
+    words = pa.array([None, "", "long", *literals, "x"] * 2)
+    wanted = ", ".join(f"'{literal}'" for literal in literals)
+    for column in (
+        words,
+        words.cast(pa.large_string()),
+        words.dictionary_encode(),
+        words.slice(3),
+        words.cast(pa.string_view()),
+    ):
+        events = pa.table({"type": ["A"] * len(column), "s": column})
+        inside = set(literals)
+        found = ceql.match(f"SELECT * WHERE A FILTER A[s IN {{{wanted}}}]", events).to_arrow()["start"].to_pylist()
+        assert found == [k for k, word in enumerate(column.to_pylist()) if word in inside]
+        found = ceql.match(f"SELECT * WHERE A FILTER A[s NOT IN {{{wanted}}}]", events).to_arrow()["start"].to_pylist()
+        assert found == [k for k, word in enumerate(column.to_pylist()) if word is not None and word not in inside]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ceql.jit import Array
 from ceql.predicates import kernels
 from ceql.predicates.columns import NO_BITMAP, AttributeColumn, validity
 from ceql.predicates.logic import Truth
+
+_MOST = 500  # literals in the table of our own, which grows with their square; more of them are found by Arrow
 
 
 class TextColumn(AttributeColumn):
@@ -20,6 +23,8 @@ class TextColumn(AttributeColumn):
         self.negated = negated
         self.literals = sorted(frozenset().union(*tests))
         self.classes = 2 + len(self.literals)
+        if len(self.literals) > _MOST:
+            return
         encoded = [literal.encode() for literal in self.literals]
         self._offsets: Array = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
         self._data: Array = np.frombuffer(b"".join(encoded) or b"\0", np.uint8)
@@ -45,6 +50,17 @@ class TextColumn(AttributeColumn):
             return
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             values = values.cast(pa.large_string())
+        if len(self.literals) > _MOST:
+            found = pc.index_in(values, value_set=pa.array(self.literals, values.type)).fill_null(-1)
+            codes *= self.classes
+            codes += found.to_numpy() + np.int32(2)
+        else:
+            self._add_few(codes, values)
+        bitmap, shift = validity(values)
+        if len(bitmap):
+            kernels.clear_nulls(codes, bitmap, shift, self.classes)
+
+    def _add_few(self, codes: Array, values: pa.Array) -> None:
         _, offsets_buffer, data_buffer = values.buffers()
         width = np.int32 if pa.types.is_string(values.type) else np.int64
         offsets = np.frombuffer(offsets_buffer, width, values.offset + len(values) + 1)[values.offset :]
@@ -60,9 +76,6 @@ class TextColumn(AttributeColumn):
             moved = offsets[safe:] - offsets[safe]
             moved.flags.writeable = False
             self._classify(codes[safe:], moved, padded, padded.view(np.uint64))
-        bitmap, shift = validity(values)
-        if len(bitmap):
-            kernels.clear_nulls(codes, bitmap, shift, self.classes)
 
     def _classify(self, codes: Array, offsets: Array, data: Array, words: Array) -> None:
         kernels.add_text(
