@@ -27,8 +27,11 @@ MARKS = {
     "Flink CEP": ("#009E73", "^"),
     "partial matches": ("#CC79A7", "D"),
     "DuckDB": ("#E69F00", "v"),
+    "DuckDB, buckets": ("#D55E00", "v"),
     "polars": ("#56B4E9", "P"),
+    "polars, buckets": ("#56B4E9", "D"),
     "Spark SQL": ("#7F7F7F", "X"),
+    "by hand": ("#7F7F7F", "o"),
 }
 OTHER_MARKS = [
     ("#0072B2", "o"),

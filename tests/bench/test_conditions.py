@@ -163,7 +163,7 @@ def test_what_takes_long_is_run_once(monkeypatch):
 def test_windows_that_were_not_begun(monkeypatch):
     monkeypatch.setattr(conditions, "within", lambda *arguments: {"10": Figure(wall=1.0)})
     places = conditions._by_window(Settings(quick=True), "rising", [10, 20, 30])
-    assert [figure.error for figure in places] == ["", "over 8 s", "not begun"]
+    assert [figure.error for figure in places] == ["", "over 16 s", "not begun"]
 
 
 def test_what_was_printed_before_the_end_counts(monkeypatch):
@@ -211,6 +211,14 @@ def test_the_page_says_what_did_not_end(tmp_path):
         "rising, to 100,000: over 10 s (4 times asked)",
         f"{panel}, 3,000: 0.5 times the rate of polars (0.67 asked)",
     ]
+
+
+def test_growth_is_of_several_runs():
+    first, last = Figure(cpu=1.0, runs=3), Figure(cpu=3.0, runs=3)
+    assert conditions._growth(first, last) == 3.0
+    assert conditions._growth(first, Figure(cpu=3.0, runs=1)) is None
+    assert conditions._growth(first, Figure(cpu=3.0, runs=3, note="other matches: 1")) is None
+    assert conditions._growth(None, last) is None
 
 
 def test_every_part_has_its_task():
