@@ -217,3 +217,39 @@ def test_a_limit_that_no_position_reaches(condition: str) -> None:
 def test_a_resource_error_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(ceql.ResourceError("too much", limit="memory")))
     assert (str(error), error.limit) == ("too much", "memory")
+
+
+def many_states(parts: int, rows: int, partitions: int = 1) -> tuple[ceql.Query, pa.Table]:
+    """A query and events for which the automaton has many states, and the events many symbols."""
+    items = " : ".join(f"E AS y{k}" for k in range(parts))
+    conditions = " AND ".join(f"y{k}[b{k} < 9]" for k in range(parts))
+    dice = np.random.default_rng(1)
+    columns = {f"b{k}": dice.integers(0, 10, rows) for k in range(parts)}
+    kinds = ["X"] * partitions + ["E"] * (rows - partitions)
+    table = pa.table({"type": kinds, "k": np.arange(rows) % partitions, **columns})
+    query = f"SELECT x WHERE X AS x ; ({items}) FILTER {conditions} PARTITION BY k LIMIT 1"
+    return ceql.compile(query), table
+
+
+def test_the_tables_of_the_automaton_keep_within_memory() -> None:
+    query, table = many_states(12, 6000)
+    memory = 4 << 20
+    recognizer = query.recognizer(memory=memory)
+    assert recognizer.feed(table).to_arrow().equals(query.run(table).to_arrow())
+    assert recognizer._recognition is not None
+    machine = recognizer._recognition.machine
+    assert isinstance(machine, StateMachine)
+    tables = machine.cache.tables
+    assert tables.next.nbytes + tables.initial_next.nbytes <= memory
+    assert machine.used <= memory
+
+
+def test_tables_that_need_more_than_memory_are_refused_until_it_is_raised() -> None:
+    query, table = many_states(12, 6000, partitions=200)
+    recognizer = query.recognizer(memory=1_700_000)
+    matches = recognizer.feed(table)
+    with pytest.raises(ceql.ResourceError, match="the automaton's tables need more") as error:
+        matches.to_arrow()
+    assert error.value.limit == "memory"
+    recognizer.memory = 1 << 24
+    assert matches.to_arrow().equals(query.run(table).to_arrow())

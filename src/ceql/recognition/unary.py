@@ -106,7 +106,7 @@ class UnaryRecognition(Recognition):
 
     def _room_for_symbols(self) -> None:
         for machine in self._machines:
-            machine.cache.room_for_symbols(2 * len(self.table.bits))
+            machine.room_for_symbols(2 * len(self.table.bits))
 
     def set_memory(self, memory: int) -> None:
         """Change the budget of the graph."""

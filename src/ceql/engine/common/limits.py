@@ -21,3 +21,13 @@ def out_of_memory(memory: int) -> ResourceError:
         "with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",
         limit="memory",
     )
+
+
+def out_of_memory_for_tables(memory: int, states: int, symbols: int) -> ResourceError:
+    """The tables of the automaton would need more than the caller allows."""
+    return ResourceError(
+        f"the automaton's tables need more than the {memory:,} bytes that memory= leaves for them "
+        f"({states:,} states in use, {symbols:,} different events); raise memory=, "
+        "or make the formula or its conditions simpler",
+        limit="memory",
+    )

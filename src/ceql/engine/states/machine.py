@@ -23,6 +23,7 @@ from ceql.engine.common.layout import (
     SUMMED,
     Events,
 )
+from ceql.engine.common.limits import out_of_memory_for_tables
 from ceql.engine.common.machine import Machine
 from ceql.engine.common.output import take_chunk
 from ceql.engine.states.blocks import enumerate_many, live_nodes
@@ -56,6 +57,7 @@ from ceql.engine.states.records import store
 from ceql.jit import Array
 
 LOG_WORDS = 6
+_LEAST_TABLES = 1 << 18  # bytes
 
 
 class Tabled(Protocol):
@@ -63,12 +65,13 @@ class Tabled(Protocol):
 
     tables: Tables
     automaton: Any
+    max_bytes: int
     states: list[Any]
 
     @property
     def is_full(self) -> bool: ...
 
-    def room_for_symbols(self, count: int) -> None: ...
+    def room_for_symbols(self, count: int) -> bool: ...
 
     def restore(self, states: list[Any]) -> None: ...
 
@@ -181,7 +184,21 @@ class StateMachine(Machine):
             return self._kept.count(self.nodes, int(self.regs[NODES]), roots)
         return exact_count(self.nodes, live_nodes(self, bound), roots, self.settings.exact, bound)
 
+    def room_for_symbols(self, count: int) -> None:
+        """Make sure that the tables have a column for each of `count` symbols."""
+        self._budget_tables()
+        if not self.cache.room_for_symbols(count):
+            self._forget_states()
+            if not self.cache.room_for_symbols(count):
+                raise out_of_memory_for_tables(self.cache.max_bytes, len(self.cache.states), count)
+
+    def _budget_tables(self) -> None:
+        """Let the tables take what the rest leaves of `memory`, or a little in any case."""
+        rest = sum(8 * rows * words for name, (rows, words) in self._sizes().items() if name != "tables")
+        self.cache.max_bytes = max(_LEAST_TABLES, self.memory - rest)
+
     def _fill(self) -> None:
+        self._budget_tables()
         self.cache.fill(int(self.regs[HOLE_STATE]), int(self.regs[HOLE_SYMBOL]))
         if self.cache.is_full:
             self._forget_states()
@@ -240,7 +257,12 @@ class StateMachine(Machine):
             self._compact_pool(len(self.parts.pool))
 
     def _sizes(self) -> dict[str, tuple[int, int]]:
-        return super()._sizes() | {"log": (len(self.log), LOG_WORDS), "pool": (len(self.parts.pool), 1)}
+        states, symbols = self.cache.tables.next.shape
+        return super()._sizes() | {
+            "log": (len(self.log), LOG_WORDS),
+            "pool": (len(self.parts.pool), 1),
+            "tables": (states, symbols),
+        }
 
     def _held(self) -> Array:
         used = self.nodes[: self.regs[NODES]]
