@@ -1,8 +1,9 @@
 """The automaton of a correlated query, as the loop over groups runs it.
 
 Runs wait in indexes. An index is fed by the states it gathers, under a key of the last event's values; a transition
-looks up its own event's values there. `terms` are those values: expressions over one event, numbered. `checks` are
-the claims that no index settles; they are checked on finished matches.
+looks up its own event's values there. `terms` are those values: expressions over one event, numbered. Where conditions
+ask for more, runs carry registers (`carrying`), and a transition tests what it finds. `checks` are the claims that
+neither settles; they are checked on finished matches.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import NamedTuple
 
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Claim, Leaves, Shape
+from ceql.automata.carrying import Carrying, Register, Term, Use, Way
 from ceql.automata.parallel import Parallel
 from ceql.syntax import tree as t
+from ceql.syntax.printer import print_condition
 
 
 class Mark(NamedTuple):
@@ -41,6 +44,7 @@ class Transition(NamedTuple):
     mark: int
     target: int
     failing: tuple[int, ...] = ()  # bit masks; of each, some guard must fail
+    way: Way = Way()  # what is tested of the runs that are found, and what the new run carries
 
     def allows(self, bits: int) -> bool:
         """Whether an event that satisfies these guards may be read."""
@@ -52,10 +56,17 @@ Feeders = Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
 
 
 class Index(NamedTuple):
-    """Runs by the terms of their last event; `tight` keeps those alone that ended at the previous event."""
+    """Runs by the terms of their last event; `tight` keeps those alone that ended at the previous event.
+
+    Of their registers, the first `hashed` belong to the key, and the others are tested group by group. With `order`,
+    the only other one is found in order: its small values (1) or its great ones (-1) are those that pass.
+    """
 
     feeders: Feeders
     tight: bool
+    registers: tuple[int, ...] = ()
+    hashed: int = 0
+    order: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +89,31 @@ class Correlated:
     final: tuple[int, ...]
     is_deterministic: bool = False
     """Whether every match has one run, by construction."""
+    carrying: Carrying | None = None
+    """What runs carry, where conditions ask for it."""
+
+    @property
+    def reads(self) -> tuple[Term, ...]:
+        """The terms that are not numbered: their values come before those of `terms`."""
+        terms = self.carrying.terms if self.carrying is not None else ()
+        return tuple(term for term in terms if term.use is not Use.NUMBER)
+
+    def column(self, term: int) -> int:
+        """Where the values of a term of `carrying` stand among those of an event."""
+        assert self.carrying is not None
+        found = self.carrying.terms[term]
+        if found.use is Use.NUMBER:
+            return len(self.reads) + self.terms.index(found.what)  # type: ignore[arg-type]
+        return self.reads.index(found)
+
+    def carried(self, state: int) -> tuple[int, ...]:
+        """The registers of the runs in a state."""
+        return self.carrying.live[state] if self.carrying is not None else ()
+
+    def register(self, number: int) -> Register:
+        """The register of a number."""
+        assert self.carrying is not None
+        return self.carrying.registers[number]
 
     @property
     def is_chain(self) -> bool:
@@ -104,9 +140,23 @@ class Correlated:
         """Tells automata apart: what waits in the indexes of one means nothing to another."""
         marks = [(sorted(mark.leaves), sorted(mark.loops)) for mark in self.marks]
         indexes = [(sorted(index.feeders.items()), index.tight) for index in self.indexes]
-        content = repr((self.terms, marks, list(self.transitions), indexes, self.final))
+        if self.carrying is None:
+            transitions = f"[{', '.join(map(_without_way, self.transitions))}]"
+            content = f"({self.terms!r}, {marks!r}, {transitions}, {indexes!r}, {self.final!r})"
+        else:
+            carrying = self.carrying
+            asked = [print_condition(condition.asked) for condition in carrying.conditions]
+            registers = [(r.term, r.fold, sorted(r.leaves), r.scope, r.previous) for r in carrying.registers]
+            further = [(index.registers, index.hashed, index.order) for index in self.indexes]
+            terms = (self.terms, self.reads, registers, carrying.live, asked, further)
+            content = repr((terms, marks, list(self.transitions), indexes, self.final))
         return hashlib.sha256(content.encode()).hexdigest()
 
     def label(self, mark: Mark) -> frozenset[str]:
         """The variables that an event with this mark is bound to."""
         return frozenset().union(*(self.shape.leaf[leaf].variables for leaf in mark.leaves))
+
+
+def _without_way(transition: Transition) -> str:
+    values = zip(Transition._fields[:-1], transition, strict=False)
+    return f"Transition({', '.join(f'{name}={value!r}' for name, value in values)})"

@@ -72,9 +72,12 @@ class _Joint:
     ways: list[_Way] = field(default_factory=list)
 
 
-def build(shape: Shape, equalities: Sequence[Equality], prev: Leaves) -> Parallel:
-    """The automaton of a shape; `prev` are the leaves with a predicate on PREV, which only a chain knows."""
-    builder = _Builder(shape, equalities, prev)
+def build(shape: Shape, equalities: Sequence[Equality], prev: Leaves, chain: bool = False) -> Parallel:
+    """The automaton of a shape; `prev` are the leaves with a predicate on PREV, which only a chain knows.
+
+    With `chain`, every ALL is a product: no step gathers several runs.
+    """
+    builder = _Builder(shape, equalities, frozenset(shape.leaf) if chain else prev)
     final = builder.grow(shape.root)
     return _trimmed(
         Parallel(tuple(builder.last), tuple(builder.steps), final, tuple(builder.conflicts), tuple(builder.trees))

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ceql.automata.correlated import Correlated
-from ceql.engine.groups.layout import Steps
+from ceql.automata.carrying import CARRIED, EVENT, Evaluation, Fold, Move, Source
+from ceql.automata.correlated import Correlated, Index, Transition
+from ceql.engine.groups.carried import CASES, KEY_AT
+from ceql.engine.groups.layout import (
+    ALIVE,
+    EQUAL,
+    GREATEST,
+    KEEP,
+    LEAST_OF,
+    NO_EVENT,
+    NOWHERE,
+    ONLY,
+    TAKE,
+    TESTS,
+    Carrier,
+    Steps,
+)
 from ceql.jit import Array
 
 
@@ -44,7 +59,148 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
         feed_unlike=_ints(_only(unlike) for _, _, unlike in fed),
         tight=np.array([index.tight for index in auto.indexes], np.uint8),
         final=final,
+        index_terms=_ints(len(next(iter(index.feeders.values()))[0]) for index in auto.indexes),
     )
+
+
+class Simple(Protocol):
+    """A test that compares two operands."""
+
+    op: int
+    left: int
+    right: int
+    ranked: bool
+
+
+BoundTest = Simple | Sequence[tuple[int, int]]
+"""A condition over the columns of a schema: a comparison, or a program (`engine.groups.programs`)."""
+
+
+def to_carrier(auto: Correlated, tests: Sequence[BoundTest], ranked: Sequence[bool]) -> Carrier:
+    """The arrays of what runs carry; `ranked` says of each of `auto.reads` whether it is compared by rank."""
+    return _Carriers(auto, tests, ranked).build()
+
+
+class _Carriers:
+    def __init__(self, auto: Correlated, tests: Sequence[BoundTest], ranked: Sequence[bool]) -> None:
+        assert auto.carrying is not None
+        self.auto = auto
+        self.carrying = auto.carrying
+        self.bound = tests
+        self.ranked = ranked
+        self.reads: list[int] = []
+        self.code: list[tuple[int, int]] = []
+        self.begins = [0] * len(tests)
+        for k, test in enumerate(tests):
+            self.begins[k] = len(self.code)
+            if not hasattr(test, "op"):
+                self.code += test  # type: ignore[operator]
+        self.slot = {claim: k for k, claim in enumerate(self.carrying.alive)}
+        """Where the scratch has the cases of a claim that are left."""
+
+    def build(self) -> Carrier:
+        auto, count = self.auto, len(self.auto.indexes)
+        widths = [len(next(iter(index.feeders.values()))[0]) + len(index.registers) for index in auto.indexes]
+        hashed = [width - len(i.registers) + i.hashed for width, i in zip(widths, auto.indexes, strict=True)]
+        indexes = [
+            (width, own, index.order, count + k if own < width else -1)
+            for k, (width, own, index) in enumerate(zip(widths, hashed, auto.indexes, strict=True))
+        ]
+        tests = [self._tests(transition) for transition in auto.transitions]
+        moves = [[self._move(transition, move) for move in transition.way.moves] for transition in auto.transitions]
+        feeds = [
+            [auto.carried(state).index(register) for register in index.registers]
+            for state in range(auto.states)
+            for index in auto.indexes
+            if state in index.feeders
+        ]
+        assert len(self.slot) <= CASES
+        return Carrier(
+            index=np.array(indexes, np.int32).reshape(-1, 4),
+            tests=np.array([row for rows in tests for row in rows], np.int32).reshape(-1, TESTS),
+            tests_of=_offsets(tests),
+            reads=_ints(self.reads),
+            code=np.array(self.code, np.int64).reshape(-1, 2),
+            moves=np.array([row for rows in moves for row in rows], np.int32).reshape(-1, 4),
+            moves_of=_offsets(moves),
+            feed_of=_offsets(feeds),
+            feed=_flat(feeds),
+            each=np.array([any(map(self.carrying.carries_on, e.way.moves)) for e in auto.transitions], np.uint8),
+            rank=np.zeros(1, np.int64),
+            scratch=np.zeros(KEY_AT + max(widths, default=0) + 1, np.int64),
+            died=np.zeros(0, np.int64),
+        )
+
+    def _index(self, transition: Transition) -> Index | None:
+        return self.auto.indexes[transition.links[0].where] if len(transition.links) == 1 else None
+
+    def _read(self, transition: Transition, source: Source) -> int:
+        if source.kind == EVENT:
+            return self.auto.column(source.number)
+        if source.kind == CARRIED:
+            index = self._index(transition)
+            assert index is not None
+            return -1 - index.registers.index(source.number)
+        return NOWHERE
+
+    def _tests(self, transition: Transition) -> list[list[int]]:
+        """The tests of a transition; those of one OR stand next to each other, after the others."""
+        by_claim: dict[int, list[Evaluation]] = {}
+        for test in transition.way.tests:
+            condition = self.carrying.conditions[test.condition] if test.condition >= 0 else None
+            in_or = condition is not None and condition.case >= 0
+            by_claim.setdefault(condition.claim.number if condition is not None and in_or else -1, []).append(test)
+        rows = [self._row(transition, test) for test in by_claim.pop(-1, [])]
+        for claim, tests in by_claim.items():
+            register = self.carrying.alive[claim]
+            carried = register in transition.way.cases
+            cases = max(c.case for c in self.carrying.conditions if c.claim.number == claim) + 1
+            for n, test in enumerate(tests):
+                row = self._row(transition, test)
+                row[5] = self.carrying.conditions[test.condition].case
+                row[6] = cases if n == 0 else 0
+                row[7] = int(n == len(tests) - 1)
+                row[8] = self._read(transition, Source(CARRIED, register)) if carried else NOWHERE
+                row[9] = self.slot[claim]
+                rows.append(row)
+        return rows
+
+    def _row(self, transition: Transition, test: Evaluation) -> list[int]:
+        reads = [self._read(transition, source) for source in test.sources]
+        row = [0, 0, 0, 0, 0, -1, 0, 0, NOWHERE, -1, 0, 0, 0, 0, 0]
+        if test.condition < 0:
+            row[:5] = [1, EQUAL, *reads, 0]
+            return row
+        bound = self.bound[test.condition]
+        if hasattr(bound, "op"):
+            row[:5] = [1, bound.op, reads[bound.left], reads[bound.right], int(bound.ranked)]  # type: ignore[union-attr]
+            return row
+        begin = self.begins[test.condition]
+        row[10:13] = [begin, begin + len(bound), len(self.reads)]  # type: ignore[arg-type]
+        self.reads += reads
+        row[13] = len(self.reads)
+        self.reads += [self._read(transition, Source(CARRIED, register)) for register in test.bound]
+        row[14] = len(self.reads)
+        return row
+
+    def _move(self, transition: Transition, move: Move) -> tuple[int, int, int, int]:
+        register = self.auto.register(move.register)
+        kept = self._read(transition, Source(CARRIED, move.register)) if move.kept else NO_EVENT
+        if register.fold is Fold.ALIVE:
+            decided = {c.claim.number for t in transition.way.tests if (c := self._condition(t)) is not None}
+            return (ALIVE, 0, self.slot[register.claim], 0) if register.claim in decided else (KEEP, kept, 0, 0)
+        if move.source is None:
+            return KEEP, kept, 0, 0
+        taken = self._read(transition, move.source)
+        if not move.kept:
+            return TAKE, NO_EVENT, taken, 0
+        column = self.auto.column(register.term)
+        by_rank = column < len(self.ranked) and self.ranked[column]
+        fold = {Fold.GREATEST: GREATEST, Fold.LEAST: LEAST_OF, Fold.ONLY: ONLY}[register.fold]
+        return fold, kept, taken, int(by_rank)
+
+    def _condition(self, test: Evaluation) -> Any:
+        return self.carrying.conditions[test.condition] if test.condition >= 0 else None
 
 
 def _only(unlike: tuple[int, ...]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
 from ceql.errors import DataError
 from ceql.io.numbering import Values, packed
@@ -281,6 +282,29 @@ def _value(word: int, at: int, text: bytes) -> Value:
             return bool(word)
         case _:
             return Decimal(f"{word}e-{DECIMAL - at}")
+
+
+# --- in order ---
+
+
+def order_of(values: Values) -> Array:
+    """The rows in ascending order: texts by their bytes, numbers by their values, and each kind by itself."""
+    texts = (values.at >= 0) & (values.word & 3 != LONG)
+    words = np.flatnonzero(~texts)
+    found = [np.flatnonzero(texts)]
+    if len(found[0]):
+        some = values.take(found[0])
+        found[0] = found[0][pa.compute.sort_indices(_texts(some)).to_numpy()]
+    some = values.take(words)
+    scale = np.where(some.at < DECIMAL, DECIMAL - some.at, 0)
+    most = int(scale.max(initial=0))
+    plain = ((some.at == INT) | (some.at == BOOL) | (some.at < DECIMAL)).all()
+    if plain and most <= 18 and (np.abs(some.word.astype(float)) * 10.0 ** (most - scale) < 9e18).all():
+        found.append(words[np.argsort(some.word * 10 ** (most - scale), kind="stable")])
+    else:
+        numbers = to_python(some)
+        found.append(words[np.array(sorted(range(len(numbers)), key=numbers.__getitem__), np.int64)])
+    return np.concatenate(found)
 
 
 # --- for snapshots ---

@@ -15,7 +15,7 @@ from ceql.analysis.conditions import leaves
 from ceql.errors import SchemaError, no_column
 from ceql.io.numbering import Numbering
 from ceql.io.schemas import column_of, is_comparable, kind_of, names_near, value_type
-from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, to_state, to_values
+from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, order_of, to_state, to_values
 from ceql.jit import Array
 from ceql.predicates.masks import MaskCompiler
 from ceql.syntax import tree as t
@@ -37,6 +37,8 @@ class ValueNumbers:
         self.open_schema = open_schema
         self.source = source
         self._numbering = Numbering(1)
+        self._ranks: Array = np.zeros(1, np.int64)
+        self._are_ranked = True  # all values that have a number, as of now
         self.bind(schema)
         self._shown = self._common_types()
 
@@ -83,14 +85,8 @@ class ValueNumbers:
                     continue
                 if pa.types.is_null(a) or pa.types.is_null(b):
                     common = b if pa.types.is_null(a) else a
-                elif pa.types.is_timestamp(a) and pa.types.is_timestamp(b):
-                    common = pa.timestamp("ns" if "ns" in (a.unit, b.unit) else "us", tz=a.tz)
-                elif pa.types.is_duration(a) and pa.types.is_duration(b):
-                    common = pa.duration("ns" if "ns" in (a.unit, b.unit) else "us")
-                elif pa.types.is_time(a) and pa.types.is_time(b):
-                    common = pa.time64("ns")
                 else:
-                    common = pa.timestamp("us", tz=getattr(a, "tz", None) or getattr(b, "tz", None))
+                    common = common_time(a, b)
                 shown[one] = shown[other] = common
         return shown
 
@@ -119,12 +115,29 @@ class ValueNumbers:
         assert isinstance(term, t.Attribute)
         return column_of(batch, term.name)
 
+    def number(self, column: pa.Array, shown: pa.DataType) -> Array:
+        """The numbers of a column that is no term: equal values have equal numbers, NULL and NaN have -1."""
+        return self._numbers(column, shown)
+
+    def ranks(self) -> Array:
+        """Of each number, the place of its value in order; values of different kinds do not compare."""
+        if not self._are_ranked:
+            self._are_ranked = True
+            used = self._numbering.used
+            (values,) = self._numbering.values(used)
+            self._ranks = np.full(len(self._numbering), -1, np.int64)
+            self._ranks[used[order_of(values)]] = np.arange(len(used))
+        return self._ranks
+
     def _numbers(self, column: pa.Array, shown: pa.DataType) -> Array:
         if pa.types.is_decimal(column.type):  # slow to convert and seldom all different
             column = column.dictionary_encode()
 
         def numbers(values: pa.Array) -> Array:
-            return self._numbering.numbers([to_values(values, shown)])[0]
+            known = self._numbering.known
+            found = self._numbering.numbers([to_values(values, shown)])[0]
+            self._are_ranked = self._are_ranked and known == self._numbering.known
+            return found
 
         return numbers_by_code(column, numbers) if has_short_dictionary(column) else numbers(column)
 
@@ -139,6 +152,7 @@ class ValueNumbers:
         unused[self._numbering.used] = True
         unused[used] = False
         self._numbering.release(np.flatnonzero(unused))
+        self._are_ranked = False
 
     # --- state ---
 
@@ -154,3 +168,17 @@ class ValueNumbers:
         numbers, *columns = state.columns
         given = numbers.to_numpy()
         self._numbering = Numbering.restored(given, [from_state(columns)], int(given.max()) + 1 if len(given) else 0)
+        self._are_ranked = False
+
+
+def common_time(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """The type in which times of these two types are compared."""
+    if a == b:
+        return a
+    if pa.types.is_timestamp(a) and pa.types.is_timestamp(b):
+        return pa.timestamp("ns" if "ns" in (a.unit, b.unit) else "us", tz=a.tz)
+    if pa.types.is_duration(a) and pa.types.is_duration(b):
+        return pa.duration("ns" if "ns" in (a.unit, b.unit) else "us")
+    if pa.types.is_time(a) and pa.types.is_time(b):
+        return pa.time64("ns")
+    return pa.timestamp("us", tz=getattr(a, "tz", None) or getattr(b, "tz", None))

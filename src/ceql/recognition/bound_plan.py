@@ -24,6 +24,7 @@ from ceql.jit import Array
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.bind import BoundGuards, InputSchema, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
+from ceql.predicates.operands import Operands
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
 from ceql.recognition.options import Options
@@ -173,7 +174,8 @@ class BoundPlan:
         """Refuse columns that cannot be compared with each other."""
         if isinstance(self.plan, CorrelatedPlan):
             auto, source = self.plan.automaton, self.plan.source
-            ValueNumbers(auto.terms, auto.compares, self.schema, self.open_schema, source)
+            values = ValueNumbers(auto.terms, auto.compares, self.schema, self.open_schema, source)
+            Operands(auto, values, self.schema, self.open_schema, source)
             Checks(auto, self.schema, self.open_schema, source)
 
     def _check_selection(self) -> None:
@@ -189,5 +191,6 @@ def compared_attributes(plan: Plan) -> tuple[str, ...]:
     if not isinstance(plan, CorrelatedPlan):
         return ()
     auto = plan.automaton
-    looked_up = {leaf.name for term in auto.terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
+    terms = [*auto.terms, *(term.what for term in auto.reads)]
+    looked_up = {leaf.name for term in terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
     return tuple(sorted(looked_up.union(*(attributes(claim) for claim in auto.checks))))

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ceql.automata.steps import to_steps
+from ceql.automata.steps import to_carrier, to_steps
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
-from ceql.engine.groups.layout import SEEN_EVENTS, Settings
+from ceql.engine.groups.layout import NULL, SEEN_EVENTS, Settings
 from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
 from ceql.io.schemas import no_rows
 from ceql.jit import Array
 from ceql.plan import CandidateReason, CorrelatedPlan
+from ceql.predicates.operands import Operands
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.checks import Checks
@@ -40,6 +41,7 @@ class CorrelatedRecognition(Recognition):
         self.plan = plan = bound.plan
         self.auto = auto = plan.automaton
         self.values = ValueNumbers(auto.terms, auto.compares, bound.schema, bound.open_schema, plan.source)
+        self.operands = Operands(auto, self.values, bound.schema, bound.open_schema, plan.source)
         self.checks = Checks(auto, bound.schema, bound.open_schema, plan.source)
         self.labels = Labels(auto, plan.selected, plan.columns)
         self._unsure = CandidateReason.DUPLICATES in plan.candidate_reasons
@@ -62,6 +64,14 @@ class CorrelatedRecognition(Recognition):
         super()._bind(schema)
         self.values.bind(schema)
         self.checks.bind(schema)
+        if self.auto.carrying is not None:
+            self._bind_operands(schema)
+
+    def _bind_operands(self, schema: pa.Schema) -> None:
+        before = list(self.operands.encodings)
+        self.operands.bind(schema)
+        if "machine" in self.__dict__ and before != self.operands.encodings:
+            raise DataError("the type of a column that conditions compare has changed")
 
     @cached_property
     def machine(self) -> GroupMachine:
@@ -95,7 +105,26 @@ class CorrelatedRecognition(Recognition):
             choose = Chooser(plan, self.auto, self.labels, check, self._places, self._unsure)
         steps = to_steps(self.auto, self.table.bits)
         self._symbols = len(self.table.bits)
-        return GroupMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose)
+        carrier, carrying = None, self.auto.carrying
+        if carrying is not None:
+            carrier = to_carrier(self.auto, self.operands.tests, self.operands.ranked)
+        machine = GroupMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose, carrier)
+        if carrying is not None:
+            machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in carrying.conditions))
+            machine.numbered = self._numbered(len(machine.widths), machine.numbered.shape[1])
+        return machine
+
+    def _numbered(self, indexes: int, words: int) -> Array:
+        """Which words of each index are numbers of values: its terms, and registers of numbered or ranked ones."""
+        numbered = np.ones((indexes, words), np.bool_)
+        ranked = self.operands.ranked
+        for k, index in enumerate(self.auto.indexes):
+            first = len(next(iter(index.feeders.values()))[0])
+            for n, register in enumerate(index.registers):
+                term = self.auto.register(register).term
+                column = self.auto.column(term) if term >= 0 else -1
+                numbered[k, first + n] = column >= len(ranked) or (column >= 0 and ranked[column])
+        return numbered
 
     # --- candidates ---
 
@@ -119,6 +148,13 @@ class CorrelatedRecognition(Recognition):
 
     def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
         values = np.require(self.values.numbers(data, rows), requirements=["C", "W"])
+        if self.auto.carrying is not None:
+            read = self.operands.columns(data, rows)
+            values = np.concatenate([read, np.where(values < 0, NULL, values)], axis=1)
+            if any(self.operands.ranked):
+                machine = self.machine
+                assert machine.carrier is not None
+                machine.carrier = machine.carrier._replace(rank=self.values.ranks())
         if self._kept is not None:
             self._kept.add(self._rows_to_keep(data, events))
         return events._replace(values=values)
@@ -128,6 +164,8 @@ class CorrelatedRecognition(Recognition):
         if self._symbols != len(self.table.bits):
             self._symbols = len(self.table.bits)
             machine.use(to_steps(self.auto, self.table.bits))
+            if self.auto.carrying is not None:
+                machine.numbered = self._numbered(len(machine.widths), machine.numbered.shape[1])
 
     def _rows_to_keep(self, data: pa.RecordBatch, events: Events) -> pa.RecordBatch:
         names = [name for name in self._keep_names if name in data.schema.names]

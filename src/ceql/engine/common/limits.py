@@ -14,10 +14,10 @@ def went_back(position: int) -> DataError:
     )
 
 
-def out_of_memory(memory: int) -> ResourceError:
+def out_of_memory(memory: int, what: str = "partial matches") -> ResourceError:
     """The graph would need more than the caller allows."""
     return ResourceError(
-        f"partial matches need more than {memory:,} bytes; raise memory=, or bound the query "
+        f"{what} need more than {memory:,} bytes; raise memory=, or bound the query "
         "with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",
         limit="memory",
     )

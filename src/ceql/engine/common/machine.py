@@ -45,6 +45,7 @@ from ceql.engine.common.layout import (
 )
 from ceql.engine.common.limits import out_of_memory, went_back
 from ceql.engine.common.output import grow_search, make_output, take_chunk
+from ceql.errors import ResourceError
 from ceql.jit import Array
 
 _log = logging.getLogger(__name__)
@@ -250,7 +251,10 @@ class Machine(ABC):
         sizes = self._sizes()
         rows = {name: max(capacities.get(name, 0), have) for name, (have, _) in sizes.items()}
         if sum(8 * rows[name] * words for name, (_, words) in sizes.items()) > self.memory:
-            raise out_of_memory(self.memory)
+            raise self._out_of_memory()
+
+    def _out_of_memory(self) -> ResourceError:
+        return out_of_memory(self.memory)
 
     def _sizes(self) -> dict[str, tuple[int, int]]:
         """What grows: its capacity, and the words of a row."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ceql.engine.common.layout import NODES, W_ENVELOPE
 from ceql.engine.common.window import horizon_of, raise_floors
-from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, UNION, VALUE, A, B, C, listed, rank
+from ceql.engine.groups.graph import EITHER, FACTOR, KIND, LISTED, MAX, OTHERS, UNION, VALUE, A, B, C, listed, rank
 from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
@@ -29,14 +29,24 @@ UNMARKED = np.iinfo(np.int64).max
 
 @allocating
 def collect(
-    nodes: Array, times: Array, extra: Array, entries: Array, regs: Array, parts: Array, tight: Array, window: int
+    nodes: Array,
+    times: Array,
+    extra: Array,
+    entries: Array,
+    regs: Array,
+    parts: Array,
+    tight: Array,
+    heads: int,
+    window: int,
 ) -> None:
-    """Drop what is dead; the hash table of the entries must be made anew."""
+    """Drop what is dead; the hash table of the entries must be made anew. From `heads` on, indexes are of lists."""
     used = regs[NODES]
     reached = np.full(used, UNMARKED, np.int64)
     lost = False
-    kept = 0
+    alive = np.zeros(regs[ENTRIES], np.bool_)
     for e in range(regs[ENTRIES]):
+        if entries[e, INDEX] >= heads:
+            continue
         p = entries[e, SUBSTREAM]
         horizon = horizon_of(regs, parts, p, window)
         n = entries[e, NODE]
@@ -48,10 +58,8 @@ def collect(
             lost = True
             continue
         reached[n] = horizon
-        for k in range(entries.shape[1]):
-            entries[kept, k] = entries[e, k]
-        kept += 1
-    regs[ENTRIES] = kept
+        alive[e] = True
+    kept = _keep(entries, regs, alive, heads)
     for n in range(used - 1, -1, -1):
         horizon = reached[n]
         if horizon == UNMARKED:
@@ -116,9 +124,10 @@ def collect(
             if b < 0 and c < 0:  # a union of one: the product itself
                 moved[n] = a
                 continue
-            if rank(nodes, b) < rank(nodes, c):
-                b, c = c, b
-            kind = UNION - 1 - rank(nodes, c)
+            if kind != EITHER:
+                if rank(nodes, b) < rank(nodes, c):
+                    b, c = c, b
+                kind = UNION - 1 - rank(nodes, c)
         nodes[top, MAX] = most
         nodes[top, A], nodes[top, B], nodes[top, C] = a, b, c
         nodes[top, KIND] = kind
@@ -128,4 +137,49 @@ def collect(
         top += 1
     regs[NODES] = top
     for e in range(kept):
-        entries[e, NODE] = moved[entries[e, NODE]]
+        if entries[e, INDEX] < heads:
+            entries[e, NODE] = moved[entries[e, NODE]]
+
+
+@allocating
+def _keep(entries: Array, regs: Array, alive: Array, heads: int) -> int:
+    """Keep the entries that are alive, and the lists of those of them that are groups, in their order."""
+    count = regs[ENTRIES]
+    next_at, head_at = entries.shape[1] - 2, entries.shape[1] - 1
+    listed_in = np.zeros(count, np.bool_)
+    for e in range(count):
+        if entries[e, INDEX] < heads:
+            continue
+        last = np.int64(-1)
+        g = entries[e, NODE]
+        entries[e, NODE] = -1
+        while g >= 0:
+            following = entries[g, next_at]
+            if alive[g]:
+                listed_in[g] = True
+                if last < 0:
+                    entries[e, NODE] = g
+                else:
+                    entries[last, next_at] = g
+                last = g
+            g = following
+        if last >= 0:
+            entries[last, next_at] = -1
+            alive[e] = True
+    number = np.zeros(count + 1, np.int64)
+    for e in range(count):
+        number[e + 1] = number[e] + np.int64(alive[e])
+    for e in range(count):
+        if not alive[e]:
+            continue
+        if entries[e, INDEX] >= heads:
+            entries[e, NODE] = number[entries[e, NODE]]
+        elif listed_in[e]:
+            entries[e, head_at] = number[entries[e, head_at]]
+            if entries[e, next_at] >= 0:
+                entries[e, next_at] = number[entries[e, next_at]]
+        to = number[e]
+        for k in range(entries.shape[1]):
+            entries[to, k] = entries[e, k]
+    regs[ENTRIES] = number[count]
+    return number[count]

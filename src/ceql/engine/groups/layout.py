@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
 from ceql.jit import Array
 
@@ -11,9 +13,19 @@ from ceql.jit import Array
 ENTRIES = OWN  # entries of the look-up table in use
 FORGOTTEN = OWN + 1  # CONSUME BY ANY: events up to this position are forgotten
 HEIGHT = OWN + 2  # of the search that stands on the stack
-REGISTERS = OWN + 3
+NEED = OWN + 3  # entries that the current event needs room for
+REGISTERS = OWN + 4
 
-GROW_TABLE = OWN_REASONS  # why the loop came back: the look-up table is full
+# Why the loop came back, beyond the reasons of both loops.
+GROW_TABLE = OWN_REASONS  # the look-up table is full
+GROW_FRESH = OWN_REASONS + 1  # an event makes more runs than there is room for
+INEXACT = OWN_REASONS + 2  # a condition calculates with numbers that are too large
+
+# Registers of runs are int64. These two are no values: no event is there, or its value is NULL. NULL is below zero like
+# the number of no value, so that look-ups find nothing under it.
+UNBOUND = np.iinfo(np.int64).min
+NULL = UNBOUND + 1
+LEAST_VALUE = UNBOUND + 2
 
 # Columns of the table of partitions.
 SEEN_EVENTS = OWN_COLUMNS  # events so far
@@ -53,6 +65,42 @@ class Steps(NamedTuple):
     feed_unlike: Array  # int32: the term that it is compared with, or -1
     tight: Array  # uint8, of each index
     final: Array  # uint8, of each state
+    index_terms: Array  # int32, of each index: the terms of its key, before registers
+
+
+# Columns of a test.
+SIMPLE, OP, LEFT, RIGHT, RANKED, CASE, FIRST, LAST, ALIVE_IN, ALIVE_OUT, CODE, CODE_END, READS, BOUND_AT, BOUND_END = range(15)
+TESTS = 15
+EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)  # operators of a simple test
+NOWHERE = -(1 << 20)  # a value that is read from nowhere is NULL
+NO_EVENT = NOWHERE - 1  # and one that is read of no event is UNBOUND
+
+# Columns of a move, and what it does: keep a register, take a value, or the greatest, least, only one of both; the
+# cases of an OR that are left.
+MOVE, KEPT, TAKEN, BY_RANK = range(4)
+KEEP, TAKE, GREATEST, LEAST_OF, ONLY, ALIVE = range(6)
+
+# Columns of an index: the words of its key and registers, how many of them are hashed, whether it is in order, and the
+# place of its groups' heads among the indexes (-1: it has no groups besides the key).
+WIDTH, HASHED, ORDER, HEADS = range(4)
+
+
+class Carrier(NamedTuple):
+    """What runs carry. Values are read from the event (k: its column) or from the group (-1 - k: its register)."""
+
+    index: Array  # int32[indexes, 4]
+    tests: Array  # int32[tests, TESTS]; those of each transition next to each other
+    tests_of: Array  # int32: offsets into `tests`
+    reads: Array  # int32: what programs read, and which registers must be bound
+    code: Array  # int64[instructions, 2]: of programs
+    moves: Array  # int32[moves, 4]; those of each transition next to each other
+    moves_of: Array  # int32: offsets into `moves`
+    feed_of: Array  # int32, of each feed: offsets into `feed`
+    feed: Array  # int32: places in the vector of the state's registers
+    each: Array  # uint8, of each transition: whether every group makes a run of its own
+    rank: Array  # int64, of each number of a value: its place in order
+    scratch: Array  # int64: the stack of programs, and a key
+    died: Array  # int64, of each condition: the groups that it ruled out
 
 
 class Fresh(NamedTuple):
@@ -61,6 +109,8 @@ class Fresh(NamedTuple):
     state: Array  # int32
     node: Array  # int64
     roots: Array  # int64: those in final states
+    vector: Array  # int64[runs, registers]: what each carries
+    found: Array  # int64: scratch, the groups that a step unites
 
 
 class Settings(NamedTuple):

@@ -40,6 +40,7 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.order import is_sorted, sort_by_start
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
+from ceql.engine.groups.carried_step import step_carried
 from ceql.engine.groups.count import count_matches
 from ceql.engine.groups.enumerate import push_roots, search
 from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, OTHERS, WAY, listed, most_unlike, new_node, union
@@ -58,6 +59,7 @@ from ceql.engine.groups.layout import (
     SINCE,
     STAMP,
     SUBSTREAM,
+    Carrier,
     Fresh,
     Settings,
     Steps,
@@ -71,6 +73,7 @@ LAST = np.iinfo(np.int64).max
 @kernel
 def advance(
     steps: Steps,
+    carrier: Carrier | None,
     nodes: Array,
     times: Array,
     extra: Array | None,
@@ -93,8 +96,8 @@ def advance(
     """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back.
 
     `room` is how many nodes one event may make, at the most. Matches are written to `out`, or counted with `counts`,
-    which is scratch, or the caller chooses. With `reached`, none is made. `extra` is there if runs are in lists,
-    and with `more` nothing is left out of the compiled code.
+    which is scratch, or the caller chooses. With `reached`, none is made. `carrier` is there if runs carry registers,
+    `extra` if they are in lists, and with `more` nothing is left out of the compiled code.
     """
     i = regs[EVENT]
     while i < stop:
@@ -103,24 +106,45 @@ def advance(
             i += 1
             continue
         if regs[PHASE] == FRESH:
-            reason = _step(
-                steps,
-                nodes,
-                times,
-                extra,
-                slots,
-                entries,
-                regs,
-                parts,
-                fresh,
-                reached,
-                events,
-                way,
-                settings,
-                room,
-                i,
-                partition,
-            )
+            reason = np.int64(DONE)
+            if carrier is None:
+                reason = _step(
+                    steps,
+                    nodes,
+                    times,
+                    extra,
+                    slots,
+                    entries,
+                    regs,
+                    parts,
+                    fresh,
+                    reached,
+                    events,
+                    way,
+                    settings,
+                    room,
+                    i,
+                    partition,
+                )
+            if carrier is not None:
+                reason = step_carried(
+                    steps,
+                    carrier,
+                    nodes,
+                    times,
+                    slots,
+                    entries,
+                    regs,
+                    parts,
+                    fresh,
+                    reached,
+                    events,
+                    way,
+                    settings,
+                    room,
+                    i,
+                    partition,
+                )
             if reason != DONE:
                 regs[EVENT] = i
                 return reason

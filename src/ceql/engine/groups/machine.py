@@ -32,6 +32,7 @@ from ceql.engine.common.layout import (
     W_COUNTED,
     Events,
 )
+from ceql.engine.common.limits import out_of_memory
 from ceql.engine.common.machine import Machine, ascending
 from ceql.engine.common.output import grow_positions
 from ceql.engine.common.reached import nothing_reached
@@ -47,15 +48,21 @@ from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
     FORGOTTEN_HERE,
+    GROW_FRESH,
     GROW_TABLE,
+    HASHED,
     HEIGHT,
     INDEX,
+    INEXACT,
     KEY,
+    NEED,
     REGISTERS,
     SEEN_EVENTS,
     SUBSTREAM,
     TODO,
     UNLIKE,
+    WIDTH,
+    Carrier,
     Fresh,
     Settings,
     Steps,
@@ -63,6 +70,7 @@ from ceql.engine.groups.layout import (
 from ceql.engine.groups.live import gather_live
 from ceql.engine.groups.loop import LAST, advance, room_for
 from ceql.engine.groups.table import fill
+from ceql.errors import DataError, ResourceError
 from ceql.jit import Array
 
 _log = logging.getLogger(__name__)
@@ -96,12 +104,16 @@ class GroupMachine(Machine):
         timed: bool,
         memory: int,
         choose: Choice | None = None,
+        carrier: Carrier | None = None,
         matches: int = 1 << 15,
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
     ) -> None:
         super().__init__(settings, REGISTERS, 7, timed, memory, matches, positions, nodes)
         self.choose = choose
+        self.carrier = carrier
+        self.conditions: tuple[str, ...] = ()
+        """The conditions whose values make groups, for messages."""
         self.on_candidates: Callable[[int], None] | None = None
         """Is told how many complete runs are about to be handed out; what it raises ends the feeding."""
         self.reached = nothing_reached(len(steps.target), len(steps.final)) if settings.mode == FOLLOW else None
@@ -114,6 +126,7 @@ class GroupMachine(Machine):
         self.entries: Array = np.zeros((0, KEY), np.int64)
         self.slots: Array = np.zeros(0, np.int64)
         self._nothing: Array = np.zeros(0, np.float64)
+        self._most_made = 0
         self.use(steps)
 
     def use(self, steps: Steps) -> None:
@@ -122,14 +135,31 @@ class GroupMachine(Machine):
         self.room = room_for(steps)
         widths = np.zeros(len(steps.tight), np.int64)
         widths[steps.feed_index] = np.diff(steps.feed_keys)
+        self.tight = steps.tight
+        if self.carrier is not None:  # the heads of lists are further indexes
+            widths = np.concatenate([self.carrier.index[:, WIDTH], self.carrier.index[:, HASHED]]).astype(np.int64)
+            self.tight = np.concatenate([steps.tight, np.zeros_like(steps.tight)])
         self.widths = widths
-        fired = int(np.diff(steps.by_symbol).max(initial=0)) + 1
-        self.fresh = Fresh(np.zeros(fired, np.int32), np.zeros(fired, np.int64), np.zeros(fired, np.int64))
+        self.numbered: Array = np.ones((len(widths), int(widths.max(initial=0))), np.bool_)
+        """Which words of each index's key and registers are numbers of values."""
+        self._make_fresh(max(self._most_made, int(np.diff(steps.by_symbol).max(initial=0)) + 1))
         if not len(self.entries):
-            self.entries = np.zeros((64, KEY + int(widths.max(initial=0))), np.int64)
+            own = 2 if self.carrier is not None else 0
+            self.entries = np.zeros((64, KEY + int(widths.max(initial=0)) + own), np.int64)
         self._room_for_entries()
         while len(self.nodes) < 4 * self.room:
             self._resize_nodes(2 * len(self.nodes))
+
+    def _make_fresh(self, room: int) -> None:
+        self._most_made = room
+        carried = int(np.diff(self.carrier.moves_of).max(initial=0)) if self.carrier is not None else 0
+        self.fresh = Fresh(
+            state=np.zeros(room, np.int32),
+            node=np.zeros(room, np.int64),
+            roots=np.zeros(room, np.int64),
+            vector=np.zeros((room, carried), np.int64),
+            found=np.zeros(room, np.int64),
+        )
 
     @property
     def _listed(self) -> Array | None:
@@ -172,6 +202,14 @@ class GroupMachine(Machine):
         elif reason == HAND_OVER:
             yield from self._candidates(events)
             self.regs[PHASE] = AFTER
+        elif reason == GROW_FRESH:
+            self._check_memory(fresh=2 * self._most_made)
+            self._make_fresh(2 * self._most_made)
+        elif reason == INEXACT:
+            raise DataError(
+                f"at position {events.position[self.regs[EVENT]]} a condition between events calculates with numbers "
+                f"that are too large to be exact ({', '.join(self.conditions)})"
+            )
         else:
             assert reason in (COLLECT, GROW_TABLE)
             self.collect(for_table=reason == GROW_TABLE)
@@ -180,7 +218,7 @@ class GroupMachine(Machine):
         mode = self.settings.mode
         with np.errstate(over="ignore"):  # where Numba is switched off
             reason = advance(
-                self.steps, self.nodes, self.times, self._listed, self.slots, self.entries, self.regs, self.parts,
+                self.steps, self.carrier, self.nodes, self.times, self._listed, self.slots, self.entries, self.regs, self.parts,
                 self.fresh, self.reached, events,
                 self.out if mode == ENUMERATE else None,
                 self.scratch if self._needs_more else None,
@@ -279,8 +317,8 @@ class GroupMachine(Machine):
     def collect(self, for_table: bool = False) -> None:
         """The same, without looking for partitions that hold nothing."""
         collect(
-            self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.steps.tight,
-            self.settings.window,
+            self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.tight,
+            len(self.steps.tight), self.settings.window,
         )  # fmt: skip
         if self.regs[SUMMED]:
             self.scratch[0] = 0
@@ -291,7 +329,7 @@ class GroupMachine(Machine):
     def _room_for_entries(self) -> None:
         """Make sure that there is room for entries, and fill the hash table again."""
         size = len(self.entries)
-        while size < 2 * int(self.regs[ENTRIES]) + self.room:
+        while size < 2 * int(self.regs[ENTRIES]) + max(self.room, int(self.regs[NEED])):
             size *= 2
         if size != len(self.entries):
             self._check_memory(entries=size)
@@ -313,7 +351,13 @@ class GroupMachine(Machine):
             self.extra = extra
 
     def _sizes(self) -> dict[str, tuple[int, int]]:
-        return super()._sizes() | {"entries": (len(self.entries), self.entries.shape[1] + 2)}
+        entries = (len(self.entries), self.entries.shape[1] + 2)
+        return super()._sizes() | {"entries": entries, "fresh": (self._most_made, 4 + self.fresh.vector.shape[1])}
+
+    def _out_of_memory(self) -> ResourceError:
+        if not self.conditions:
+            return super()._out_of_memory()
+        return out_of_memory(self.memory, f"partial matches that {_listed(self.conditions)} can tell apart")
 
     def _held(self) -> Array:
         used = self.nodes[: self.regs[NODES]]
@@ -323,7 +367,8 @@ class GroupMachine(Machine):
         """The numbers of the values that runs are filed under."""
         used = self.entries[: self.regs[ENTRIES]]
         widths = self.widths[used[:, INDEX]]
-        found = [used[widths > k, KEY + k] for k in range(used.shape[1] - KEY)]
+        words = int(self.widths.max(initial=0))
+        found = [used[(widths > k) & self.numbered[used[:, INDEX], k], KEY + k] for k in range(words)]
         if self.lists:
             kinds = self.nodes[: self.regs[NODES], KIND]
             found.append(self.extra[np.flatnonzero(kinds == LISTED), VALUE])
@@ -359,3 +404,8 @@ class GroupMachine(Machine):
 
     def _capacity(self, arrays: dict[str, Array]) -> int:
         return int(arrays["sizes"][0])  # as it was, so that collections come at the same events
+
+
+def _listed(texts: tuple[str, ...]) -> str:
+    quoted = [f"'{text}'" for text in texts[:3]]
+    return " and ".join(quoted) + (" and others" if len(texts) > 3 else "")

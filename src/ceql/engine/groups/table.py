@@ -50,6 +50,33 @@ def locate(
 
 
 @inlined
+def locate_key(slots: Array, entries: Array, index: int, partition: int, key: Array, at_key: int, width: int) -> int:
+    """The entry of a key that stands in an array from `at_key` on, or -1."""
+    h = mix(np.int64(index), np.int64(partition))
+    for k in range(width):
+        h = mix(h, key[at_key + k])
+    h = mix(h, np.int64(width))
+    half = (h >> 32) << 32
+    mask = len(slots) - 1
+    at = (h >> 32) & mask
+    while True:
+        slot = slots[at]
+        if slot == 0:
+            return -1
+        if (slot >> 32) << 32 == half:
+            e = (slot & LOWER) - 1
+            if entries[e, INDEX] == index and entries[e, SUBSTREAM] == partition:
+                same = True
+                for k in range(width):
+                    if entries[e, KEY + k] != key[at_key + k]:
+                        same = False
+                        break
+                if same:
+                    return e
+        at = (at + 1) & mask
+
+
+@inlined
 def occupy(slots: Array, entries: Array, e: int, width: int) -> None:
     """Put an entry into the hash table, which does not have it."""
     h = mix(entries[e, INDEX], entries[e, SUBSTREAM])

@@ -1,0 +1,304 @@
+"""Conditions between events: whose events they read, and what a partial match must carry of them.
+
+In: the claims of a shape. Out: `Condition`s. The variables of a condition are its *roles*. What it reads of one event is
+an *operand*: an expression over that event, or over the one before it (PREV), as large as it can be, so that a
+condition on two variables mostly compares two operands. A condition holds if it is true of every combination of events in
+its roles; so of a role with many events it is enough to know the greatest, the least or the only value of an operand,
+where the condition gets no easier, or no harder, as that value grows (`worst`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+from ceql.analysis.conditions import leaves as attributes_of
+from ceql.analysis.conditions import of_one_event
+from ceql.analysis.shape import Claim, Either, Kind, Leaves, Shape, Test
+from ceql.syntax import tree as t
+
+ORDERED = ("<", "<=", ">", ">=")
+
+
+class Role(NamedTuple):
+    """A variable of a condition: the leaves of its events, and the node in whose instance they count."""
+
+    name: str
+    leaves: Leaves
+    scope: int
+    single: bool  # whether there is one event at most
+
+
+class Operand(NamedTuple):
+    """What is read of an event of a role, or of the event before it."""
+
+    role: int
+    previous: bool
+    what: t.Expression | t.Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Stands for an operand in a condition's predicate: a value, or (`truth`) whether a predicate holds."""
+
+    operand: int
+    truth: bool = False
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`predicate` is over `Read`s. `case` is its number among the cases of an OR, or -1: it must hold by itself."""
+
+    claim: Claim
+    case: int
+    asked: t.Predicate
+    predicate: Any
+    operands: tuple[Operand, ...]
+    roles: tuple[Role, ...]
+
+    @property
+    def pair(self) -> tuple[str, int, int] | None:
+        """The operator and two operands, where the condition is just their comparison."""
+        p = self.predicate
+        if isinstance(p, t.Comparison) and isinstance(p.left, Read) and isinstance(p.right, Read):
+            return p.op, p.left.operand, p.right.operand
+        return None
+
+
+class Worst(Enum):
+    """Which of many values decides for all of them."""
+
+    GREATEST = "greatest"
+    LEAST = "least"
+    ONLY = "only"
+
+
+def conditions(shape: Shape, claims: list[Claim]) -> tuple[list[Condition], list[Claim]]:
+    """These claims as conditions, and the claims that are none: they look at combinations of several rounds."""
+    found: list[Condition] = []
+    left: list[Claim] = []
+    for claim in claims:
+        made = list(_conditions(shape, claim))
+        if all(_can_combine(shape, condition) for condition in made) and made:
+            found += made
+        else:
+            left.append(claim)
+    return found, left
+
+
+def _conditions(shape: Shape, claim: Claim) -> Iterator[Condition]:
+    match claim.what:
+        case Test() as test:
+            yield _condition(shape, claim, test.predicate, [test], -1)
+        case Either(cases):
+            tests = [test for case in cases for test in case]
+            comparands = [c for test in tests for c in test.variables.values()]
+            if all(_most(shape, c.scope, c.leaves) <= 1 and shape.surely(c.scope, c.leaves) for c in comparands):
+                # there is one combination: all of these or all of those is either of the two
+                whole = t.Disj(tuple(t.Conj(tuple(test.predicate for test in case)) for case in cases))
+                if len({test.owner for test in tests if test.has_prev}) <= 1:
+                    yield _condition(shape, claim, whole, tests, -1)
+                    return
+            if any(c.scope != claim.node for c in comparands) or not all(test.variables for test in tests):
+                return
+            for k, case in enumerate(cases):
+                for test in case:
+                    yield _condition(shape, claim, test.predicate, [test], k)
+
+
+def _condition(shape: Shape, claim: Claim, predicate: t.Predicate, tests: list[Test], case: int) -> Condition:
+    owner = next((test.owner for test in tests if test.has_prev), None)
+    variables = {name: comparand for test in tests for name, comparand in test.variables.items()}
+    around = shape.above(claim.node)
+    scopes = sorted({c.scope for c in variables.values()} | {claim.node}, key=around.index)
+    inner = min((c.scope for c in variables.values()), key=around.index, default=claim.node)
+    uses = inner != claim.node and not shape.surely(inner, shape.below(claim.node))
+    if not variables or uses:  # it is asked only where the filtered part is used
+        uses = True
+        scopes = sorted({c.scope for c in variables.values()} | {claim.node}, key=around.index)
+    else:
+        scopes = sorted({c.scope for c in variables.values()}, key=around.index)
+    count = len(variables) + uses
+    outer = scopes[-1]
+    cut = _Cut({name: k for k, name in enumerate(variables)}, owner)
+    cut_predicate = cut.predicate(predicate)
+    roles = []
+    for name, comparand in variables.items():
+        scope = outer if count <= 2 else comparand.scope
+        roles.append(Role(name, comparand.leaves, scope, _most(shape, scope, comparand.leaves) <= 1))
+    if uses:
+        scope = outer if count <= 2 else claim.node
+        roles.append(Role("", shape.below(claim.node), scope, True))
+        cut.operands.append(Operand(len(roles) - 1, False, t.Comparison("=", t.Literal(1), t.Literal(1))))
+    return Condition(claim, case, predicate, cut_predicate, tuple(cut.operands), tuple(roles))
+
+
+def _can_combine(shape: Shape, condition: Condition) -> bool:
+    """Whether each role's own instances tell which events combine.
+
+    With three roles or more in different scopes, an outer event after several rounds would have to be combined with the
+    events of each round.
+    """
+    roles = condition.roles
+    if len(roles) <= 2:
+        return True
+    if len({role.scope for role in roles}) == 1:
+        return True
+    for role in roles:
+        for other in roles:
+            outside = role.scope != other.scope and other.scope in shape.above(role.scope)
+            if outside and _may_follow(shape, role, other):
+                return False
+    return True
+
+
+def _may_follow(shape: Shape, role: Role, other: Role) -> bool:
+    """Whether an event of `other` may come after one of `role` that is in a round inside the scope of `other`."""
+    for leaf in role.leaves:
+        for later in other.leaves:
+            if _order(shape, leaf, later):
+                return True
+    return False
+
+
+def _order(shape: Shape, leaf: int, later: int) -> bool:
+    """Whether `later` can be read after `leaf` in one instance of the node that has both."""
+    way, other = shape.above(leaf), shape.above(later)
+    meet = next(node for node in way if node in other)
+    if any(shape.nodes[node].kind is Kind.REPEAT for node in other[other.index(meet) :]):
+        return True
+    if shape.nodes[meet].kind is Kind.SEQUENCE:
+        items = shape.nodes[meet].items
+        return items.index(way[way.index(meet) - 1]) < items.index(other[other.index(meet) - 1])
+    return shape.nodes[meet].kind is Kind.ALL
+
+
+def _most(shape: Shape, node: int, leaves: Leaves) -> int:
+    """The most events that an instance of a node reads at these leaves; 2 stands for any more."""
+    here = shape.nodes[node]
+    if here.kind is Kind.LEAF:
+        return int(node in leaves)
+    inside = [_most(shape, item, leaves) for item in here.items]
+    if here.kind is Kind.CHOICE:
+        return max(inside)
+    return min(2, 2 * sum(inside)) if here.kind is Kind.REPEAT else min(2, sum(inside))
+
+
+class _Cut:
+    """Cuts a predicate into operands, as large as they can be."""
+
+    def __init__(self, roles: dict[str, int], owner: str | None) -> None:
+        self.roles = roles
+        self.owner = owner
+        self.operands: list[Operand] = []
+
+    def _events(self, node: Any) -> set[tuple[int, bool]]:
+        """The events that a node reads: of a role, or before one."""
+        found = set()
+        for leaf in attributes_of(node):
+            if isinstance(leaf, t.Prev):
+                assert self.owner is not None
+                found.add((self.roles[self.owner], True))
+            else:
+                assert isinstance(leaf, t.Ref)
+                found.add((self.roles[leaf.variable], False))
+        return found
+
+    def _operand(self, node: Any, event: tuple[int, bool], truth: bool) -> Read:
+        self.operands.append(Operand(*event, of_one_event(node)))
+        return Read(len(self.operands) - 1, truth)
+
+    def predicate(self, node: Any) -> Any:
+        events = self._events(node)
+        if len(events) <= 1:
+            return self._operand(node, next(iter(events), (0, False)), truth=True)
+        match node:
+            case t.Conj(items) | t.Disj(items):
+                return replace(node, items=tuple(map(self.predicate, items)))
+            case t.Neg(item):
+                return replace(node, item=self.predicate(item))
+            case t.Comparison(_, left, right):
+                return replace(node, left=self.expression(left), right=self.expression(right))
+            case t.Between(operand, low, high, negated):
+                ends = ((">=", low), ("<=", high))
+                both = t.Conj(tuple(t.Comparison(op, operand, end, span=node.span) for op, end in ends))
+                return self.predicate(t.Neg(both) if negated else both)
+            case t.In(operand, items, negated):
+                either = t.Disj(tuple(_member(operand, item) for item in items))
+                return self.predicate(t.Neg(either) if negated else either)
+            case t.IsNull(operand):
+                return replace(node, operand=self.expression(operand))
+            case _:  # LIKE of a calculated value, which is no text: binding refuses it
+                return self._operand(node, min(events), truth=True)
+
+    def expression(self, node: Any) -> Any:
+        events = self._events(node)
+        if len(events) == 1:
+            return self._operand(node, events.pop(), truth=False)
+        match node:
+            case t.Arithmetic(_, left, right):
+                return replace(node, left=self.expression(left), right=self.expression(right))
+            case t.Minus(operand):
+                return replace(node, operand=self.expression(operand))
+            case _:
+                return node
+
+
+def _member(operand: t.Expression, item: t.Literal | t.Interval) -> t.Predicate:
+    if isinstance(item, t.Literal):
+        return t.Comparison("=", operand, item, span=item.span)
+    ends = ((">=", item.low), ("<=", item.high))
+    return t.Conj(tuple(t.Comparison(op, operand, end, span=item.span) for op, end in ends if end is not None))
+
+
+def worst(condition: Condition, role: int) -> Worst | None:
+    """Which value of a role's operand decides for all its events; None where one value does not."""
+    mine = [k for k, operand in enumerate(condition.operands) if operand.role == role]
+    if len(mine) != 1 or condition.operands[mine[0]].previous:
+        return None
+    if condition.pair is not None and condition.pair[0] == "=":
+        return Worst.ONLY
+    return hardest(condition, mine[0])
+
+
+def hardest(condition: Condition, operand: int) -> Worst | None:
+    """The end at which a condition is hardest to satisfy, as one operand grows and the others stay."""
+    p = condition.predicate
+    if not isinstance(p, t.Comparison) or p.op not in ORDERED:
+        return None
+    left, right = (_sign(side, operand) for side in (p.left, p.right))
+    sign = (left or 0) - (right or 0) if left is not None and right is not None else None
+    if not sign:
+        return None
+    greatest = (sign > 0) == (p.op in ("<", "<="))  # `x < …` is hardest for the greatest x
+    return Worst.GREATEST if greatest else Worst.LEAST
+
+
+def _sign(node: Any, operand: int) -> int | None:
+    """1 where an expression grows with an operand, -1 where it falls, 0 without it; None where that is not known."""
+    match node:
+        case Read(k):
+            return 1 if k == operand else 0
+        case t.Literal():
+            return 0
+        case t.Minus(inner):
+            sign = _sign(inner, operand)
+            return None if sign is None else -sign
+        case t.Arithmetic(op, left, right):
+            one, two = _sign(left, operand), _sign(right, operand)
+            if one is None or two is None:
+                return None
+            if op in "+-":
+                two = two if op == "+" else -two
+                return one + two if not (one and two) else None
+            if not (one or two):
+                return 0
+            factor = right if one else left
+            if (one and two) or not isinstance(factor, t.Literal) or (op != "*" and not (op == "/" and one)):
+                return None
+            if isinstance(factor.value, bool | str) or not factor.value:
+                return None
+            return (one or two) if factor.value > 0 else -(one or two)
+    return None

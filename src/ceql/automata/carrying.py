@@ -1,0 +1,496 @@
+"""What partial matches carry: registers, worked out on the automaton as liveness.
+
+A register has a value of the events that a run has read: an operand of its only or latest event at some leaves, or the
+greatest, least or only value of several. It enters when its event is read and leaves when the last condition that asks
+for it is decided; going round an iteration empties those that belong to the round. Runs that agree on their state and
+on all registers that are live there are one group.
+
+In: steps and conditions. Out: for each state the registers that are live, for each step what it tests, what it finds by
+hash, and where the registers of its target come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain, combinations
+from typing import NamedTuple
+
+from ceql.analysis.between import ORDERED, Condition, Read, Role, worst
+from ceql.analysis.equalities import Equality
+from ceql.analysis.shape import Leaves, Shape
+from ceql.automata.lookups import compared
+from ceql.automata.parallel import Parallel, Step
+from ceql.syntax import tree as t
+
+
+class Use(Enum):
+    """How an operand's values are compared: as numbers of equal values, by order, in arithmetic, as a truth value."""
+
+    NUMBER = "number"
+    ORDER = "order"
+    VALUE = "value"
+    TRUTH = "truth"
+
+
+class Term(NamedTuple):
+    """An expression over one event whose values are carried or compared with what is carried."""
+
+    what: t.Expression | t.Predicate
+    use: Use
+    partner: t.Expression | t.Predicate | None = None
+    """What it is compared with by order: both have one encoding."""
+
+
+class Fold(Enum):
+    """What a register keeps of its events."""
+
+    LATEST = "latest"
+    GREATEST = "greatest"
+    LEAST = "least"
+    ONLY = "only"
+    ALIVE = "alive"  # the cases of an OR that have not failed
+
+
+class Register(NamedTuple):
+    """The value of a term at the events of some leaves; of the event before them, if `previous`."""
+
+    term: int
+    fold: Fold
+    leaves: Leaves
+    scope: int  # going round an iteration around this node empties it; -1: none does
+    previous: bool = False
+    claim: int = -1  # ALIVE: of which claim
+
+
+EVENT, CARRIED, NOTHING = "event", "carried", "nothing"
+
+
+class Source(NamedTuple):
+    """Where a value comes from: the event's term, a register of the run, or nowhere (NULL)."""
+
+    kind: str
+    number: int = -1
+
+
+class Evaluation(NamedTuple):
+    """A condition, decided for some combinations of events: where its operands come from."""
+
+    condition: int
+    sources: tuple[Source, ...]
+    bound: tuple[int, ...]
+    """The registers without which there is no such combination."""
+
+
+class Move(NamedTuple):
+    """How a register of the target gets its value: kept, taken from `source`, or folded with it."""
+
+    register: int
+    kept: bool
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a step does with the runs of one state."""
+
+    hashed: tuple[tuple[int, int], ...] = ()
+    """Registers, and the terms of the event that must be equal to them."""
+    tests: tuple[Evaluation, ...] = ()
+    moves: tuple[Move, ...] = ()
+    cases: tuple[int, ...] = ()
+    """The registers of ORs whose cases are decided here and were looked at before, in the same round."""
+
+
+@dataclass(frozen=True, eq=False)
+class Carrying:
+    """The registers of an automaton; `live` has those of each state, in order."""
+
+    terms: tuple[Term, ...]
+    compares: tuple[tuple[int, int], ...]
+    """Pairs of terms that are compared by their numbers."""
+    registers: tuple[Register, ...]
+    live: tuple[tuple[int, ...], ...]
+    ways: Mapping[tuple[Step, int], Way]
+    """Of each step and source state (-1: it begins a run)."""
+    conditions: tuple[Condition, ...]
+    operands: tuple[tuple[int, ...], ...]
+    """Of each condition: the terms of its operands."""
+    alive: Mapping[int, int]
+    """Of each claim that is an OR: the register of the cases that have not failed."""
+
+    def carries_on(self, move: Move) -> bool:
+        """Whether the register's value depends on the run that is found, and not on the event alone."""
+        if self.registers[move.register].fold is Fold.ALIVE:
+            return True
+        return move.kept or (move.source is not None and move.source.kind == CARRIED)
+
+
+def carry(
+    shape: Shape, auto: Parallel, conditions: Sequence[Condition], known: Sequence[Equality]
+) -> tuple[Carrying | None, list[int]]:
+    """The registers for these conditions and equalities.
+
+    None if a step that joins several runs would have to carry something: only a chain can. The numbers are those of the
+    claims whose conditions need more than one value of many events; they are not among the conditions that are carried.
+    """
+    left: list[int] = []
+    while True:
+        kept = [c for c in conditions if c.claim.number not in left]
+        work = _Work(shape, auto, kept, known)
+        work.run()
+        more = sorted({kept[k].claim.number for k in work.not_folded()})
+        if not more:
+            return (work.result() if work.leaves_joins_alone() else None), left
+        left += more
+
+
+class _Work:
+    def __init__(
+        self, shape: Shape, auto: Parallel, conditions: Sequence[Condition], known: Sequence[Equality]
+    ) -> None:
+        self.shape = shape
+        self.auto = auto
+        self.conditions = conditions
+        self.known = known
+        self.every: Leaves = frozenset(shape.leaf)
+        self.terms: dict[Term, int] = {}
+        self.compares: dict[tuple[int, int], None] = {}
+        self.registers: dict[Register, int] = {}
+        self.operands = [self._terms_of(c) for c in conditions]
+        self.folded: dict[tuple[int, int], int] = {}
+        """Of a condition and an operand: the register that carries it."""
+        self.many: set[tuple[int, int]] = set()
+        """Those of which no single value decides for all."""
+        for k, condition in enumerate(conditions):
+            for n, operand in enumerate(condition.operands):
+                self.folded[k, n] = self._fold(condition, condition.roles[operand.role], k, n)
+        self.classes = [self._class(equality) for equality in known]
+        self.alive = {
+            c.claim.number: self._register(Register(-1, Fold.ALIVE, frozenset(), c.claim.node, claim=c.claim.number))
+            for c in conditions
+            if c.case >= 0
+        }
+        self.live: list[set[int]] = [set() for _ in auto.last]
+
+    # --- terms and registers ---
+
+    def _term(self, term: Term) -> int:
+        return self.terms.setdefault(term, len(self.terms))
+
+    def _register(self, register: Register) -> int:
+        return self.registers.setdefault(register, len(self.registers))
+
+    def _terms_of(self, condition: Condition) -> tuple[int, ...]:
+        uses = _uses(condition.predicate, len(condition.operands))
+        found = []
+        for operand, (use, other) in zip(condition.operands, uses, strict=True):
+            partner = condition.operands[other].what if other is not None else None
+            if use is Use.NUMBER and partner is not None:
+                self.compares[self._term(Term(operand.what, use)), self._term(Term(partner, use))] = None
+                partner = None
+            found.append(self._term(Term(operand.what, use, partner)))
+        return tuple(found)
+
+    def _fold(self, condition: Condition, role: Role, k: int, n: int) -> int:
+        operand, term = condition.operands[n], self.operands[k][n]
+        fold = Fold.LATEST
+        if not role.single:
+            found = worst(condition, operand.role)
+            if found is None:
+                self.many.add((k, n))
+            else:
+                fold = Fold(found.value)
+        return self._register(Register(term, fold, role.leaves, role.scope, operand.previous))
+
+    def _previous(self, term: int) -> int:
+        """The register of the last event."""
+        return self._register(Register(term, Fold.LATEST, self.every, -1))
+
+    def _class(self, equality: Equality) -> int:
+        """The register of a value that is the same at all its leaves; its term is that of the leaf."""
+        first = next(iter(equality.terms.values()))[0]
+        term = self._term(Term(first, Use.NUMBER))
+        for values in equality.terms.values():
+            for value in values:
+                self._term(Term(value, Use.NUMBER))
+        return self._register(Register(term, Fold.LATEST, frozenset(equality.terms), equality.scope))
+
+    def resets(self, register: Register, step: Step) -> bool:
+        return register.scope >= 0 and bool(step.loops.intersection(self.shape.above(register.scope)[1:]))
+
+    # --- which registers are set ---
+
+    def run(self) -> None:
+        for k, condition in enumerate(self.conditions):  # PREV is a register of the last event wherever it is read
+            for n, operand in enumerate(condition.operands):
+                if operand.previous:
+                    self._previous(self.operands[k][n])
+        self.numbered = list(self.registers)
+        self.may = self._forward(any_way=True)
+        self.must = self._forward(any_way=False)
+        self.decided = {
+            (step, state): self._decide(step, state) for step in self.auto.steps for state in self._states(step)
+        }
+        self._liveness()
+
+    def _states(self, step: Step) -> tuple[int, ...]:
+        if not step.sources:
+            return (-1,)
+        return tuple(state for source in step.sources for state in source.states)
+
+    def _forward(self, any_way: bool) -> list[set[int]]:
+        """Of each state, the registers that are set by some run there, or by every run."""
+        everything = set(range(len(self.numbered)))
+        found: list[set[int] | None] = [None for _ in self.auto.last]
+        grows = True
+        while grows:
+            grows = False
+            for step in self.auto.steps:
+                before: set[int] = set()
+                known = True
+                for source in step.sources:
+                    sets = [s for s in (found[state] for state in source.states) if s is not None]
+                    known &= bool(sets)
+                    if sets:
+                        before |= set.union(*sets) if any_way else set.intersection(*sets)
+                if not known:
+                    continue
+                after = {
+                    r
+                    for r in everything
+                    if self._sets(self.numbered[r], step)
+                    or (r in before and not self.resets(self.numbered[r], step))
+                }
+                old = found[step.target]
+                new = after if old is None else (old | after if any_way else old & after)
+                if new != old:
+                    found[step.target] = new
+                    grows = True
+        return [s if s is not None else set() for s in found]
+
+    def _sets(self, register: Register, step: Step) -> bool:
+        if register.fold is Fold.ALIVE:
+            return any(
+                c.claim.number == register.claim and any(step.leaves & role.leaves for role in c.roles)
+                for c in self.conditions
+            )
+        return bool(step.leaves & register.leaves)
+
+    # --- what a step decides ---
+
+    def _decide(self, step: Step, state: int) -> tuple[list[tuple[int, int]], list[Evaluation]]:
+        """What a step finds by hash and what it tests, of runs in this state."""
+        may = self.may[state] if state >= 0 else set()
+        must = self.must[state] if state >= 0 else set()
+        hashed: dict[tuple[int, int], None] = {}
+        tests: list[Evaluation] = []
+        for equality, register in zip(self.known, self.classes, strict=True):
+            here = sorted(step.leaves & equality.terms.keys())
+            if not here or register not in may or self.resets(self.numbered[register], step):
+                continue
+            if compared(self.shape, equality, self.auto.last[state], step) is not None:
+                continue  # the value of the event before is at hand
+            own = self._term(Term(equality.terms[here[0]][0], Use.NUMBER))
+            self.compares[self.numbered[register].term, own] = None
+            if register in must:
+                hashed[register, own] = None
+            else:
+                tests.append(Evaluation(-1, (Source(CARRIED, register), Source(EVENT, own)), (register,)))
+        for k, condition in enumerate(self.conditions):
+            roles = [n for n, role in enumerate(condition.roles) if step.leaves & role.leaves]
+            for chosen in _subsets(roles):
+                evaluation = self._evaluation(k, condition, frozenset(chosen), step, state, may)
+                if evaluation is None:
+                    continue
+                pair = self._hash(condition, evaluation, must)
+                if pair is not None:
+                    hashed[pair] = None
+                else:
+                    tests.append(evaluation)
+        return list(hashed), tests
+
+    def _evaluation(
+        self, k: int, condition: Condition, chosen: frozenset[int], step: Step, state: int, may: set[int]
+    ) -> Evaluation | None:
+        """The condition for the combinations in which the event plays these roles and carried ones play the others."""
+        sources: list[Source] = []
+        bound: dict[int, None] = {}
+        for n, operand in enumerate(condition.operands):
+            term = self.operands[k][n]
+            if operand.role in chosen:
+                if not operand.previous:
+                    sources.append(Source(EVENT, term))
+                else:
+                    sources.append(Source(CARRIED, self._previous(term)) if state >= 0 else Source(NOTHING))
+                continue
+            register = self.folded[k, n]
+            if register not in may or self.resets(self.numbered[register], step):
+                return None
+            sources.append(Source(CARRIED, register))
+            bound[register] = None
+        return Evaluation(k, tuple(sources), tuple(bound))
+
+    def _hash(self, condition: Condition, evaluation: Evaluation, must: set[int]) -> tuple[int, int] | None:
+        """The register and the term of an equality that a look-up decides."""
+        if condition.pair is None or condition.pair[0] != "=" or condition.case >= 0:
+            return None
+        one, two = (evaluation.sources[k] for k in condition.pair[1:])
+        if one.kind == EVENT:
+            one, two = two, one
+        if one.kind != CARRIED or two.kind != EVENT or one.number not in must:
+            return None
+        return one.number, two.number
+
+    def not_folded(self) -> set[int]:
+        """The conditions that ask for a value of many events where none decides for all."""
+        found = set()
+        for _, tests in self.decided.values():
+            for evaluation in tests:
+                for n, source in enumerate(evaluation.sources):
+                    if (evaluation.condition, n) in self.many and source.number in evaluation.bound:
+                        found.add(evaluation.condition)
+        return found
+
+    def leaves_joins_alone(self) -> bool:
+        """Whether steps that join runs neither carry anything nor bring together what conditions compare."""
+        for step in self.auto.steps:
+            if len(step.sources) < 2:
+                continue
+            if any(self.live[state] for state in self._states(step)):
+                return False
+            sides = [set().union(*(self.may[state] for state in source.states)) for source in step.sources]
+            kept = [{r for r in side if not self.resets(self.numbered[r], step)} for side in sides]
+            for equality, register in zip(self.known, self.classes, strict=True):
+                if sum(register in side for side in kept) > 1 and not step.leaves & equality.terms.keys():
+                    return False
+            for k, condition in enumerate(self.conditions):
+                found = [
+                    {operand.role for n, operand in enumerate(condition.operands) if self.folded[k, n] in side}
+                    for side in kept
+                ]
+                if any(one - two and two for one in found for two in found if one is not two):
+                    return False
+        return True
+
+    # --- liveness ---
+
+    def _liveness(self) -> None:
+        grows = True
+        while grows:
+            grows = False
+            for (step, state), (hashed, tests) in self.decided.items():
+                if state < 0:
+                    continue
+                needed = {register for register, _ in hashed}
+                for evaluation in tests:
+                    needed |= {s.number for s in evaluation.sources if s.kind == CARRIED}
+                    needed |= self._alive_of(evaluation)
+                for r in self.live[step.target]:
+                    move = self._move(r, step, state)
+                    if move.kept:
+                        needed.add(r)
+                    if move.source is not None and move.source.kind == CARRIED:
+                        needed.add(move.source.number)
+                needed &= self.may[state]
+                if not needed <= self.live[state]:
+                    self.live[state] |= needed
+                    grows = True
+
+    def _alive_of(self, evaluation: Evaluation) -> set[int]:
+        if evaluation.condition < 0:
+            return set()
+        condition = self.conditions[evaluation.condition]
+        return {self.alive[condition.claim.number]} if condition.case >= 0 else set()
+
+    def _move(self, r: int, step: Step, state: int) -> Move:
+        register = self.numbered[r]
+        carried = state >= 0 and r in self.may[state] and not self.resets(register, step)
+        if register.fold is Fold.ALIVE:
+            return Move(r, carried)
+        if not step.leaves & register.leaves:
+            return Move(r, carried)
+        source = Source(EVENT, self._own_term(r, step))
+        if register.previous:
+            source = Source(CARRIED, self._previous(register.term)) if state >= 0 else Source(NOTHING)
+        folds = register.fold is not Fold.LATEST and carried
+        return Move(r, folds, source)
+
+    def _own_term(self, r: int, step: Step) -> int:
+        """The term of a register at this step; that of an equality differs from leaf to leaf."""
+        for equality, register in zip(self.known, self.classes, strict=True):
+            if register == r:
+                leaf = min(step.leaves & equality.terms.keys())
+                return self._term(Term(equality.terms[leaf][0], Use.NUMBER))
+        return self.numbered[r].term
+
+    # --- the result ---
+
+    def result(self) -> Carrying:
+        live = [tuple(sorted(registers)) for registers in self.live]
+        ways = {}
+        for (step, state), (hashed, tests) in self.decided.items():
+            moves = tuple(self._move(r, step, state) for r in live[step.target])
+            alive = sorted(set().union(*map(self._alive_of, tests)))
+            cases = tuple(r for r in alive if state >= 0 and self._move(r, step, state).kept)
+            ways[step, state] = Way(tuple(hashed), tuple(tests), moves, cases)
+        return Carrying(
+            tuple(self.terms),
+            tuple(self.compares),
+            tuple(self.numbered),
+            tuple(live),
+            ways,
+            tuple(self.conditions),
+            tuple(self.operands),
+            self.alive,
+        )
+
+
+def _subsets(roles: list[int]) -> Iterator[tuple[int, ...]]:
+    return chain.from_iterable(combinations(roles, size) for size in range(1, len(roles) + 1))
+
+
+def _uses(predicate: object, count: int) -> list[tuple[Use, int | None]]:
+    """How each operand is used, and which other it is compared with by order."""
+    found: list[tuple[Use, int | None]] = [(Use.TRUTH, None)] * count
+
+    def visit(node: object) -> None:
+        match node:
+            case t.Conj(items) | t.Disj(items):
+                for item in items:
+                    visit(item)
+            case t.Neg(item):
+                visit(item)
+            case t.Comparison(op, left, right):
+                one, two = _operand(left), _operand(right)
+                if one is None or two is None or one == two:
+                    values([left, right])
+                elif op in ORDERED:
+                    use(one, Use.ORDER, two)
+                    use(two, Use.ORDER, one)
+                else:
+                    use(one, Use.NUMBER, two)
+                    use(two, Use.NUMBER, one)
+            case t.IsNull(operand):
+                values([operand])
+
+    def values(nodes: Iterable[object]) -> None:
+        for node in nodes:
+            match node:
+                case t.Arithmetic(_, left, right):
+                    values([left, right])
+                case t.Minus(inner):
+                    values([inner])
+                case _ if (k := _operand(node)) is not None:
+                    use(k, Use.VALUE, None)
+
+    def use(k: int, how: Use, other: int | None) -> None:
+        found[k] = (how, other)
+
+    visit(predicate)
+    return found
+
+
+def _operand(node: object) -> int | None:
+    return node.operand if isinstance(node, Read) and not node.truth else None

@@ -1,0 +1,189 @@
+"""Conditions that are more than one comparison: programs for a stack, over numbers, truth values and NULL.
+
+An instruction is an operation and an argument. Numbers are int64, or float64 in the order-preserving form of
+`io.sort_keys`; NULL is a word of its own. Whole numbers stay whole: what does not fit is reported, not rounded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceql.engine.groups.layout import NOWHERE, NULL, Carrier
+from ceql.jit import Array, inlined
+
+READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
+ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT = range(10, 14)
+ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, REMAINDER_FLOAT = range(20, 25)
+COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT = range(30, 33)  # the argument is the operator
+FALSE, TRUE = 0, 1
+FAILED = 2
+_EXACT = 1 << 53
+_MOST = np.iinfo(np.int64).max
+_LEAST = np.iinfo(np.int64).min
+
+
+@inlined
+def to_key(value: float) -> int:
+    """A float in the order-preserving form; NaN is NULL."""
+    if value != value:
+        return np.int64(NULL)
+    bits = np.float64(value + 0.0).view(np.int64)
+    return bits if bits >= 0 else np.int64(_LEAST) - bits
+
+
+@inlined
+def to_float(key: int) -> float:
+    bits = key if key >= 0 else np.int64(_LEAST) - key
+    return np.int64(bits).view(np.float64)
+
+
+@inlined
+def order_of(a: int, b: float) -> int:
+    """-1, 0 or 1: whether a whole number is less than, equal to or greater than a float, exactly."""
+    if b >= 9223372036854775808.0:
+        return -1
+    if b < -9223372036854775808.0:
+        return 1
+    whole = np.int64(np.floor(b))
+    if a != whole:
+        return -1 if a < whole else 1
+    return -1 if b > np.floor(b) else 0
+
+
+@inlined
+def satisfies(op: int, order: int) -> bool:
+    """Whether an order of two values satisfies an operator: = != < <= > >=."""
+    if op == 0:
+        return order == 0
+    if op == 1:
+        return order != 0
+    if op == 2:
+        return order < 0
+    if op == 3:
+        return order <= 0
+    if op == 4:
+        return order > 0
+    return order >= 0
+
+
+@inlined
+def calculate_int(operation: int, a: int, b: int) -> tuple[bool, int]:
+    """The result in whole numbers, and whether it fits."""
+    if operation == ADD_INT:
+        c = a + b
+        return not ((a >= 0) == (b >= 0) and (c >= 0) != (a >= 0)) and c > NULL, c
+    if operation == SUBTRACT_INT:
+        c = a - b
+        return not ((a >= 0) != (b >= 0) and (c >= 0) != (a >= 0)) and c > NULL, c
+    if operation == MULTIPLY_INT:
+        if a == 0 or b == 0:
+            return True, np.int64(0)
+        c = a * b
+        fits = abs(np.float64(a) * np.float64(b)) < 9.3e18 and c // b == a and c > NULL
+        return fits, c
+    if b == 0:
+        return True, np.int64(NULL)
+    if b == -1:
+        return True, np.int64(0)
+    c = abs(a) % abs(b)
+    return True, c if a >= 0 else -c
+
+
+@inlined
+def calculate_float(operation: int, a: float, b: float) -> int:
+    """The result as a key; division by zero gives NULL."""
+    if operation == ADD_FLOAT:
+        return to_key(a + b)
+    if operation == SUBTRACT_FLOAT:
+        return to_key(a - b)
+    if operation == MULTIPLY_FLOAT:
+        return to_key(a * b)
+    if b == 0.0:
+        return np.int64(NULL)
+    if operation == DIVIDE_FLOAT:
+        return to_key(a / b)
+    return to_key(np.fmod(a, b))
+
+
+@inlined
+def run_program(
+    carrier: Carrier, begin: int, end: int, reads: int, values: Array, i: int, entries: Array, g: int, base: int
+) -> int:
+    """TRUE, FALSE, NULL, or FAILED where whole numbers get too large."""
+    stack = carrier.scratch
+    top = -1
+    for at in range(begin, end):
+        operation = carrier.code[at, 0]
+        argument = carrier.code[at, 1]
+        if operation == READ:
+            top += 1
+            read = carrier.reads[reads + argument]
+            if read >= 0:
+                stack[top] = values[i, read]
+            elif read == NOWHERE:
+                stack[top] = NULL
+            else:
+                stack[top] = entries[g, base - 1 - read]
+            continue
+        if operation == CONSTANT:
+            top += 1
+            stack[top] = argument
+            continue
+        a = stack[top]
+        if operation == TO_FLOAT:
+            if a != NULL:
+                if abs(a) > _EXACT:
+                    return FAILED
+                stack[top] = to_key(np.float64(a))
+            continue
+        if operation == IS_NULL:
+            stack[top] = TRUE if a == NULL else FALSE
+            continue
+        if operation == NOT:
+            if a != NULL:
+                stack[top] = 1 - a
+            continue
+        if operation == NEGATE_INT:
+            if a != NULL:
+                if -a <= NULL:
+                    return FAILED
+                stack[top] = -a
+            continue
+        if operation == NEGATE_FLOAT:
+            if a != NULL:
+                stack[top] = to_key(0.0 - to_float(a))
+            continue
+        b = a
+        top -= 1
+        a = stack[top]
+        if operation == AND:
+            if a == FALSE or b == FALSE:
+                stack[top] = FALSE
+            elif a == NULL or b == NULL:
+                stack[top] = NULL
+            continue
+        if operation == OR:
+            if a == TRUE or b == TRUE:
+                stack[top] = TRUE
+            elif a == NULL or b == NULL:
+                stack[top] = NULL
+            continue
+        if a == NULL or b == NULL:
+            stack[top] = NULL
+            continue
+        if operation < ADD_FLOAT:
+            fits, result = calculate_int(operation, a, b)
+            if not fits:
+                return FAILED
+            stack[top] = result
+        elif operation < COMPARE_WORDS:
+            stack[top] = calculate_float(operation, to_float(a), to_float(b))
+        else:
+            if operation == COMPARE_INT_FLOAT:
+                order = order_of(a, to_float(b))
+            else:
+                if operation == COMPARE_RANKS:
+                    a, b = carrier.rank[a], carrier.rank[b]
+                order = -1 if a < b else 1 if a > b else 0
+            stack[top] = TRUE if satisfies(argument, order) else FALSE
+    return stack[0]

@@ -1,0 +1,263 @@
+"""What conditions between events read, as int64 columns; and the conditions as tests and programs over them.
+
+In: the terms and conditions of an automaton, and the schema of the events. Out: for each term a column of words, NULL a
+word of its own. Whole numbers, truth values and times are words as they are (times that are compared in one
+unit); floats are in the order-preserving form of `io.sort_keys`; text, decimals and unsigned 64-bit numbers, which a word
+cannot hold, are numbers of values (`predicates.values`) that are compared by rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.analysis.between import Condition, Read
+from ceql.automata.carrying import Term, Use
+from ceql.automata.correlated import Correlated
+from ceql.engine.groups import programs as p
+from ceql.engine.groups.layout import LEAST_VALUE, NULL
+from ceql.errors import DataError, QueryError
+from ceql.io.schemas import column_of, value_type
+from ceql.io.sort_keys import encode
+from ceql.jit import Array
+from ceql.predicates.logic import TRUE, UNKNOWN
+from ceql.predicates.masks import MaskCompiler
+from ceql.predicates.side_by_side import bind_side_by_side, truths
+from ceql.predicates.values import ValueNumbers, common_time
+from ceql.syntax import tree as t
+
+OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
+_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_INTS = {"+": p.ADD_INT, "-": p.SUBTRACT_INT, "*": p.MULTIPLY_INT, "%": p.REMAINDER_INT}
+_FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": p.DIVIDE_FLOAT, "%": p.REMAINDER_FLOAT}
+_DEEPEST = 60  # of a program's stack
+
+
+class Encoding(Enum):
+    """How a column's words compare."""
+
+    WORD = "word"
+    FLOAT = "float"
+    RANKED = "ranked"
+
+
+class Simple(NamedTuple):
+    """A test that compares two operands."""
+
+    op: int
+    left: int
+    right: int
+    ranked: bool
+
+
+Program = list[tuple[int, int]]
+Test = Simple | Program
+
+
+class Operands:
+    """The terms of an automaton that are not numbered, bound to a schema."""
+
+    def __init__(self, auto: Correlated, values: ValueNumbers, schema: pa.Schema, open_schema: bool, source: str) -> None:
+        self.auto = auto
+        self.values = values
+        self.open_schema = open_schema
+        self.source = source
+        self.bind(schema)
+
+    def bind(self, schema: pa.Schema) -> None:
+        """Read columns of this schema from now on; a condition that does not fit them is a `SchemaError`."""
+        self.schema = schema
+        conditions = self.auto.carrying.conditions if self.auto.carrying is not None else ()
+        for condition in conditions:
+            bind_side_by_side(condition.asked, schema, self.open_schema, self.source)
+        self._compiler = MaskCompiler(self._type, self.source)
+        self.encodings = [self._encoding(term) for term in self.auto.reads]
+        self._readers = [self._reader(term, e) for term, e in zip(self.auto.reads, self.encodings, strict=True)]
+        self.tests = [self._test(k, condition) for k, condition in enumerate(conditions)]
+
+    def _type(self, node: t.Attribute) -> pa.DataType:
+        index = self.schema.get_field_index(node.name)
+        return value_type(self.schema.field(index).type) if index >= 0 else pa.null()
+
+    def _type_of(self, what: t.Expression) -> pa.DataType:
+        return self._type(what) if isinstance(what, t.Attribute) else self._compiler.expression(what)[0]
+
+    def _encoding(self, term: Term) -> Encoding:
+        if term.use is Use.TRUTH:
+            return Encoding.WORD
+        if term.use is Use.VALUE:
+            type = self._compiler.expression(term.what)[0]  # type: ignore[arg-type]
+            return Encoding.FLOAT if pa.types.is_floating(type) else Encoding.WORD
+        types = [self._type_of(what) for what in (term.what, term.partner)]  # type: ignore[arg-type]
+        if pa.types.is_null(types[0]) or any(not _fits_a_word(type) for type in types):
+            return Encoding.RANKED
+        return Encoding.FLOAT if pa.types.is_floating(types[0]) else Encoding.WORD
+
+    @property
+    def ranked(self) -> list[bool]:
+        """Of each term: whether its words are compared by rank."""
+        return [encoding is Encoding.RANKED for encoding in self.encodings]
+
+    # --- columns ---
+
+    def columns(self, batch: pa.RecordBatch, rows: Array | None) -> Array:
+        """The words of the terms, a row for each of these rows (all, when None)."""
+        if rows is not None and len(rows) != batch.num_rows:
+            batch = batch.take(pa.array(rows))
+        result: Array = np.empty((batch.num_rows, len(self._readers)), np.int64)
+        for k, read in enumerate(self._readers):
+            result[:, k] = read(batch)
+        return result
+
+    def _reader(self, term: Term, encoding: Encoding) -> Callable[[pa.RecordBatch], Array]:
+        if term.use is Use.TRUTH:
+            bound = bind_side_by_side(term.what, self.schema, self.open_schema, self.source)  # type: ignore[arg-type]
+
+            def truth(batch: pa.RecordBatch) -> Array:
+                found = truths(bound, batch)
+                return np.where(found == UNKNOWN, NULL, (found == TRUE).astype(np.int64))
+
+            return truth
+        what: t.Expression = term.what  # type: ignore[assignment]
+        values: Callable[[pa.RecordBatch], Any] = lambda batch: column_of(batch, what.name)  # type: ignore[union-attr]
+        if not isinstance(what, t.Attribute) or term.use is Use.VALUE:
+            values = self._compiler.expression(what)[1]
+        type = self._type_of(what)
+        if encoding is Encoding.RANKED:
+            if pa.types.is_null(type):
+                return lambda batch: np.full(batch.num_rows, NULL)
+            return lambda batch: _no_number(self.values.number(_spread(values(batch), batch.num_rows), type))
+        partner = self._type_of(term.partner) if term.partner is not None else type  # type: ignore[arg-type]
+        shown = common_time(type, partner) if pa.types.is_temporal(type) and pa.types.is_temporal(partner) else None
+        name = what.name if isinstance(what, t.Attribute) else "a calculated value"
+        return lambda batch: _words(_spread(values(batch), batch.num_rows), shown, encoding, name)
+
+    # --- conditions ---
+
+    def _test(self, k: int, condition: Condition) -> Test:
+        pair = condition.pair
+        if pair is not None:
+            op, left, right = pair
+            one, two = (self._encoding_of(k, operand) for operand in (left, right))
+            if one == two or (one is None and two is None):
+                return Simple(OPERATORS[op], left, right, one is Encoding.RANKED)
+        program: Program = []
+        self._predicate(k, condition.predicate, program)
+        if len(program) > _DEEPEST:
+            raise QueryError("this condition on several events is too long", self.source, condition.claim.span)
+        return program
+
+    def _encoding_of(self, k: int, operand: int) -> Encoding | None:
+        """None for numbers of values."""
+        assert self.auto.carrying is not None
+        term = self.auto.carrying.terms[self.auto.carrying.operands[k][operand]]
+        return None if term.use is Use.NUMBER else self.encodings[self.auto.reads.index(term)]
+
+    def _predicate(self, k: int, node: Any, program: Program) -> None:
+        match node:
+            case Read(operand):
+                program.append((p.READ, operand))
+            case t.Conj(items) | t.Disj(items):
+                for n, item in enumerate(items):
+                    self._predicate(k, item, program)
+                    if n:
+                        program.append((p.AND if isinstance(node, t.Conj) else p.OR, 0))
+            case t.Neg(item):
+                self._predicate(k, item, program)
+                program.append((p.NOT, 0))
+            case t.IsNull(operand, negated):
+                self._expression(k, operand, program)
+                program += [(p.IS_NULL, 0), *([(p.NOT, 0)] if negated else [])]
+            case t.Comparison(op, left, right):
+                self._comparison(k, op, left, right, program)
+            case _:
+                raise AssertionError(f"not a predicate over operands: {node}")
+
+    def _comparison(self, k: int, op: str, left: Any, right: Any, program: Program) -> None:
+        sides: list[Program] = [[], []]
+        one, two = (self._expression(k, side, part) for side, part in zip((left, right), sides, strict=True))
+        if one is Encoding.FLOAT and two is Encoding.WORD:
+            op, one, two, sides = _FLIPPED[op], two, one, sides[::-1]
+        program += sides[0] + sides[1]
+        if one is Encoding.WORD and two is Encoding.FLOAT:
+            program.append((p.COMPARE_INT_FLOAT, OPERATORS[op]))
+        else:
+            program.append((p.COMPARE_RANKS if one is Encoding.RANKED else p.COMPARE_WORDS, OPERATORS[op]))
+
+    def _expression(self, k: int, node: Any, program: Program) -> Encoding | None:
+        """Adds what leaves the value on the stack; how it is encoded."""
+        match node:
+            case Read(operand):
+                program.append((p.READ, operand))
+                return self._encoding_of(k, operand)
+            case t.Literal(value):
+                return _constant(value, program)
+            case t.Minus(operand):
+                found = self._expression(k, operand, program)
+                program.append((p.NEGATE_FLOAT if found is Encoding.FLOAT else p.NEGATE_INT, 0))
+                return found
+            case t.Arithmetic(op, left, right):
+                sides: list[Program] = [[], []]
+                kinds = [self._expression(k, side, part) for side, part in zip((left, right), sides, strict=True)]
+                whole = Encoding.FLOAT not in kinds and op != "/"
+                for kind, part in zip(kinds, sides, strict=True):
+                    program += part
+                    if not whole and kind is not Encoding.FLOAT:
+                        program.append((p.TO_FLOAT, 0))
+                program.append((_INTS[op] if whole else _FLOATS[op], 0))
+                return Encoding.WORD if whole else Encoding.FLOAT
+        raise AssertionError(f"not an expression over operands: {node}")
+
+
+def _constant(value: object, program: Program) -> Encoding:
+    if value is None:
+        program.append((p.CONSTANT, NULL))
+        return Encoding.WORD
+    if isinstance(value, Decimal):
+        program.append((p.CONSTANT, int(encode(pa.array([float(value)]), "")[0])))
+        return Encoding.FLOAT
+    program.append((p.CONSTANT, int(value)))  # type: ignore[call-overload]
+    return Encoding.WORD
+
+
+def _fits_a_word(type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_null(type)
+        or pa.types.is_boolean(type)
+        or pa.types.is_floating(type)
+        or (pa.types.is_integer(type) and type != pa.uint64())
+        or pa.types.is_temporal(type)
+    )
+
+
+def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name: str) -> Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_null(column.type):
+        return np.full(len(column), NULL)
+    if shown is not None and column.type != shown:
+        column = column.cast(shown)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int64())
+    words = encode(column, name)
+    if encoding is Encoding.FLOAT:
+        missing = np.isnan(column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False))
+    else:
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+    words = np.where(missing, NULL, words)
+    if encoding is Encoding.WORD and bool(((words < LEAST_VALUE) & ~missing).any()):
+        raise DataError(f"column '{name}' has a number below {LEAST_VALUE}, which cannot be compared between events")
+    return words
+
+
+def _no_number(numbers: Array) -> Array:
+    return np.where(numbers < 0, NULL, numbers)
+
+
+def _spread(values: Any, count: int) -> pa.Array:
+    return pa.repeat(values, count) if isinstance(values, pa.Scalar) else values
