@@ -68,7 +68,7 @@ EVENT, CARRIED, NOTHING = "event", "carried", "nothing"
 
 
 class Source(NamedTuple):
-    """Where a value comes from: the event's term, a register of the run, or nowhere (NULL)."""
+    """Where a value comes from: the event's term, a register of the run, or a term of no event (all is NULL)."""
 
     kind: str
     number: int = -1
@@ -323,7 +323,7 @@ class _Work:
                 if not operand.previous:
                     sources.append(Source(EVENT, term))
                 else:
-                    sources.append(Source(CARRIED, self._previous(term)) if state >= 0 else Source(NOTHING))
+                    sources.append(Source(CARRIED, self._previous(term)) if state >= 0 else Source(NOTHING, term))
                 continue
             register = self.folded[k, n]
             if register not in may or self.resets(self.numbered[register], step):
@@ -413,7 +413,9 @@ class _Work:
             return Move(r, carried)
         source = Source(EVENT, self._own_term(r, step))
         if register.previous:
-            source = Source(CARRIED, self._previous(register.term)) if state >= 0 else Source(NOTHING)
+            source = (
+                Source(CARRIED, self._previous(register.term)) if state >= 0 else Source(NOTHING, register.term)
+            )
         folds = register.fold is not Fold.LATEST and carried
         return Move(r, folds, source)
 

@@ -14,9 +14,11 @@ from ceql.engine.groups.layout import (
     ALIVE,
     EQUAL,
     GREATEST,
+    IS_TRUE,
     KEEP,
     LEAST_OF,
     NO_EVENT,
+    NOT_TRUE,
     NOWHERE,
     ONLY,
     TAKE,
@@ -76,14 +78,22 @@ BoundTest = Simple | Sequence[tuple[int, int]]
 """A condition over the columns of a schema: a comparison, or a program (`engine.groups.programs`)."""
 
 
-def to_carrier(auto: Correlated, tests: Sequence[BoundTest], ranked: Sequence[bool]) -> Carrier:
-    """The arrays of what runs carry; `ranked` says of each of `auto.reads` whether it is compared by rank."""
-    return _Carriers(auto, tests, ranked).build()
+def to_carrier(
+    auto: Correlated, tests: Sequence[BoundTest], ranked: Sequence[bool], absent: Sequence[bool | None]
+) -> Carrier:
+    """The arrays of what runs carry.
+
+    Of each of `auto.reads`, `ranked` says whether it is compared by rank, and `absent` what it is of no event.
+    """
+    return _Carriers(auto, tests, ranked, absent).build()
 
 
 class _Carriers:
-    def __init__(self, auto: Correlated, tests: Sequence[BoundTest], ranked: Sequence[bool]) -> None:
+    def __init__(
+        self, auto: Correlated, tests: Sequence[BoundTest], ranked: Sequence[bool], absent: Sequence[bool | None]
+    ) -> None:
         assert auto.carrying is not None
+        self.absent = absent
         self.auto = auto
         self.carrying = auto.carrying
         self.bound = tests
@@ -141,7 +151,9 @@ class _Carriers:
             index = self._index(transition)
             assert index is not None
             return -1 - index.registers.index(source.number)
-        return NOWHERE
+        column = self.auto.column(source.number) if source.number >= 0 else len(self.absent)
+        truth = self.absent[column] if column < len(self.absent) else None
+        return NOWHERE if truth is None else IS_TRUE if truth else NOT_TRUE
 
     def _tests(self, transition: Transition) -> list[list[int]]:
         """The tests of a transition; those of one OR stand next to each other, after the others."""

@@ -103,6 +103,13 @@ class Operands:
         """Of each term: whether its words are compared by rank."""
         return [encoding is Encoding.RANKED for encoding in self.encodings]
 
+    @property
+    def absent(self) -> list[bool | None]:
+        """Of each term: whether it is true of an event that is not there, all of whose attributes are NULL."""
+        nothing = pa.RecordBatch.from_arrays([pa.nulls(1, type) for type in self.schema.types], schema=self.schema)
+        words = [int(read(nothing)[0]) if term.use is Use.TRUTH else NULL for term, read in zip(self.auto.reads, self._readers, strict=True)]
+        return [None if word == NULL else bool(word) for word in words]
+
     # --- columns ---
 
     def columns(self, batch: pa.RecordBatch, rows: Array | None) -> Array:
@@ -256,7 +263,7 @@ def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name
 
 
 def _no_number(numbers: Array) -> Array:
-    return np.where(numbers < 0, NULL, numbers)
+    return np.where(numbers < 0, np.int64(NULL), numbers)
 
 
 def _spread(values: Any, count: int) -> pa.Array:

@@ -107,7 +107,7 @@ class CorrelatedRecognition(Recognition):
         self._symbols = len(self.table.bits)
         carrier, carrying = None, self.auto.carrying
         if carrying is not None:
-            carrier = to_carrier(self.auto, self.operands.tests, self.operands.ranked)
+            carrier = to_carrier(self.auto, self.operands.tests, self.operands.ranked, self.operands.absent)
         machine = GroupMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose, carrier)
         if carrying is not None:
             machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in carrying.conditions))
@@ -150,7 +150,7 @@ class CorrelatedRecognition(Recognition):
         values = np.require(self.values.numbers(data, rows), requirements=["C", "W"])
         if self.auto.carrying is not None:
             read = self.operands.columns(data, rows)
-            values = np.concatenate([read, np.where(values < 0, NULL, values)], axis=1)
+            values = np.concatenate([read, np.where(values < 0, np.int64(NULL), values)], axis=1)
             if any(self.operands.ranked):
                 machine = self.machine
                 assert machine.carrier is not None

@@ -44,7 +44,7 @@ from ceql.engine.groups.layout import (
     UNEQUAL,
     Carrier,
 )
-from ceql.engine.groups.programs import FAILED, TRUE, run_program
+from ceql.engine.groups.programs import FAILED, TRUE, constant, run_program
 from ceql.jit import Array, inlined
 
 PASSES, RULED_OUT, CANNOT_TELL = 1, 0, -1
@@ -59,7 +59,7 @@ def value_of(read: int, values: Array, i: int, entries: Array, g: int, base: int
     if read >= 0:
         return np.int64(values[i, read])
     if read <= NOWHERE:
-        return np.int64(NULL) if read == NOWHERE else np.int64(UNBOUND)
+        return constant(read)
     return entries[g, base - 1 - read]
 
 

@@ -72,8 +72,8 @@ class Steps(NamedTuple):
 SIMPLE, OP, LEFT, RIGHT, RANKED, CASE, FIRST, LAST, ALIVE_IN, ALIVE_OUT, CODE, CODE_END, READS, BOUND_AT, BOUND_END = range(15)
 TESTS = 15
 EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)  # operators of a simple test
-NOWHERE = -(1 << 20)  # a value that is read from nowhere is NULL
-NO_EVENT = NOWHERE - 1  # and one that is read of no event is UNBOUND
+NOWHERE = -(1 << 20)  # from here down, what is read is a constant: NULL,
+NO_EVENT, NOT_TRUE, IS_TRUE = NOWHERE - 1, NOWHERE - 2, NOWHERE - 3  # UNBOUND, a truth value
 
 # Columns of a move, and what it does: keep a register, take a value, or the greatest, least, only one of both; the
 # cases of an OR that are left.

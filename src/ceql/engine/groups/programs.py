@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.layout import NOWHERE, NULL, Carrier
+from ceql.engine.groups.layout import IS_TRUE, NO_EVENT, NOWHERE, NULL, UNBOUND, Carrier
 from ceql.jit import Array, inlined
 
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
@@ -106,6 +106,16 @@ def calculate_float(operation: int, a: float, b: float) -> int:
 
 
 @inlined
+def constant(read: int) -> int:
+    """What a read of no event and no group gives."""
+    if read == NOWHERE:
+        return np.int64(NULL)
+    if read == NO_EVENT:
+        return np.int64(UNBOUND)
+    return np.int64(1) if read == IS_TRUE else np.int64(0)
+
+
+@inlined
 def run_program(
     carrier: Carrier, begin: int, end: int, reads: int, values: Array, i: int, entries: Array, g: int, base: int
 ) -> int:
@@ -120,8 +130,8 @@ def run_program(
             read = carrier.reads[reads + argument]
             if read >= 0:
                 stack[top] = values[i, read]
-            elif read == NOWHERE:
-                stack[top] = NULL
+            elif read <= NOWHERE:
+                stack[top] = constant(read)
             else:
                 stack[top] = entries[g, base - 1 - read]
             continue
