@@ -139,7 +139,7 @@ class _Listener(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Listener())
 
 
-# --- three ways to compile ---
+# --- four ways to compile ---
 
 
 def _compile(function: F, **options: Any) -> F:
@@ -169,6 +169,11 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """The same for a part of a kernel, which Python cannot call: wrappers for that would double what is compiled."""
     return _compile(function, _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def called(function: F) -> F:
+    """A part of a kernel that is compiled once and called, since it is large or asked for seldom."""
+    return _compile(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def allocating(function: F) -> F:

@@ -62,8 +62,8 @@ def use_no_substreams(patch: Patch = setattr) -> None:
 
 def use_tiny_buffers(patch: Patch = setattr) -> None:
     """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow."""
-    for kind in (StateMachine, GroupMachine):
-        patch(kind, "__init__", functools.partialmethod(kind.__init__, matches=3, positions=5, nodes=8))
+    for kind, further in ((StateMachine, {}), (GroupMachine, {"longest": 2})):
+        patch(kind, "__init__", functools.partialmethod(kind.__init__, matches=3, positions=5, nodes=8, **further))
 
 
 @contextmanager

@@ -112,6 +112,8 @@ class Carrying:
     """Pairs of terms that are compared by their numbers."""
     registers: tuple[Register, ...]
     live: tuple[tuple[int, ...], ...]
+    sure: tuple[frozenset[int], ...]
+    """Of each state, the registers that every run there has a value for."""
     ways: Mapping[tuple[Step, int], Way]
     """Of each step and source state (-1: it begins a run)."""
     conditions: tuple[Condition, ...]
@@ -442,6 +444,7 @@ class _Work:
             tuple(self.compares),
             tuple(self.numbered),
             tuple(live),
+            tuple(map(frozenset, self.must)),
             ways,
             tuple(self.conditions),
             tuple(self.operands),

@@ -17,10 +17,12 @@ from ceql.engine.groups.layout import (
     IS_TRUE,
     KEEP,
     LEAST_OF,
+    LINKS,
     NO_EVENT,
     NOT_TRUE,
     NOWHERE,
     ONLY,
+    RUNS,
     TAKE,
     TESTS,
     Carrier,
@@ -138,6 +140,8 @@ class _Carriers:
             each=np.array([any(map(self.carrying.carries_on, e.way.moves)) for e in auto.transitions], np.uint8),
             rank=np.zeros(1, np.int64),
             scratch=np.zeros(KEY_AT + max(widths, default=0) + 1, np.int64),
+            runs=np.zeros((1, RUNS), np.int64),
+            links=np.zeros((1, LINKS), np.int64),
             died=np.zeros(0, np.int64),
         )
 

@@ -23,8 +23,8 @@ from ceql.io.source import Source
 from ceql.jit import Array
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.bind import BoundGuards, InputSchema, bind
-from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.predicates.operands import Operands
+from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
 from ceql.recognition.options import Options

@@ -25,7 +25,6 @@ from ceql.engine.groups.layout import (
     KEEP,
     KEPT,
     LAST,
-    LEAST_OF,
     LEFT,
     LESS,
     LESS_EQUAL,

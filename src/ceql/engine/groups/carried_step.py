@@ -24,7 +24,7 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.carried import CANNOT_TELL, KEY_AT, PASSES, carry_on, passes
-from ceql.engine.groups.graph import EITHER, FACTOR, MAX, NONE, new_node, union
+from ceql.engine.groups.graph import FACTOR, MAX, NONE, UNION, new_node, rank, union
 from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
@@ -38,20 +38,23 @@ from ceql.engine.groups.layout import (
     KEY,
     NEED,
     NODE,
+    NULL,
+    ORDER,
+    RANKED,
     SEEN_EVENTS,
     SINCE,
     STAMP,
     SUBSTREAM,
-    WIDTH,
+    UNLINKED,
     Carrier,
     Fresh,
     Settings,
     Steps,
 )
+from ceql.engine.groups.ordered import make_run, search_runs
 from ceql.engine.groups.table import locate_key, occupy
-from ceql.jit import Array, inlined
+from ceql.jit import Array, called, inlined
 
-UNLINKED = -2  # of a group that is in no list
 UNION_NODES = 24  # that a union makes: the length of a way to the right, which is a logarithm
 
 
@@ -83,7 +86,7 @@ def step_carried(
         return COLLECT
     if regs[ENTRIES] + room > entries.shape[0]:
         return GROW_TABLE
-    counter, last_bound, before = parts[partition, COUNTER], parts[partition, BOUND], regs[NODES]
+    counter, last_bound = parts[partition, COUNTER], parts[partition, BOUND]
     able, key, exact, bound, dead = apply_window(
         regs, parts, partition, settings.window, settings.width, events.key[i], events.bound[i]
     )
@@ -96,7 +99,7 @@ def step_carried(
         roots = np.int64(0)
         for o in range(begin, end):
             reason, made, roots = _fire(
-                steps, carrier, nodes, times, slots, entries, regs, parts, fresh, reached, events, settings,
+                steps, carrier, nodes, times, slots, entries, regs, parts, fresh, reached, events, way, settings,
                 i, partition, steps.order[o], key, exact, bound, dead, made, roots,
             )  # fmt: skip
             if reason != DONE:
@@ -106,10 +109,9 @@ def step_carried(
             reason = _file(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made
             )
-    if reason != DONE:  # the event is read again
+    if reason != DONE:  # the event is read again; the nodes that it has made are not reached
         parts[partition, COUNTER] = counter
         parts[partition, BOUND] = last_bound
-        regs[NODES] = before
         return reason
     parts[partition, SEEN_EVENTS] += 1
     return DONE
@@ -123,7 +125,7 @@ def _there(values: Array, i: int, terms: Array, low: int, high: int) -> bool:
     return True
 
 
-@inlined
+@called
 def _fire(
     steps: Steps,
     carrier: Carrier,
@@ -136,6 +138,7 @@ def _fire(
     fresh: Fresh,
     reached: Reached | None,
     events: Events,
+    way: Array,
     settings: Settings,
     i: int,
     partition: int,
@@ -161,8 +164,7 @@ def _fire(
     child = np.int64(-1)
     most = key
     base = np.int64(KEY)
-    group = np.int64(-1)  # the only one, where no list is walked
-    walked = False
+    head = np.int64(-1)  # of a list of groups
     for link in range(one, two):
         low, high = steps.link_keys[link], steps.link_keys[link + 1]
         if not _there(values, i, steps.link_terms, low, high):
@@ -176,8 +178,7 @@ def _fire(
         if at < 0:
             return DONE, made, roots
         if heads >= 0:
-            walked = True
-            group = at
+            head = at
             continue
         if entries[at, SINCE] <= forgotten or (steps.tight[index] and entries[at, STAMP] != stamp - 1):
             return DONE, made, roots
@@ -187,32 +188,49 @@ def _fire(
             return DONE, made, roots
         most = min(most, start)
         child = new_node(nodes, regs, most, found, child, NONE, np.int64(FACTOR)) if two - one > 1 else found
-        group = at
-    if not walked:
-        tested = passes(carrier, e, values, i, entries, group, base)
+    if head < 0:  # nothing is carried to here
+        tested = passes(carrier, e, values, i, entries, np.int64(0), base)
         if tested == CANNOT_TELL:
             return INEXACT, made, roots
         if tested != PASSES:
             return DONE, made, roots
         return _make(
-            steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, group, base, child, most, exact,
-            bound, made, roots,
+            steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, np.int64(0), base, child, most,
+            exact, bound, made, roots,
         )  # fmt: skip
-    tight = steps.tight[steps.link_index[one]] != 0
+    index = steps.link_index[one]
+    tight = steps.tight[index] != 0
+    order = carrier.index[index, ORDER]
     each = carrier.each[e] != 0
-    count = 0
-    previous = group  # the head
-    g = entries[group, NODE]
+    count = np.int64(0)
+    if order != 0:
+        if entries[head, STAMP] >= settings.longest:
+            ranked = carrier.tests[carrier.tests_of[e], RANKED] != 0
+            reason = make_run(
+                carrier, nodes, entries, regs, head, base, order, ranked, dead, forgotten, events.position[i], way
+            )
+            if reason != DONE:
+                return reason, made, roots
+        if len(fresh.found) < 64:
+            return GROW_FRESH, made, roots
+        reason, count = search_runs(
+            carrier, nodes, entries, head, carrier.tests_of[e], values, i, dead, forgotten, fresh.found, count
+        )
+        if reason != DONE:
+            return reason, made, roots
+    previous = head
+    g = entries[head, NODE]
     while g >= 0:
         following = entries[g, next_at]
         found = entries[g, NODE]
         start = nodes[found, MAX]
         if start < dead or entries[g, SINCE] <= forgotten or (tight and entries[g, STAMP] != stamp - 1):
-            if previous == group:
+            if previous == head:
                 entries[previous, NODE] = following
             else:
                 entries[previous, next_at] = following
             entries[g, next_at] = UNLINKED
+            entries[head, STAMP] -= 1
             g = following
             continue
         previous = g
@@ -237,7 +255,7 @@ def _fire(
         g = following
     if count == 0:
         return DONE, made, roots
-    if regs[NODES] + count + 8 > nodes.shape[0]:
+    if regs[NODES] + count + 8 > nodes.shape[0]:  # of the node that unites them
         return COLLECT, made, roots
     child = either(nodes, regs, fresh.found, count)
     return _make(
@@ -268,7 +286,9 @@ def either(nodes: Array, regs: Array, found: Array, count: int) -> int:
         left = found[2 * n + 1] if 2 * n + 1 < count else np.int64(-1)
         right = found[2 * n + 2] if 2 * n + 2 < count else np.int64(-1)
         if left >= 0:
-            found[n] = new_node(nodes, regs, nodes[own, MAX], own, left, right, np.int64(EITHER))
+            if rank(nodes, left) < rank(nodes, right):
+                left, right = right, left
+            found[n] = new_node(nodes, regs, nodes[own, MAX], own, left, right, UNION - 1 - rank(nodes, right))
     return found[0]
 
 
@@ -316,7 +336,7 @@ def _make(
     return DONE, made, roots
 
 
-@inlined
+@called
 def _file(
     steps: Steps,
     carrier: Carrier,
@@ -364,6 +384,8 @@ def _file(
                 value = fresh.vector[m, carrier.feed[k]]
                 if width < carrier.index[index, HASHED] and value < 0:
                     able = False  # nothing is equal to NULL
+                if carrier.index[index, ORDER] != 0 and value == NULL:
+                    able = False  # nor greater or less
                 scratch[KEY_AT + width] = value
                 width += 1
             if not able:
@@ -386,14 +408,17 @@ def _file(
                     if head < 0:
                         head = _new_entry(slots, entries, regs, heads, partition, scratch, hashed)
                         entries[head, NODE] = -1
-                        entries[head, SINCE] = np.iinfo(np.int64).max
+                        entries[head, STAMP] = 0
+                        entries[head, SINCE] = 0
                         entries[head, next_at] = -1
+                        entries[head, head_at] = -1
                     entries[at, head_at] = head
                     entries[at, next_at] = UNLINKED
                 if entries[at, next_at] == UNLINKED:
                     head = entries[at, head_at]
                     entries[at, next_at] = entries[head, NODE]
                     entries[head, NODE] = at
+                    entries[head, STAMP] += 1
     return DONE
 
 

@@ -10,19 +10,30 @@ import numpy as np
 
 from ceql.engine.common.layout import NODES, W_ENVELOPE
 from ceql.engine.common.window import horizon_of, raise_floors
-from ceql.engine.groups.graph import EITHER, FACTOR, KIND, LISTED, MAX, OTHERS, UNION, VALUE, A, B, C, listed, rank
+from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, UNION, VALUE, A, B, C, listed, rank
 from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
     FORGOTTEN_HERE,
     INDEX,
+    LINKED,
+    LINKS,
+    MADE,
+    NEXT_LINK,
     NODE,
+    OWN_NODE,
+    RUN_BEGIN,
+    RUN_END,
+    RUN_MAX,
+    RUN_ROWS,
     SEEN_EVENTS,
     SINCE,
     STAMP,
     SUBSTREAM,
+    UPTO,
+    VALUE_AT,
 )
-from ceql.jit import Array, allocating
+from ceql.jit import Array, allocating, inlined
 
 UNMARKED = np.iinfo(np.int64).max
 
@@ -37,6 +48,8 @@ def collect(
     parts: Array,
     tight: Array,
     heads: int,
+    runs: Array,
+    links: Array,
     window: int,
 ) -> None:
     """Drop what is dead; the hash table of the entries must be made anew. From `heads` on, indexes are of lists."""
@@ -59,6 +72,13 @@ def collect(
             continue
         reached[n] = horizon
         alive[e] = True
+    for e in range(regs[ENTRIES]):
+        if entries[e, INDEX] >= heads:
+            p = entries[e, SUBSTREAM]
+            horizon = horizon_of(regs, parts, p, window)
+            forgotten = max(regs[FORGOTTEN], parts[p, FORGOTTEN_HERE])
+            lost |= _mark_runs(nodes, entries, e, runs, links, reached, horizon, forgotten)
+            alive[e] = entries[e, entries.shape[1] - 1] >= 0
     kept = _keep(entries, regs, alive, heads)
     for n in range(used - 1, -1, -1):
         horizon = reached[n]
@@ -124,10 +144,9 @@ def collect(
             if b < 0 and c < 0:  # a union of one: the product itself
                 moved[n] = a
                 continue
-            if kind != EITHER:
-                if rank(nodes, b) < rank(nodes, c):
-                    b, c = c, b
-                kind = UNION - 1 - rank(nodes, c)
+            if rank(nodes, b) < rank(nodes, c):
+                b, c = c, b
+            kind = UNION - 1 - rank(nodes, c)
         nodes[top, MAX] = most
         nodes[top, A], nodes[top, B], nodes[top, C] = a, b, c
         nodes[top, KIND] = kind
@@ -139,6 +158,78 @@ def collect(
     for e in range(kept):
         if entries[e, INDEX] < heads:
             entries[e, NODE] = moved[entries[e, NODE]]
+    if regs[LINKED] > 0:
+        _move_runs(entries, regs, heads, runs, links, moved)
+
+
+@inlined
+def _mark_runs(
+    nodes: Array, entries: Array, head: int, runs: Array, links: Array, reached: Array, horizon: int, forgotten: int
+) -> bool:
+    """Mark what is alive in the runs of a head, and leave out the runs that are dead; whether any row is dead."""
+    run_at = entries.shape[1] - 1
+    lost = False
+    run = entries[head, run_at]
+    last = np.int64(-1)
+    entries[head, run_at] = -1
+    while run >= 0:
+        following = links[run, NEXT_LINK]
+        if links[run, RUN_MAX] >= horizon and links[run, MADE] > forgotten:
+            if last < 0:
+                entries[head, run_at] = run
+            else:
+                links[last, NEXT_LINK] = run
+            last = run
+            to = links[run, RUN_BEGIN]
+            for k in range(links[run, RUN_BEGIN], links[run, RUN_END]):
+                if nodes[runs[k, OWN_NODE], MAX] < horizon:
+                    lost = True
+                    continue
+                runs[to, VALUE_AT], runs[to, OWN_NODE], runs[to, UPTO] = (
+                    runs[k, VALUE_AT],
+                    runs[k, OWN_NODE],
+                    runs[k, UPTO],
+                )
+                reached[runs[to, OWN_NODE]] = horizon
+                reached[runs[to, UPTO]] = horizon
+                to += 1
+            links[run, RUN_END] = to
+        else:
+            lost |= links[run, RUN_MAX] < horizon
+        run = following
+    if last >= 0:
+        links[last, NEXT_LINK] = -1
+    return lost
+
+
+@allocating
+def _move_runs(entries: Array, regs: Array, heads: int, runs: Array, links: Array, moved: Array) -> None:
+    """Put the runs that are left one after the other, with their nodes where these went."""
+    old_runs, old_links = runs[: regs[RUN_ROWS]].copy(), links[: regs[LINKED]].copy()
+    run_at = entries.shape[1] - 1
+    rows = 0
+    count = 0
+    for e in range(regs[ENTRIES]):
+        if entries[e, INDEX] < heads:
+            continue
+        run = entries[e, run_at]
+        if run >= 0:
+            entries[e, run_at] = count
+        while run >= 0:
+            for k in range(LINKS):
+                links[count, k] = old_links[run, k]
+            links[count, RUN_BEGIN] = rows
+            for k in range(old_links[run, RUN_BEGIN], old_links[run, RUN_END]):
+                runs[rows, VALUE_AT] = old_runs[k, VALUE_AT]
+                runs[rows, OWN_NODE] = moved[old_runs[k, OWN_NODE]]
+                runs[rows, UPTO] = moved[old_runs[k, UPTO]]
+                rows += 1
+            links[count, RUN_END] = rows
+            run = old_links[run, NEXT_LINK]
+            links[count, NEXT_LINK] = count + 1 if run >= 0 else -1
+            count += 1
+    regs[RUN_ROWS] = rows
+    regs[LINKED] = count
 
 
 @allocating
@@ -153,10 +244,12 @@ def _keep(entries: Array, regs: Array, alive: Array, heads: int) -> int:
         last = np.int64(-1)
         g = entries[e, NODE]
         entries[e, NODE] = -1
+        entries[e, STAMP] = 0
         while g >= 0:
             following = entries[g, next_at]
             if alive[g]:
                 listed_in[g] = True
+                entries[e, STAMP] += 1
                 if last < 0:
                     entries[e, NODE] = g
                 else:
@@ -173,7 +266,8 @@ def _keep(entries: Array, regs: Array, alive: Array, heads: int) -> int:
         if not alive[e]:
             continue
         if entries[e, INDEX] >= heads:
-            entries[e, NODE] = number[entries[e, NODE]]
+            if entries[e, NODE] >= 0:
+                entries[e, NODE] = number[entries[e, NODE]]
         elif listed_in[e]:
             entries[e, head_at] = number[entries[e, head_at]]
             if entries[e, next_at] >= 0:

@@ -25,7 +25,7 @@ from ceql.engine.common.layout import (
     START_TIME,
     Output,
 )
-from ceql.engine.groups.graph import EITHER, FACTOR, KIND, LISTED, MAX, NO_START, OTHERS, VALUE, A, B, C, most_unlike
+from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, NO_START, OTHERS, VALUE, A, B, C, most_unlike
 from ceql.engine.groups.layout import AT, CELL_NEXT, CELL_NODE, CELLS, DEPTH, HEIGHT, TODO, UNLIKE, Settings
 from ceql.jit import Array, inlined, kernel
 
@@ -101,20 +101,6 @@ def search(
             if height > highest or depth == out.path.shape[0] or cells + MOST_FACTORS > out.stack.shape[0]:
                 reason = GROW_PATH
                 break
-            if nodes[n, KIND] == EITHER:
-                for side in range(B, C + 1):
-                    other = nodes[n, side]
-                    if other >= 0 and nodes[other, MAX] >= bound and (not counted or counts[other] > 0):
-                        out.stack[height, AT] = other
-                        out.stack[height, DEPTH] = depth
-                        out.stack[height, TODO] = todo
-                        out.stack[height, CELLS] = cells
-                        out.stack[height, UNLIKE] = -1
-                        height += 1
-                n = nodes[n, A]
-                if counted and counts[n] == 0:
-                    break
-                continue
             product = n
             if nodes[n, KIND] == OTHERS:
                 unlike = nodes[n, B]
@@ -146,6 +132,9 @@ def search(
                         height += 1
                 if nodes[product, MAX] < bound or (counted and counts[product] == 0):
                     break
+                if nodes[product, KIND] < 0:  # a group
+                    n = product
+                    continue
             out.path[depth, 0] = product
             depth += 1
             n = nodes[product, B]

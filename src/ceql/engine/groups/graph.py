@@ -9,7 +9,6 @@ A node is a row of `nodes`: int64[capacity, 5]. Children have smaller indices th
 | union   | max-start | product  | left, or -1     | right, -1 | UNION - rank   |
 | listed  | of all    | product  | the one before  | skip      | LISTED         |
 | others  | max-start | listed   | a value         | -         | OTHERS         |
-| either  | max-start | a union  | left, or -1     | right, -1 | EITHER         |
 
 A product has an event and one match of each factor; with a single factor, `B` is the union itself. A union is a
 product together with two further unions, none of which has a greater max-start; a product can stand for the union
@@ -22,7 +21,7 @@ Each has, in `extra`, its value; and for itself and all before it the value with
 max-start of the other values, so that it is known whether the window still has any. `others` is a list without a
 value. (With a window, runs in between that it has left are passed over one by one.)
 
-What a step unites for one product, the groups that pass its tests, is a heap of `either`: what any of these unions has.
+Where a step unites groups, a union has in place of a product what a group has: a union again.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from ceql.jit import Array, inlined
 
 MAX, A, B, C, KIND = range(5)
 FACTOR, LISTED, OTHERS, UNION = -1, -2, -3, -4  # ranks make the kinds of unions smaller still
-EITHER = -1000
 VALUE, BEST, SECOND = range(3)  # columns of `extra`
 NO_START = np.iinfo(np.int64).min
 NONE = np.int64(-1)  # no node
@@ -63,7 +61,10 @@ def rank(nodes: Array, n: int) -> int:
 
 @inlined
 def union(nodes: Array, regs: Array, heap: int, product: int, dead: int, way: Array) -> int:
-    """The union of a heap (-1: none) with a product; both stay what they are. What is before `dead` is left out."""
+    """The union of a heap (-1: none) with a product, or with a union that stands for one.
+
+    Both stay what they are. What is before `dead` is left out.
+    """
     if heap < 0 or nodes[heap, MAX] < dead:
         return product
     most = nodes[product, MAX]

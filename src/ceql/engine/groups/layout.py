@@ -14,12 +14,15 @@ ENTRIES = OWN  # entries of the look-up table in use
 FORGOTTEN = OWN + 1  # CONSUME BY ANY: events up to this position are forgotten
 HEIGHT = OWN + 2  # of the search that stands on the stack
 NEED = OWN + 3  # entries that the current event needs room for
-REGISTERS = OWN + 4
+RUN_ROWS = OWN + 4  # rows of runs in use
+LINKED = OWN + 5  # runs so far
+REGISTERS = OWN + 6
 
 # Why the loop came back, beyond the reasons of both loops.
 GROW_TABLE = OWN_REASONS  # the look-up table is full
 GROW_FRESH = OWN_REASONS + 1  # an event makes more runs than there is room for
 INEXACT = OWN_REASONS + 2  # a condition calculates with numbers that are too large
+GROW_RUNS = OWN_REASONS + 3  # there is no room for a run of groups
 
 # Registers of runs are int64. These two are no values: no event is there, or its value is NULL. NULL is below zero like
 # the number of no value, so that look-ups find nothing under it.
@@ -85,6 +88,15 @@ KEEP, TAKE, GREATEST, LEAST_OF, ONLY, ALIVE = range(6)
 WIDTH, HASHED, ORDER, HEADS = range(4)
 
 
+UNLINKED = -2  # in place of the next group: this one is in no list
+
+# Columns of a row of a run: the value, the node of the group, a node with all up to here. Columns of a run: its rows, the
+# next run of the same head, the position at which it was made, the greatest max-start.
+VALUE_AT, OWN_NODE, UPTO = range(3)
+RUN_BEGIN, RUN_END, NEXT_LINK, MADE, RUN_MAX = range(5)
+RUNS, LINKS = 3, 5
+
+
 class Carrier(NamedTuple):
     """What runs carry. Values are read from the event (k: its column) or from the group (-1 - k: its register)."""
 
@@ -100,7 +112,9 @@ class Carrier(NamedTuple):
     each: Array  # uint8, of each transition: whether every group makes a run of its own
     rank: Array  # int64, of each number of a value: its place in order
     scratch: Array  # int64: the stack of programs, and a key
-    died: Array  # int64, of each condition: the groups that it ruled out
+    runs: Array  # int64[rows, RUNS]
+    links: Array  # int64[runs, LINKS]
+    died: Array  # int64, of each test: the groups that it ruled out
 
 
 class Fresh(NamedTuple):
@@ -125,3 +139,4 @@ class Settings(NamedTuple):
     consume: int  # 0 none, 1 partition, 2 any
     chain: bool  # whether every match is a chain: a search gives its events in order
     ordered: bool  # whether matches are wanted in order here
+    longest: int = 64  # groups of an ordered index that are scanned before they are sorted

@@ -49,18 +49,27 @@ from ceql.engine.groups.layout import (
     FORGOTTEN,
     FORGOTTEN_HERE,
     GROW_FRESH,
+    GROW_RUNS,
     GROW_TABLE,
     HASHED,
     HEIGHT,
     INDEX,
     INEXACT,
     KEY,
+    LINKED,
+    LINKS,
     NEED,
+    NEXT_LINK,
     REGISTERS,
+    RUN_BEGIN,
+    RUN_END,
+    RUN_ROWS,
+    RUNS,
     SEEN_EVENTS,
     SUBSTREAM,
     TODO,
     UNLIKE,
+    VALUE_AT,
     WIDTH,
     Carrier,
     Fresh,
@@ -74,6 +83,7 @@ from ceql.errors import DataError, ResourceError
 from ceql.jit import Array
 
 _log = logging.getLogger(__name__)
+_NO_RUNS: tuple[Array, Array] = (np.zeros((0, RUNS), np.int64), np.zeros((0, LINKS), np.int64))
 
 
 class Choice(Protocol):
@@ -108,7 +118,9 @@ class GroupMachine(Machine):
         matches: int = 1 << 15,
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
+        longest: int = 64,
     ) -> None:
+        settings = settings._replace(longest=longest)
         super().__init__(settings, REGISTERS, 7, timed, memory, matches, positions, nodes)
         self.choose = choose
         self.carrier = carrier
@@ -205,6 +217,9 @@ class GroupMachine(Machine):
         elif reason == GROW_FRESH:
             self._check_memory(fresh=2 * self._most_made)
             self._make_fresh(2 * self._most_made)
+        elif reason == GROW_RUNS:
+            self.collect()
+            self._room_for_runs()
         elif reason == INEXACT:
             raise DataError(
                 f"at position {events.position[self.regs[EVENT]]} a condition between events calculates with numbers "
@@ -318,13 +333,30 @@ class GroupMachine(Machine):
         """The same, without looking for partitions that hold nothing."""
         collect(
             self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.tight,
-            len(self.steps.tight), self.settings.window,
+            len(self.steps.tight), *self._runs, self.settings.window,
         )  # fmt: skip
         if self.regs[SUMMED]:
             self.scratch[0] = 0
         self.collected = True
         self._room_for_entries()
         self._make_room(enough=for_table)
+
+    @property
+    def _runs(self) -> tuple[Array, Array]:
+        if self.carrier is None:
+            return _NO_RUNS
+        return self.carrier.runs, self.carrier.links
+
+    def _room_for_runs(self) -> None:
+        """Make room for runs; those that are left after a collection may all be merged into one."""
+        assert self.carrier is not None
+        runs, links = self._runs
+        rows, count = max(256, 8 * int(self.regs[RUN_ROWS]) + 512), max(64, 4 * int(self.regs[LINKED]))
+        if rows > len(runs):
+            self._check_memory(runs=rows)
+            self.carrier = self.carrier._replace(runs=_longer(runs, rows))
+        if count > len(links):
+            self.carrier = self.carrier._replace(links=_longer(links, count))
 
     def _room_for_entries(self) -> None:
         """Make sure that there is room for entries, and fill the hash table again."""
@@ -352,7 +384,8 @@ class GroupMachine(Machine):
 
     def _sizes(self) -> dict[str, tuple[int, int]]:
         entries = (len(self.entries), self.entries.shape[1] + 2)
-        return super()._sizes() | {"entries": entries, "fresh": (self._most_made, 4 + self.fresh.vector.shape[1])}
+        fresh = (self._most_made, 4 + self.fresh.vector.shape[1])
+        return super()._sizes() | {"entries": entries, "fresh": fresh, "runs": (len(self._runs[0]), RUNS)}
 
     def _out_of_memory(self) -> ResourceError:
         if not self.conditions:
@@ -369,12 +402,24 @@ class GroupMachine(Machine):
         widths = self.widths[used[:, INDEX]]
         words = int(self.widths.max(initial=0))
         found = [used[(widths > k) & self.numbered[used[:, INDEX], k], KEY + k] for k in range(words)]
+        if self.regs[LINKED]:
+            found += self._values_in_runs(used[used[:, INDEX] >= len(self.steps.tight)])
         if self.lists:
             kinds = self.nodes[: self.regs[NODES], KIND]
             found.append(self.extra[np.flatnonzero(kinds == LISTED), VALUE])
             found.append(self.nodes[np.flatnonzero(kinds == OTHERS), B])
         numbers = np.concatenate([np.zeros(0, np.int64), *found])
         return ascending(numbers[numbers >= 0])
+
+    def _values_in_runs(self, heads: Array) -> Iterator[Array]:
+        """The values in the runs of these heads, where they are numbers of values."""
+        runs, links = self._runs
+        indexes = heads[:, INDEX] - len(self.steps.tight)
+        numbered = self.numbered[indexes, self.widths[indexes] - 1]
+        for run in heads[numbered, -1].tolist():
+            while run >= 0:
+                yield runs[links[run, RUN_BEGIN] : links[run, RUN_END], VALUE_AT]
+                run = int(links[run, NEXT_LINK])
 
     # --- state ---
 
@@ -388,7 +433,9 @@ class GroupMachine(Machine):
         return super().state(partitions) | {
             "extra": self.extra[: self.regs[NODES]].ravel(),
             "entries": entries,
-            "sizes": np.array([len(self.nodes), len(self.entries)]),
+            "sizes": np.array([len(self.nodes), len(self.entries), len(self._runs[0]), len(self._runs[1])]),
+            "runs": self._runs[0][: self.regs[RUN_ROWS]].copy(),
+            "links": self._runs[1][: self.regs[LINKED]].copy(),
         }
 
     def restore(self, arrays: dict[str, Array]) -> None:
@@ -398,12 +445,23 @@ class GroupMachine(Machine):
             self.parts[:, COUNTER] = self.parts[:, SEEN_EVENTS]
         if self.lists:
             self.extra[: self.regs[NODES]] = arrays["extra"].reshape(-1, 3)
+        if self.carrier is not None:
+            rows, count = arrays["sizes"][2:]
+            self.carrier = self.carrier._replace(
+                runs=_longer(arrays["runs"], rows), links=_longer(arrays["links"], count)
+            )
         self.entries = np.zeros((arrays["sizes"][1], self.entries.shape[1]), np.int64)
         self.entries[: len(arrays["entries"])] = arrays["entries"]
         self._room_for_entries()
 
     def _capacity(self, arrays: dict[str, Array]) -> int:
         return int(arrays["sizes"][0])  # as it was, so that collections come at the same events
+
+
+def _longer(array: Array, rows: int) -> Array:
+    longer = np.zeros((rows, array.shape[1]), np.int64)
+    longer[: len(array)] = array
+    return longer
 
 
 def _listed(texts: tuple[str, ...]) -> str:

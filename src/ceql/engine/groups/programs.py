@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.groups.layout import IS_TRUE, NO_EVENT, NOWHERE, NULL, UNBOUND, Carrier
-from ceql.jit import Array, inlined
+from ceql.jit import Array, called, inlined
 
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
 ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT = range(10, 14)
@@ -115,7 +115,7 @@ def constant(read: int) -> int:
     return np.int64(1) if read == IS_TRUE else np.int64(0)
 
 
-@inlined
+@called
 def run_program(
     carrier: Carrier, begin: int, end: int, reads: int, values: Array, i: int, entries: Array, g: int, base: int
 ) -> int:
