@@ -1,10 +1,10 @@
 """Conditions between events: whose events they read, and what a partial match must carry of them.
 
-In: the claims of a shape. Out: `Condition`s. The variables of a condition are its *roles*. What it reads of one event is
-an *operand*: an expression over that event, or over the one before it (PREV), as large as it can be, so that a
-condition on two variables mostly compares two operands. A condition holds if it is true of every combination of events in
-its roles; so of a role with many events it is enough to know the greatest, the least or the only value of an operand,
-where the condition gets no easier, or no harder, as that value grows (`worst`).
+In: the claims of a shape. Out: `Condition`s. The variables of a condition are its *roles*. What it reads of one event
+is an *operand*: an expression over that event, or over the one before it (PREV), as large as it can be, so that a
+condition on two variables mostly compares two operands. A condition holds if it is true of every combination of events
+in its roles; so of a role with many events it is enough to know the greatest, the least or the only value of an
+operand, where the condition gets no easier, or no harder, as that value grows (`worst`).
 """
 
 from __future__ import annotations

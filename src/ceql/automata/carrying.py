@@ -262,8 +262,7 @@ class _Work:
                 after = {
                     r
                     for r in everything
-                    if self._sets(self.numbered[r], step)
-                    or (r in before and not self.resets(self.numbered[r], step))
+                    if self._sets(self.numbered[r], step) or (r in before and not self.resets(self.numbered[r], step))
                 }
                 old = found[step.target]
                 new = after if old is None else (old | after if any_way else old & after)
@@ -415,9 +414,7 @@ class _Work:
             return Move(r, carried)
         source = Source(EVENT, self._own_term(r, step))
         if register.previous:
-            source = (
-                Source(CARRIED, self._previous(register.term)) if state >= 0 else Source(NOTHING, register.term)
-            )
+            source = Source(CARRIED, self._previous(register.term)) if state >= 0 else Source(NOTHING, register.term)
         folds = register.fold is not Fold.LATEST and carried
         return Move(r, folds, source)
 

@@ -202,8 +202,8 @@ class _Compiler:
             asked |= {move.register} if move.kept else set()
             asked |= {move.source.number} if move.source is not None and move.source.kind == CARRIED else set()
         rest = tuple(sorted(asked - set(hashed)))
-        in_order = not (asked.intersection(hashed) or step.sources[0].tight) and self.carrying.sure[state].issuperset(rest)
-        order = self._order(way, rest) if in_order else 0
+        sure = self.carrying.sure[state].issuperset(rest)
+        order = self._order(way, rest) if sure and not (asked.intersection(hashed) or step.sources[0].tight) else 0
         key = ({state: (before, ())}, step.sources[0].tight, hashed + rest, len(hashed), order)
         known = (state, before, *key[1:])
         if known not in self.indexes:

@@ -103,7 +103,7 @@ class Correlated:
         assert self.carrying is not None
         found = self.carrying.terms[term]
         if found.use is Use.NUMBER:
-            return len(self.reads) + self.terms.index(found.what)  # type: ignore[arg-type]
+            return len(self.reads) + self.terms.index(found.what)
         return self.reads.index(found)
 
     def carried(self, state: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
     )
 
 
-class Simple(Protocol):
+class Simple(NamedTuple):
     """A test that compares two operands."""
 
     op: int
@@ -76,7 +76,8 @@ class Simple(Protocol):
     ranked: bool
 
 
-BoundTest = Simple | Sequence[tuple[int, int]]
+Program = list[tuple[int, int]]
+BoundTest = Simple | Program
 """A condition over the columns of a schema: a comparison, or a program (`engine.groups.programs`)."""
 
 
@@ -105,8 +106,8 @@ class _Carriers:
         self.begins = [0] * len(tests)
         for k, test in enumerate(tests):
             self.begins[k] = len(self.code)
-            if not hasattr(test, "op"):
-                self.code += test  # type: ignore[operator]
+            if not isinstance(test, Simple):
+                self.code += test
         self.slot = {claim: k for k, claim in enumerate(self.carrying.alive)}
         """Where the scratch has the cases of a claim that are left."""
 
@@ -128,7 +129,7 @@ class _Carriers:
         ]
         assert len(self.slot) <= CASES
         return Carrier(
-            index=np.array(indexes, np.int32).reshape(-1, 4),
+            indexes=np.array(indexes, np.int32).reshape(-1, 4),
             tests=np.array([row for rows in tests for row in rows], np.int32).reshape(-1, TESTS),
             tests_of=_offsets(tests),
             reads=_ints(self.reads),
@@ -188,11 +189,11 @@ class _Carriers:
             row[:5] = [1, EQUAL, *reads, 0]
             return row
         bound = self.bound[test.condition]
-        if hasattr(bound, "op"):
-            row[:5] = [1, bound.op, reads[bound.left], reads[bound.right], int(bound.ranked)]  # type: ignore[union-attr]
+        if isinstance(bound, Simple):
+            row[:5] = [1, bound.op, reads[bound.left], reads[bound.right], int(bound.ranked)]
             return row
         begin = self.begins[test.condition]
-        row[10:13] = [begin, begin + len(bound), len(self.reads)]  # type: ignore[arg-type]
+        row[10:13] = [begin, begin + len(bound), len(self.reads)]
         self.reads += reads
         row[13] = len(self.reads)
         self.reads += [self._read(transition, Source(CARRIED, register)) for register in test.bound]

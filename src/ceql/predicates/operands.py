@@ -1,8 +1,8 @@
 """What conditions between events read, as int64 columns; and the conditions as tests and programs over them.
 
 In: the terms and conditions of an automaton, and the schema of the events. Out: for each term a column of words, NULL a
-word of its own. Whole numbers, truth values and times are words as they are (times that are compared in one
-unit); floats are in the order-preserving form of `io.sort_keys`; text, decimals and unsigned 64-bit numbers, which a word
+word of its own. Whole numbers, truth values and times are words as they are (times that are compared in one unit);
+floats are in the order-preserving form of `io.sort_keys`; text, decimals and unsigned 64-bit numbers, which a word
 cannot hold, are numbers of values (`predicates.values`) that are compared by rank.
 """
 
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow as pa
 from ceql.analysis.between import Condition, Read
 from ceql.automata.carrying import Term, Use
 from ceql.automata.correlated import Correlated
+from ceql.automata.steps import BoundTest, Program, Simple
 from ceql.engine.groups import programs as p
 from ceql.engine.groups.layout import LEAST_VALUE, NULL
 from ceql.errors import DataError, QueryError
@@ -46,23 +48,12 @@ class Encoding(Enum):
     RANKED = "ranked"
 
 
-class Simple(NamedTuple):
-    """A test that compares two operands."""
-
-    op: int
-    left: int
-    right: int
-    ranked: bool
-
-
-Program = list[tuple[int, int]]
-Test = Simple | Program
-
-
 class Operands:
     """The terms of an automaton that are not numbered, bound to a schema."""
 
-    def __init__(self, auto: Correlated, values: ValueNumbers, schema: pa.Schema, open_schema: bool, source: str) -> None:
+    def __init__(
+        self, auto: Correlated, values: ValueNumbers, schema: pa.Schema, open_schema: bool, source: str
+    ) -> None:
         self.auto = auto
         self.values = values
         self.open_schema = open_schema
@@ -107,8 +98,11 @@ class Operands:
     def absent(self) -> list[bool | None]:
         """Of each term: whether it is true of an event that is not there, all of whose attributes are NULL."""
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, type) for type in self.schema.types], schema=self.schema)
-        words = [int(read(nothing)[0]) if term.use is Use.TRUTH else NULL for term, read in zip(self.auto.reads, self._readers, strict=True)]
-        return [None if word == NULL else bool(word) for word in words]
+        found: list[bool | None] = []
+        for term, read in zip(self.auto.reads, self._readers, strict=True):
+            word = int(read(nothing)[0]) if term.use is Use.TRUTH else NULL
+            found.append(None if word == NULL else bool(word))
+        return found
 
     # --- columns ---
 
@@ -131,8 +125,10 @@ class Operands:
 
             return truth
         what: t.Expression = term.what  # type: ignore[assignment]
-        values: Callable[[pa.RecordBatch], Any] = lambda batch: column_of(batch, what.name)  # type: ignore[union-attr]
-        if not isinstance(what, t.Attribute) or term.use is Use.VALUE:
+        values: Callable[[pa.RecordBatch], Any]
+        if isinstance(what, t.Attribute) and term.use is not Use.VALUE:
+            values = partial(column_of, name=what.name)
+        else:
             values = self._compiler.expression(what)[1]
         type = self._type_of(what)
         if encoding is Encoding.RANKED:
@@ -146,7 +142,7 @@ class Operands:
 
     # --- conditions ---
 
-    def _test(self, k: int, condition: Condition) -> Test:
+    def _test(self, k: int, condition: Condition) -> BoundTest:
         pair = condition.pair
         if pair is not None:
             op, left, right = pair

@@ -1,7 +1,7 @@
 """What a run carries, put to use: testing a group against an event, and filling the registers of the new run.
 
-Most tests compare a register with a value of the event. Others are little programs over several of them, with SQL's logic:
-NULL is unknown, and a condition holds where it is true.
+Most tests compare a register with a value of the event. Others are little programs over several of them, with SQL's
+logic: NULL is unknown, and a condition holds where it is true.
 """
 
 from __future__ import annotations

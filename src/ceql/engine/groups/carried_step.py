@@ -52,7 +52,7 @@ from ceql.engine.groups.layout import (
     Steps,
 )
 from ceql.engine.groups.ordered import make_run, search_runs
-from ceql.engine.groups.table import locate_key, occupy
+from ceql.engine.groups.table import are_there, locate_key, occupy
 from ceql.jit import Array, called, inlined
 
 UNION_NODES = 24  # that a union makes: the length of a way to the right, which is a logarithm
@@ -117,14 +117,6 @@ def step_carried(
     return DONE
 
 
-@inlined
-def _there(values: Array, i: int, terms: Array, low: int, high: int) -> bool:
-    for k in range(low, high):
-        if values[i, terms[k]] < 0:
-            return False
-    return True
-
-
 @called
 def _fire(
     steps: Steps,
@@ -152,7 +144,7 @@ def _fire(
 ) -> tuple[int, int, int]:
     """Fire one transition: why that is not possible now, the runs made so far, and those of them that are complete."""
     values = events.values
-    if not _there(values, i, steps.need_terms, steps.needs[e], steps.needs[e + 1]):
+    if not are_there(values, i, steps.need_terms, steps.needs[e], steps.needs[e + 1]):
         return DONE, made, roots
     one, two = steps.links[e], steps.links[e + 1]
     if one == two and settings.chain and exact == NO_KEY:
@@ -167,12 +159,12 @@ def _fire(
     head = np.int64(-1)  # of a list of groups
     for link in range(one, two):
         low, high = steps.link_keys[link], steps.link_keys[link + 1]
-        if not _there(values, i, steps.link_terms, low, high):
+        if not are_there(values, i, steps.link_terms, low, high):
             return DONE, made, roots
         for k in range(low, high):
             scratch[KEY_AT + k - low] = values[i, steps.link_terms[k]]
         index = steps.link_index[link]
-        heads = carrier.index[index, HEADS]
+        heads = carrier.indexes[index, HEADS]
         base = np.int64(KEY + steps.index_terms[index])
         at = locate_key(slots, entries, index if heads < 0 else heads, partition, scratch, KEY_AT, high - low)
         if at < 0:
@@ -200,7 +192,7 @@ def _fire(
         )  # fmt: skip
     index = steps.link_index[one]
     tight = steps.tight[index] != 0
-    order = carrier.index[index, ORDER]
+    order = carrier.indexes[index, ORDER]
     each = carrier.each[e] != 0
     count = np.int64(0)
     if order != 0:
@@ -372,7 +364,7 @@ def _file(
         state = fresh.state[m]
         for feed in range(steps.feeds[state], steps.feeds[state + 1]):
             low, high = steps.feed_keys[feed], steps.feed_keys[feed + 1]
-            if not _there(values, i, steps.feed_terms, low, high):
+            if not are_there(values, i, steps.feed_terms, low, high):
                 continue
             index = steps.feed_index[feed]
             width = high - low
@@ -382,9 +374,9 @@ def _file(
             first = carrier.feed_of[feed]
             for k in range(first, carrier.feed_of[feed + 1]):
                 value = fresh.vector[m, carrier.feed[k]]
-                if width < carrier.index[index, HASHED] and value < 0:
+                if width < carrier.indexes[index, HASHED] and value < 0:
                     able = False  # nothing is equal to NULL
-                if carrier.index[index, ORDER] != 0 and value == NULL:
+                if carrier.indexes[index, ORDER] != 0 and value == NULL:
                     able = False  # nor greater or less
                 scratch[KEY_AT + width] = value
                 width += 1
@@ -400,10 +392,10 @@ def _file(
             entries[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)
             entries[at, STAMP] = stamp
             entries[at, SINCE] = position
-            heads = carrier.index[index, HEADS]
+            heads = carrier.indexes[index, HEADS]
             if heads >= 0:
                 if fresh_group:
-                    hashed = carrier.index[index, HASHED]
+                    hashed = carrier.indexes[index, HASHED]
                     head = locate_key(slots, entries, heads, partition, scratch, KEY_AT, hashed)
                     if head < 0:
                         head = _new_entry(slots, entries, regs, heads, partition, scratch, hashed)
@@ -423,9 +415,7 @@ def _file(
 
 
 @inlined
-def _new_entry(
-    slots: Array, entries: Array, regs: Array, index: int, partition: int, key: Array, width: int
-) -> int:
+def _new_entry(slots: Array, entries: Array, regs: Array, index: int, partition: int, key: Array, width: int) -> int:
     at = regs[ENTRIES]
     regs[ENTRIES] = at + 1
     entries[at, INDEX] = index

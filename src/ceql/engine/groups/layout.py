@@ -72,7 +72,9 @@ class Steps(NamedTuple):
 
 
 # Columns of a test.
-SIMPLE, OP, LEFT, RIGHT, RANKED, CASE, FIRST, LAST, ALIVE_IN, ALIVE_OUT, CODE, CODE_END, READS, BOUND_AT, BOUND_END = range(15)
+SIMPLE, OP, LEFT, RIGHT, RANKED = range(5)  # whether it is one comparison; of what, and how
+CASE, FIRST, LAST, ALIVE_IN, ALIVE_OUT = range(5, 10)  # of an OR: which case, and where the cases that are left stand
+CODE, CODE_END, READS, BOUND_AT, BOUND_END = range(10, 15)  # of a program
 TESTS = 15
 EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)  # operators of a simple test
 NOWHERE = -(1 << 20)  # from here down, what is read is a constant: NULL,
@@ -90,8 +92,8 @@ WIDTH, HASHED, ORDER, HEADS = range(4)
 
 UNLINKED = -2  # in place of the next group: this one is in no list
 
-# Columns of a row of a run: the value, the node of the group, a node with all up to here. Columns of a run: its rows, the
-# next run of the same head, the position at which it was made, the greatest max-start.
+# Columns of a row of a run: the value, the node of the group, a node with all up to here. Columns of a run: its rows,
+# the next run of the same head, the position at which it was made, the greatest max-start.
 VALUE_AT, OWN_NODE, UPTO = range(3)
 RUN_BEGIN, RUN_END, NEXT_LINK, MADE, RUN_MAX = range(5)
 RUNS, LINKS = 3, 5
@@ -100,7 +102,7 @@ RUNS, LINKS = 3, 5
 class Carrier(NamedTuple):
     """What runs carry. Values are read from the event (k: its column) or from the group (-1 - k: its register)."""
 
-    index: Array  # int32[indexes, 4]
+    indexes: Array  # int32[indexes, 4]
     tests: Array  # int32[tests, TESTS]; those of each transition next to each other
     tests_of: Array  # int32: offsets into `tests`
     reads: Array  # int32: what programs read, and which registers must be bound

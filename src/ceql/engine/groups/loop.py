@@ -64,7 +64,7 @@ from ceql.engine.groups.layout import (
     Settings,
     Steps,
 )
-from ceql.engine.groups.table import locate, occupy
+from ceql.engine.groups.table import are_there, locate, occupy
 from ceql.jit import Array, inlined, kernel
 
 LAST = np.iinfo(np.int64).max
@@ -306,7 +306,7 @@ def _step(
     roots = 0
     for o in range(begin, end):
         e = steps.order[o]
-        if not _there(values, i, steps.need_terms, steps.needs[e], steps.needs[e + 1]):
+        if not are_there(values, i, steps.need_terms, steps.needs[e], steps.needs[e + 1]):
             continue
         able = True
         most = key
@@ -317,7 +317,7 @@ def _step(
         factors = two - one > 1
         for link in range(one, two):
             low, high = steps.link_keys[link], steps.link_keys[link + 1]
-            if not _there(values, i, steps.link_terms, low, high):
+            if not are_there(values, i, steps.link_terms, low, high):
                 able = False
                 break
             index = steps.link_index[link]
@@ -361,7 +361,7 @@ def _step(
         state = fresh.state[m]
         for feed in range(steps.feeds[state], steps.feeds[state + 1]):
             low, high = steps.feed_keys[feed], steps.feed_keys[feed + 1]
-            able = _there(values, i, steps.feed_terms, low, high)
+            able = are_there(values, i, steps.feed_terms, low, high)
             unlike = steps.feed_unlike[feed]
             value = np.int64(0)
             if extra is not None and unlike >= 0:
@@ -391,15 +391,6 @@ def _step(
             entries[at, STAMP] = stamp
             entries[at, SINCE] = position
     return DONE
-
-
-@inlined
-def _there(values: Array, i: int, terms: Array, low: int, high: int) -> bool:
-    """Whether none of an event's values is NULL."""
-    for k in range(low, high):
-        if values[i, terms[k]] < 0:
-            return False
-    return True
 
 
 def room_for(steps: Steps) -> int:

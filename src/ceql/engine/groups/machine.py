@@ -149,7 +149,7 @@ class GroupMachine(Machine):
         widths[steps.feed_index] = np.diff(steps.feed_keys)
         self.tight = steps.tight
         if self.carrier is not None:  # the heads of lists are further indexes
-            widths = np.concatenate([self.carrier.index[:, WIDTH], self.carrier.index[:, HASHED]]).astype(np.int64)
+            widths = np.concatenate([self.carrier.indexes[:, WIDTH], self.carrier.indexes[:, HASHED]]).astype(np.int64)
             self.tight = np.concatenate([steps.tight, np.zeros_like(steps.tight)])
         self.widths = widths
         self.numbered: Array = np.ones((len(widths), int(widths.max(initial=0))), np.bool_)
@@ -233,8 +233,8 @@ class GroupMachine(Machine):
         mode = self.settings.mode
         with np.errstate(over="ignore"):  # where Numba is switched off
             reason = advance(
-                self.steps, self.carrier, self.nodes, self.times, self._listed, self.slots, self.entries, self.regs, self.parts,
-                self.fresh, self.reached, events,
+                self.steps, self.carrier, self.nodes, self.times, self._listed, self.slots, self.entries, self.regs,
+                self.parts, self.fresh, self.reached, events,
                 self.out if mode == ENUMERATE else None,
                 self.scratch if self._needs_more else None,
                 self.scratch if mode == COUNT else None,

@@ -1,10 +1,10 @@
 """Groups in order of the one value that they carry, so that those on one side of a bound are found without a scan.
 
-The groups of an ordered index under one key are a list, newest first, and sorted *runs* of doubling size. A list that gets
-long becomes a run, together with the runs that are no longer than it (the logarithmic method). In a run the groups that
-are easiest to satisfy come first, so that those that pass a test are its first ones; each row has a node with all that
-the rows up to it have. So a test costs a scan of a short list and a binary search in each of O(log w) runs, and a row is
-written O(log w) times.
+The groups of an ordered index under one key are a list, newest first, and sorted *runs* of doubling size. A list that
+gets long becomes a run, together with the runs that are no longer than it (the logarithmic method). In a run the groups
+that are easiest to satisfy come first, so that those that pass a test are its first ones; each row has a node with all
+that the rows up to it have. So a test costs a scan of a short list and a binary search in each of O(log w) runs, and a
+row is written O(log w) times.
 
 The head of the list has the number of its groups in STAMP and its first run in its last word.
 """

@@ -13,6 +13,15 @@ from ceql.jit import LOWER, Array, inlined, kernel, mix
 
 
 @inlined
+def are_there(values: Array, i: int, terms: Array, low: int, high: int) -> bool:
+    """Whether none of an event's values is NULL."""
+    for k in range(low, high):
+        if values[i, terms[k]] < 0:
+            return False
+    return True
+
+
+@inlined
 def locate(
     slots: Array,
     entries: Array,
