@@ -6,10 +6,12 @@ have the names of shipped columns. Guards keep the user's names: most of them ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
+from ceql.analysis.between import Condition
 from ceql.analysis.conditions import replaced
 from ceql.analysis.shape import Claim, Either, Same, Test
 from ceql.automata.correlated import Correlated
@@ -46,6 +48,10 @@ def _part(column: str) -> t.Part:
     return t.Part((t.PartRef(column),))
 
 
+def _changed(node: t.Expression | t.Predicate, change: Callable[[Any], t.Expression]) -> Any:
+    return replaced(node, change)  # type: ignore[type-var]
+
+
 def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
     """The automaton, its attributes under other names."""
 
@@ -69,4 +75,18 @@ def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
             case Either(cases):
                 return replace(one, what=Either(tuple(tuple(map(test, case)) for case in cases)))
 
-    return replace(auto, terms=tuple(map(term, auto.terms)), checks=tuple(map(claim, auto.checks)))
+    def condition(one: Condition) -> Condition:
+        operands = tuple(operand._replace(what=_changed(operand.what, change)) for operand in one.operands)
+        return replace(one, asked=replaced(one.asked, change), operands=operands)
+
+    carrying = auto.carrying
+    if carrying is not None:
+        terms = [
+            read._replace(
+                what=_changed(read.what, change),
+                partner=None if read.partner is None else _changed(read.partner, change),
+            )
+            for read in carrying.terms
+        ]
+        carrying = replace(carrying, terms=tuple(terms), conditions=tuple(map(condition, carrying.conditions)))
+    return replace(auto, terms=tuple(map(term, auto.terms)), checks=tuple(map(claim, auto.checks)), carrying=carrying)

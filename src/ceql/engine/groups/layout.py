@@ -16,7 +16,9 @@ HEIGHT = OWN + 2  # of the search that stands on the stack
 NEED = OWN + 3  # entries that the current event needs room for
 RUN_ROWS = OWN + 4  # rows of runs in use
 LINKED = OWN + 5  # runs so far
-REGISTERS = OWN + 6
+LIVE_FROM = OWN + 6  # when counting in a window: no node before this one is live
+LIVE_COUNT = OWN + 7  # and how many nodes were, when that was last counted
+REGISTERS = OWN + 8
 
 # Why the loop came back, beyond the reasons of both loops.
 GROW_TABLE = OWN_REASONS  # the look-up table is full

@@ -33,6 +33,8 @@ from ceql.engine.common.layout import (
     ROOTS,
     SEEN,
     TOTAL,
+    W_COUNTED,
+    W_GIVEN,
     WENT_BACK,
     Events,
     Output,
@@ -173,7 +175,8 @@ def advance(
                     partition,
                 )
             if counts is not None:
-                reason = _count(nodes, regs, fresh.roots, counts, settings.limit)
+                together = settings.window == W_GIVEN or (settings.window == W_COUNTED and parts.shape[0] == 1)
+                reason = _count(nodes, regs, fresh.roots, counts, settings.limit, together)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -202,10 +205,10 @@ def _any_live(nodes: Array, regs: Array, roots: Array) -> bool:
 
 
 @inlined
-def _count(nodes: Array, regs: Array, roots: Array, scratch: Array, limit: int) -> int:
+def _count(nodes: Array, regs: Array, roots: Array, scratch: Array, limit: int, together: bool) -> int:
     """Count the matches of the current event."""
     bound = regs[LEAST]
-    found = count_matches(nodes, regs, roots, scratch, bound, bound == NO_KEY)
+    found = count_matches(nodes, regs, roots, scratch, bound, bound == NO_KEY, together)
     if found < 0:
         return OVERFLOW
     if limit > 0 and found > limit:

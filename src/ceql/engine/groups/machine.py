@@ -58,6 +58,7 @@ from ceql.engine.groups.layout import (
     KEY,
     LINKED,
     LINKS,
+    LIVE_FROM,
     NEED,
     NEXT_LINK,
     REGISTERS,
@@ -156,8 +157,9 @@ class GroupMachine(Machine):
         """Which words of each index's key and registers are numbers of values."""
         self._make_fresh(max(self._most_made, int(np.diff(steps.by_symbol).max(initial=0)) + 1))
         if not len(self.entries):
-            own = 2 if self.carrier is not None else 0
-            self.entries = np.zeros((64, KEY + int(widths.max(initial=0)) + own), np.int64)
+            # where runs carry registers, almost every event makes a group
+            rows, own = (64, 0) if self.carrier is None else (max(64, 1 << (len(self.nodes) >> 2).bit_length()), 2)
+            self.entries = np.zeros((rows, KEY + int(widths.max(initial=0)) + own), np.int64)
         self._room_for_entries()
         while len(self.nodes) < 4 * self.room:
             self._resize_nodes(2 * len(self.nodes))
@@ -337,6 +339,7 @@ class GroupMachine(Machine):
         )  # fmt: skip
         if self.regs[SUMMED]:
             self.scratch[0] = 0
+        self.regs[LIVE_FROM] = 0
         self.collected = True
         self._room_for_entries()
         self._make_room(enough=for_table)
