@@ -20,6 +20,7 @@ from ceql.analysis.shape import Claim, Either, Kind, Leaves, Shape, Test
 from ceql.syntax import tree as t
 
 ORDERED = ("<", "<=", ">", ">=")
+_MOST_ORS, _MOST_CASES = 32, 60  # whose cases are followed one by one
 
 
 class Role(NamedTuple):
@@ -79,10 +80,14 @@ def conditions(shape: Shape, claims: list[Claim]) -> tuple[list[Condition], list
     """These claims as conditions, and the claims that are none: they look at combinations of several rounds."""
     found: list[Condition] = []
     left: list[Claim] = []
+    ors = 0
     for claim in claims:
         made = list(_conditions(shape, claim))
-        if all(_can_combine(shape, condition) for condition in made) and made:
+        cases = 1 + max((condition.case for condition in made), default=-1)
+        fits = cases <= _MOST_CASES and (not cases or ors < _MOST_ORS)
+        if made and fits and all(_can_combine(shape, condition) for condition in made):
             found += made
+            ors += cases > 0
         else:
             left.append(claim)
     return found, left

@@ -1,9 +1,9 @@
 """What partial matches carry: registers, worked out on the automaton as liveness.
 
-A register has a value of the events that a run has read: an operand of its only or latest event at some leaves, or the
-greatest, least or only value of several. It enters when its event is read and leaves when the last condition that asks
-for it is decided; going round an iteration empties those that belong to the round. Runs that agree on their state and
-on all registers that are live there are one group.
+A register has a value of the events that a run has read: an operand of its only or latest event at some leaves, the
+greatest, least or only value of several, or the set of all of them. It enters when its event is read and leaves when
+the last condition that asks for it is decided; going round an iteration empties those that belong to the round. Runs that
+agree on their state and on all registers that are live there are one group.
 
 In: steps and conditions. Out: for each state the registers that are live, for each step what it tests, what it finds by
 hash, and where the registers of its target come from.
@@ -50,11 +50,15 @@ class Fold(Enum):
     GREATEST = "greatest"
     LEAST = "least"
     ONLY = "only"
+    SET = "set"
     ALIVE = "alive"  # the cases of an OR that have not failed
 
 
 class Register(NamedTuple):
-    """The value of a term at the events of some leaves; of the event before them, if `previous`."""
+    """The value of a term at the events of some leaves; of the event before them, if `previous`.
+
+    A SET has a member for each event, which has the values of several terms, some of the event before.
+    """
 
     term: int
     fold: Fold
@@ -62,16 +66,23 @@ class Register(NamedTuple):
     scope: int  # going round an iteration around this node empties it; -1: none does
     previous: bool = False
     claim: int = -1  # ALIVE: of which claim
+    terms: tuple[tuple[int, bool], ...] = ()  # SET: its terms, and whether they are of the event before
 
 
 EVENT, CARRIED, NOTHING = "event", "carried", "nothing"
+MOST_SETS = 2  # whose members are combined for one condition
+MOST_WORDS = 60  # of these members
 
 
 class Source(NamedTuple):
-    """Where a value comes from: the event's term, a register of the run, or a term of no event (all is NULL)."""
+    """Where a value comes from: the event's term, a register of the run, or a term of no event (all is NULL).
+
+    Of a register that is a set, `member` is the number of a value of each member.
+    """
 
     kind: str
     number: int = -1
+    member: int = -1
 
 
 class Evaluation(NamedTuple):
@@ -84,11 +95,19 @@ class Evaluation(NamedTuple):
 
 
 class Move(NamedTuple):
-    """How a register of the target gets its value: kept, taken from `source`, or folded with it."""
+    """How a register of the target gets its value: kept, taken from `source`, or folded with it.
+
+    A set gets a member with the values of `words`.
+    """
 
     register: int
     kept: bool
     source: Source | None = None
+    words: tuple[Source, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return self.words if self.source is None else (self.source,)
 
 
 @dataclass(frozen=True)
@@ -126,7 +145,7 @@ class Carrying:
         """Whether the register's value depends on the run that is found, and not on the event alone."""
         if self.registers[move.register].fold is Fold.ALIVE:
             return True
-        return move.kept or (move.source is not None and move.source.kind == CARRIED)
+        return move.kept or any(source.kind == CARRIED for source in move.sources)
 
 
 def carry(
@@ -135,7 +154,7 @@ def carry(
     """The registers for these conditions and equalities.
 
     None if a step that joins several runs would have to carry something: only a chain can. The numbers are those of the
-    claims whose conditions need more than one value of many events; they are not among the conditions that are carried.
+    claims whose conditions combine too many sets; they are not among the conditions that are carried.
     """
     left: list[int] = []
     while True:
@@ -161,10 +180,8 @@ class _Work:
         self.compares: dict[tuple[int, int], None] = {}
         self.registers: dict[Register, int] = {}
         self.operands = [self._terms_of(c) for c in conditions]
-        self.folded: dict[tuple[int, int], int] = {}
-        """Of a condition and an operand: the register that carries it."""
-        self.many: set[tuple[int, int]] = set()
-        """Those of which no single value decides for all."""
+        self.folded: dict[tuple[int, int], tuple[int, int]] = {}
+        """Of a condition and an operand: the register that carries it; if that is a set, as which value of a member."""
         for k, condition in enumerate(conditions):
             for n, operand in enumerate(condition.operands):
                 self.folded[k, n] = self._fold(condition, condition.roles[operand.role], k, n)
@@ -195,16 +212,17 @@ class _Work:
             found.append(self._term(Term(operand.what, use, partner)))
         return tuple(found)
 
-    def _fold(self, condition: Condition, role: Role, k: int, n: int) -> int:
+    def _fold(self, condition: Condition, role: Role, k: int, n: int) -> tuple[int, int]:
         operand, term = condition.operands[n], self.operands[k][n]
         fold = Fold.LATEST
         if not role.single:
             found = worst(condition, operand.role)
             if found is None:
-                self.many.add((k, n))
-            else:
-                fold = Fold(found.value)
-        return self._register(Register(term, fold, role.leaves, role.scope, operand.previous))
+                mine = [m for m, other in enumerate(condition.operands) if other.role == operand.role]
+                terms = tuple((self.operands[k][m], condition.operands[m].previous) for m in mine)
+                return self._register(Register(-1, Fold.SET, role.leaves, role.scope, terms=terms)), mine.index(n)
+            fold = Fold(found.value)
+        return self._register(Register(term, fold, role.leaves, role.scope, operand.previous)), -1
 
     def _previous(self, term: int) -> int:
         """The register of the last event."""
@@ -326,10 +344,10 @@ class _Work:
                 else:
                     sources.append(Source(CARRIED, self._previous(term)) if state >= 0 else Source(NOTHING, term))
                 continue
-            register = self.folded[k, n]
+            register, member = self.folded[k, n]
             if register not in may or self.resets(self.numbered[register], step):
                 return None
-            sources.append(Source(CARRIED, register))
+            sources.append(Source(CARRIED, register, member))
             bound[register] = None
         return Evaluation(k, tuple(sources), tuple(bound))
 
@@ -345,13 +363,13 @@ class _Work:
         return one.number, two.number
 
     def not_folded(self) -> set[int]:
-        """The conditions that ask for a value of many events where none decides for all."""
+        """The conditions that ask for the members of more sets at once than the engine combines."""
         found = set()
         for _, tests in self.decided.values():
             for evaluation in tests:
-                for n, source in enumerate(evaluation.sources):
-                    if (evaluation.condition, n) in self.many and source.number in evaluation.bound:
-                        found.add(evaluation.condition)
+                sets = {s.number: len(self.numbered[s.number].terms) for s in evaluation.sources if s.member >= 0}
+                if len(sets) > MOST_SETS or sum(sets.values()) > MOST_WORDS:
+                    found.add(evaluation.condition)
         return found
 
     def leaves_joins_alone(self) -> bool:
@@ -368,7 +386,7 @@ class _Work:
                     return False
             for k, condition in enumerate(self.conditions):
                 found = [
-                    {operand.role for n, operand in enumerate(condition.operands) if self.folded[k, n] in side}
+                    {operand.role for n, operand in enumerate(condition.operands) if self.folded[k, n][0] in side}
                     for side in kept
                 ]
                 if any(one - two and two for one in found for two in found if one is not two):
@@ -392,8 +410,7 @@ class _Work:
                     move = self._move(r, step, state)
                     if move.kept:
                         needed.add(r)
-                    if move.source is not None and move.source.kind == CARRIED:
-                        needed.add(move.source.number)
+                    needed |= {source.number for source in move.sources if source.kind == CARRIED}
                 needed &= self.may[state]
                 if not needed <= self.live[state]:
                     self.live[state] |= needed
@@ -412,11 +429,17 @@ class _Work:
             return Move(r, carried)
         if not step.leaves & register.leaves:
             return Move(r, carried)
-        source = Source(EVENT, self._own_term(r, step))
-        if register.previous:
-            source = Source(CARRIED, self._previous(register.term)) if state >= 0 else Source(NOTHING, register.term)
+        if register.fold is Fold.SET:
+            return Move(r, carried, None, tuple(self._word(term, before, state) for term, before in register.terms))
         folds = register.fold is not Fold.LATEST and carried
-        return Move(r, folds, source)
+        term = register.term if register.previous else self._own_term(r, step)
+        return Move(r, folds, self._word(term, register.previous, state))
+
+    def _word(self, term: int, previous: bool, state: int) -> Source:
+        """Where the value of a term of the event comes from, or of the event before it."""
+        if not previous:
+            return Source(EVENT, term)
+        return Source(CARRIED, self._previous(term)) if state >= 0 else Source(NOTHING, term)
 
     def _own_term(self, r: int, step: Step) -> int:
         """The term of a register at this step; that of an equality differs from leaf to leaf."""

@@ -200,7 +200,7 @@ class _Compiler:
         asked.update(way.cases)
         for move in way.moves:
             asked |= {move.register} if move.kept else set()
-            asked |= {move.source.number} if move.source is not None and move.source.kind == CARRIED else set()
+            asked |= {source.number for source in move.sources if source.kind == CARRIED}
         rest = tuple(sorted(asked - set(hashed)))
         sure = self.carrying.sure[state].issuperset(rest)
         order = self._order(way, rest) if sure and not (asked.intersection(hashed) or step.sources[0].tight) else 0

@@ -146,7 +146,7 @@ class Correlated:
         else:
             carrying = self.carrying
             asked = [print_condition(condition.asked) for condition in carrying.conditions]
-            registers = [(r.term, r.fold, sorted(r.leaves), r.scope, r.previous) for r in carrying.registers]
+            registers = [(r.term, r.fold, sorted(r.leaves), r.scope, r.previous, r.terms) for r in carrying.registers]
             further = [(index.registers, index.hashed, index.order) for index in self.indexes]
             terms = (self.terms, self.reads, registers, carrying.live, asked, further)
             content = repr((terms, marks, list(self.transitions), indexes, self.final))

@@ -11,6 +11,7 @@ from ceql.automata.carrying import CARRIED, EVENT, Evaluation, Fold, Move, Sourc
 from ceql.automata.correlated import Correlated, Index, Transition
 from ceql.engine.groups.carried import CASES, KEY_AT
 from ceql.engine.groups.layout import (
+    ADD,
     ALIVE,
     EQUAL,
     GREATEST,
@@ -18,6 +19,7 @@ from ceql.engine.groups.layout import (
     KEEP,
     LEAST_OF,
     LINKS,
+    MEMBER,
     NO_EVENT,
     NOT_TRUE,
     NOWHERE,
@@ -141,6 +143,8 @@ class _Carriers:
             each=np.array([any(map(self.carrying.carries_on, e.way.moves)) for e in auto.transitions], np.uint8),
             rank=np.zeros(1, np.int64),
             scratch=np.zeros(KEY_AT + max(widths, default=0) + 1, np.int64),
+            cells=np.zeros((1, 3), np.int64),
+            cell_slots=np.zeros(2, np.int64),
             runs=np.zeros((1, RUNS), np.int64),
             links=np.zeros((1, LINKS), np.int64),
             died=np.zeros(0, np.int64),
@@ -183,8 +187,17 @@ class _Carriers:
         return rows
 
     def _row(self, transition: Transition, test: Evaluation) -> list[int]:
-        reads = [self._read(transition, source) for source in test.sources]
-        row = [0, 0, 0, 0, 0, -1, 0, 0, NOWHERE, -1, 0, 0, 0, 0, 0]
+        row = [0, 0, 0, 0, 0, -1, 0, 0, NOWHERE, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        sets = list(dict.fromkeys(source.number for source in test.sources if source.member >= 0))
+        first: dict[int, int] = {}
+        for n, register in enumerate(sets):
+            words = len(self.auto.register(register).terms)
+            first[register] = sum(len(self.auto.register(other).terms) for other in sets[:n])
+            row[15 + 2 * n : 17 + 2 * n] = [self._read(transition, Source(CARRIED, register)), words]
+        reads = [
+            MEMBER - first[source.number] - source.member if source.member >= 0 else self._read(transition, source)
+            for source in test.sources
+        ]
         if test.condition < 0:
             row[:5] = [1, EQUAL, *reads, 0]
             return row
@@ -196,7 +209,8 @@ class _Carriers:
         row[10:13] = [begin, begin + len(bound), len(self.reads)]
         self.reads += reads
         row[13] = len(self.reads)
-        self.reads += [self._read(transition, Source(CARRIED, register)) for register in test.bound]
+        others = [register for register in test.bound if register not in sets]
+        self.reads += [self._read(transition, Source(CARRIED, register)) for register in others]
         row[14] = len(self.reads)
         return row
 
@@ -206,6 +220,10 @@ class _Carriers:
         if register.fold is Fold.ALIVE:
             decided = {c.claim.number for t in transition.way.tests if (c := self._condition(t)) is not None}
             return (ALIVE, 0, self.slot[register.claim], 0) if register.claim in decided else (KEEP, kept, 0, 0)
+        if move.words:
+            at = len(self.reads)
+            self.reads += [self._read(transition, source) for source in move.words]
+            return ADD, kept, at, len(move.words)
         if move.source is None:
             return KEEP, kept, 0, 0
         taken = self._read(transition, move.source)

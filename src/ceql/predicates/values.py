@@ -146,6 +146,11 @@ class ValueNumbers:
         """How many values have a number now."""
         return self._numbering.known
 
+    @property
+    def most(self) -> int:
+        """One more than the greatest number."""
+        return len(self._numbering)
+
     def release(self, used: Array) -> None:
         """Forget the values whose numbers are not in `used`."""
         unused = np.zeros(len(self._numbering), np.bool_)

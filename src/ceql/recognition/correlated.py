@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ceql.automata.carrying import Fold
 from ceql.automata.steps import to_carrier, to_steps
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
@@ -111,12 +112,13 @@ class CorrelatedRecognition(Recognition):
         machine = GroupMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose, carrier)
         if carrying is not None:
             machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in carrying.conditions))
-            machine.numbered = self._numbered(len(machine.widths), machine.numbered.shape[1])
+            self._tell_words(machine)
         return machine
 
-    def _numbered(self, indexes: int, words: int) -> Array:
-        """Which words of each index are numbers of values: its terms, and registers of numbered or ranked ones."""
-        numbered = np.ones((indexes, words), np.bool_)
+    def _tell_words(self, machine: GroupMachine) -> None:
+        """Tell which words of each index are numbers of values (its terms, and registers of numbered or ranked ones),
+        and which are sets of values."""
+        numbered, sets = np.ones_like(machine.numbered), np.zeros_like(machine.sets)
         ranked = self.operands.ranked
         for k, index in enumerate(self.auto.indexes):
             first = len(next(iter(index.feeders.values()))[0])
@@ -124,7 +126,8 @@ class CorrelatedRecognition(Recognition):
                 term = self.auto.register(register).term
                 column = self.auto.column(term) if term >= 0 else -1
                 numbered[k, first + n] = column >= len(ranked) or (column >= 0 and ranked[column])
-        return numbered
+                sets[k, first + n] = self.auto.register(register).fold is Fold.SET
+        machine.numbered, machine.sets = numbered, sets
 
     # --- candidates ---
 
@@ -165,7 +168,7 @@ class CorrelatedRecognition(Recognition):
             self._symbols = len(self.table.bits)
             machine.use(to_steps(self.auto, self.table.bits))
             if self.auto.carrying is not None:
-                machine.numbered = self._numbered(len(machine.widths), machine.numbered.shape[1])
+                self._tell_words(machine)
 
     def _rows_to_keep(self, data: pa.RecordBatch, events: Events) -> pa.RecordBatch:
         names = [name for name in self._keep_names if name in data.schema.names]
@@ -198,7 +201,7 @@ class CorrelatedRecognition(Recognition):
     def _release_values(self, however_few: bool = False) -> None:
         """Forget the values that nothing waits under, once there may be many."""
         if self.machine.collected and (however_few or self.values.known > 2 * self._values_kept + _THIN_OUT):
-            self.values.release(self.machine.used_values())
+            self.values.release(self.machine.used_values(self.values.most))
             self._values_kept = self.values.known
             self.machine.collected = False
 
@@ -236,7 +239,7 @@ class CorrelatedRecognition(Recognition):
         header, arrays, tables = super().state()
         machine = self.machine
         header |= {"found": self._found, "automaton": self.auto.fingerprint}
-        tables["values"] = self.values.state(machine.used_values())
+        tables["values"] = self.values.state(machine.used_values(self.values.most))
         if self._kept is not None:
             positions = machine.held()
             positions = positions[positions >= self._kept.first]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.groups.layout import (
+    ADD,
     ALIVE,
     ALIVE_IN,
     ALIVE_OUT,
@@ -16,6 +17,8 @@ from ceql.engine.groups.layout import (
     BOUND_END,
     BY_RANK,
     CASE,
+    CELL_HEAD,
+    CELL_TAIL,
     CODE,
     CODE_END,
     EQUAL,
@@ -28,6 +31,7 @@ from ceql.engine.groups.layout import (
     LEFT,
     LESS,
     LESS_EQUAL,
+    MEMBER_CELL,
     MOVE,
     NOWHERE,
     NULL,
@@ -36,29 +40,35 @@ from ceql.engine.groups.layout import (
     RANKED,
     READS,
     RIGHT,
+    SET_A,
+    SET_B,
     SIMPLE,
     TAKE,
     TAKEN,
     UNBOUND,
     UNEQUAL,
+    WORDS_A,
+    WORDS_B,
     Carrier,
 )
-from ceql.engine.groups.programs import FAILED, TRUE, constant, run_program
-from ceql.jit import Array, inlined
+from ceql.engine.groups.programs import FAILED, MEMBER_AT, TRUE, constant, run_program
+from ceql.engine.groups.sets import NO_CELL, cell_of, with_member
+from ceql.jit import Array, called, inlined
 
 PASSES, RULED_OUT, CANNOT_TELL = 1, 0, -1
 STACK = 64  # words of the scratch that programs use; the cases of ORs come after them
-CASES = 32  # ORs that a step may have cases of; a key comes after them
-KEY_AT = STACK + CASES
+CASES = 32  # ORs that a step may have cases of; the words of members come after them
+WORDS = 64  # of members of two sets; a key comes after them
+KEY_AT = MEMBER_AT + WORDS
 
 
 @inlined
-def value_of(read: int, values: Array, i: int, entries: Array, g: int, base: int) -> int:
-    """What a read gives: a value of event i, or a register of group g."""
+def value_of(read: int, values: Array, i: int, entries: Array, g: int, base: int, scratch: Array) -> int:
+    """What a read gives: a value of event i, a register of group g, or a word of the member at hand."""
     if read >= 0:
         return np.int64(values[i, read])
     if read <= NOWHERE:
-        return constant(read)
+        return constant(read, scratch)
     return entries[g, base - 1 - read]
 
 
@@ -85,8 +95,8 @@ def holds(carrier: Carrier, k: int, values: Array, i: int, entries: Array, g: in
     """Whether test k passes; it does where an event that it speaks of is not there."""
     tests = carrier.tests
     if tests[k, SIMPLE]:
-        a = value_of(tests[k, LEFT], values, i, entries, g, base)
-        b = value_of(tests[k, RIGHT], values, i, entries, g, base)
+        a = value_of(tests[k, LEFT], values, i, entries, g, base, carrier.scratch)
+        b = value_of(tests[k, RIGHT], values, i, entries, g, base, carrier.scratch)
         if a == UNBOUND or b == UNBOUND:
             return PASSES
         if a == NULL or b == NULL:
@@ -101,13 +111,49 @@ def holds(carrier: Carrier, k: int, values: Array, i: int, entries: Array, g: in
     return PASSES if found == TRUE else RULED_OUT
 
 
+@called
+def holds_for_all(carrier: Carrier, k: int, values: Array, i: int, entries: Array, g: int, base: int) -> int:
+    """Whether test k passes with every member of the sets that it speaks of."""
+    tests, cells, scratch = carrier.tests, carrier.cells, carrier.scratch
+    one = entries[g, base - 1 - tests[k, SET_A]]
+    if one == UNBOUND:
+        return PASSES
+    while one >= 0:
+        at = cells[one, CELL_HEAD]
+        for n in range(tests[k, WORDS_A]):
+            scratch[MEMBER_AT + n] = cells[at, CELL_HEAD]
+            at = cells[at, CELL_TAIL]
+        one = cells[one, CELL_TAIL]
+        if tests[k, WORDS_B] == 0:
+            found = holds(carrier, k, values, i, entries, g, base)
+            if found != PASSES:
+                return found
+            continue
+        two = entries[g, base - 1 - tests[k, SET_B]]
+        if two == UNBOUND:
+            return PASSES
+        while two >= 0:
+            at = cells[two, CELL_HEAD]
+            for n in range(tests[k, WORDS_B]):
+                scratch[MEMBER_AT + tests[k, WORDS_A] + n] = cells[at, CELL_HEAD]
+                at = cells[at, CELL_TAIL]
+            two = cells[two, CELL_TAIL]
+            found = holds(carrier, k, values, i, entries, g, base)
+            if found != PASSES:
+                return found
+    return PASSES
+
+
 @inlined
 def passes(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: int, base: int) -> int:
     """Whether event i may follow the runs of group g by transition e. Leaves the cases of ORs in the scratch."""
     mask = np.int64(0)
     tests = carrier.tests
     for k in range(carrier.tests_of[e], carrier.tests_of[e + 1]):
-        found = holds(carrier, k, values, i, entries, g, base)
+        if tests[k, WORDS_A] == 0:
+            found = holds(carrier, k, values, i, entries, g, base)
+        else:
+            found = holds_for_all(carrier, k, values, i, entries, g, base)
         if found == CANNOT_TELL:
             return CANNOT_TELL
         case = tests[k, CASE]
@@ -120,7 +166,7 @@ def passes(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: i
         if tests[k, FIRST] > 0:
             mask = (np.int64(1) << np.int64(tests[k, FIRST])) - 1
             if tests[k, ALIVE_IN] != NOWHERE:
-                before = value_of(tests[k, ALIVE_IN], values, i, entries, g, base)
+                before = value_of(tests[k, ALIVE_IN], values, i, entries, g, base, carrier.scratch)
                 if before != UNBOUND:
                     mask = before
         if found == RULED_OUT:
@@ -137,20 +183,43 @@ def passes(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: i
 
 @inlined
 def carry_on(
-    carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: int, base: int, vector: Array, m: int
-) -> None:
-    """The registers of the run that transition e makes of group g: row m of `vector`."""
+    carrier: Carrier,
+    e: int,
+    values: Array,
+    i: int,
+    entries: Array,
+    g: int,
+    base: int,
+    regs: Array,
+    vector: Array,
+    m: int,
+) -> bool:
+    """Fill row m of `vector`: the registers of the run that transition e makes of group g; whether there is room."""
     first = carrier.moves_of[e]
     for k in range(first, carrier.moves_of[e + 1]):
         move = carrier.moves[k, MOVE]
         if move == ALIVE:
             vector[m, k - first] = carrier.scratch[STACK + carrier.moves[k, TAKEN]]
             continue
-        old = value_of(carrier.moves[k, KEPT], values, i, entries, g, base) if move != TAKE else np.int64(UNBOUND)
+        old = np.int64(UNBOUND)
+        if move != TAKE:
+            old = value_of(carrier.moves[k, KEPT], values, i, entries, g, base, carrier.scratch)
+        if move == ADD:
+            member = np.int64(NO_CELL)
+            first_word = carrier.moves[k, TAKEN]
+            for n in range(carrier.moves[k, BY_RANK] - 1, -1, -1):
+                word = value_of(carrier.reads[first_word + n], values, i, entries, g, base, carrier.scratch)
+                member = cell_of(carrier.cells, carrier.cell_slots, regs, word, member, np.int64(MEMBER_CELL))
+                if member < 0:
+                    return False
+            vector[m, k - first] = with_member(carrier.cells, carrier.cell_slots, regs, old, member)
+            if vector[m, k - first] < 0:
+                return False
+            continue
         if move == KEEP:
             vector[m, k - first] = old
             continue
-        new = value_of(carrier.moves[k, TAKEN], values, i, entries, g, base)
+        new = value_of(carrier.moves[k, TAKEN], values, i, entries, g, base, carrier.scratch)
         if old != UNBOUND and move != TAKE:
             if old == NULL or new == NULL:
                 new = np.int64(NULL)
@@ -161,3 +230,4 @@ def carry_on(
                 keeps = compare(GREATER if move == GREATEST else LESS, old, new, ranked, carrier.rank)
                 new = old if keeps else new
         vector[m, k - first] = new
+    return True

@@ -29,6 +29,7 @@ from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
     FORGOTTEN_HERE,
+    GROW_CELLS,
     GROW_FRESH,
     GROW_TABLE,
     HASHED,
@@ -317,7 +318,8 @@ def _make(
     target = steps.target[e]
     fresh.state[made] = target
     fresh.node[made] = n
-    carry_on(carrier, e, events.values, i, entries, g, base, fresh.vector, made)
+    if not carry_on(carrier, e, events.values, i, entries, g, base, regs, fresh.vector, made):
+        return GROW_CELLS, made, roots
     made += 1
     if reached is not None:
         if most >= bound:

@@ -45,8 +45,8 @@ def later_starts(nodes: Array, live: Array, sums: Array, bound: int, least: int)
 def _sum_in_order(nodes: Array, regs: Array, scratch: Array, bound: int) -> bool:
     """Count the matches of all nodes that may be live, one after the other, where that is less work than a walk.
 
-    Max-starts and bounds never decrease along a stream, so what is live is at the end of the graph. Most of it is reached
-    from a position with many matches, and children come before their parents.
+    Max-starts and bounds never decrease along a stream, so what is live is at the end of the graph. Most of it is
+    reached from a position with many matches, and children come before their parents.
     """
     first = regs[LIVE_FROM]
     while first < regs[NODES] and nodes[first, MAX] < bound:

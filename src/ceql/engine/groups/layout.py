@@ -18,13 +18,15 @@ RUN_ROWS = OWN + 4  # rows of runs in use
 LINKED = OWN + 5  # runs so far
 LIVE_FROM = OWN + 6  # when counting in a window: no node before this one is live
 LIVE_COUNT = OWN + 7  # and how many nodes were, when that was last counted
-REGISTERS = OWN + 8
+CELLS_USED = OWN + 8  # cells of sets of values
+REGISTERS = OWN + 9
 
 # Why the loop came back, beyond the reasons of both loops.
 GROW_TABLE = OWN_REASONS  # the look-up table is full
 GROW_FRESH = OWN_REASONS + 1  # an event makes more runs than there is room for
 INEXACT = OWN_REASONS + 2  # a condition calculates with numbers that are too large
 GROW_RUNS = OWN_REASONS + 3  # there is no room for a run of groups
+GROW_CELLS = OWN_REASONS + 4  # nor for a set of values
 
 # Registers of runs are int64. These two are no values: no event is there, or its value is NULL. NULL is below zero like
 # the number of no value, so that look-ups find nothing under it.
@@ -77,15 +79,20 @@ class Steps(NamedTuple):
 SIMPLE, OP, LEFT, RIGHT, RANKED = range(5)  # whether it is one comparison; of what, and how
 CASE, FIRST, LAST, ALIVE_IN, ALIVE_OUT = range(5, 10)  # of an OR: which case, and where the cases that are left stand
 CODE, CODE_END, READS, BOUND_AT, BOUND_END = range(10, 15)  # of a program
-TESTS = 15
+SET_A, WORDS_A, SET_B, WORDS_B = range(15, 19)  # sets whose members it speaks of, and the words of a member
+TESTS = 19
 EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)  # operators of a simple test
 NOWHERE = -(1 << 20)  # from here down, what is read is a constant: NULL,
 NO_EVENT, NOT_TRUE, IS_TRUE = NOWHERE - 1, NOWHERE - 2, NOWHERE - 3  # UNBOUND, a truth value
+MEMBER = 2 * NOWHERE  # from here down: a word of the member at hand
 
 # Columns of a move, and what it does: keep a register, take a value, or the greatest, least, only one of both; the
-# cases of an OR that are left.
+# cases of an OR that are left; a set with one member more, whose words are read from TAKEN on, as many as BY_RANK says.
 MOVE, KEPT, TAKEN, BY_RANK = range(4)
-KEEP, TAKE, GREATEST, LEAST_OF, ONLY, ALIVE = range(6)
+KEEP, TAKE, GREATEST, LEAST_OF, ONLY, ALIVE, ADD = range(7)
+
+CELL_HEAD, CELL_TAIL, CELL_KIND = range(3)  # columns of a cell
+MEMBER_CELL, SET_CELL = range(2)
 
 # Columns of an index: the words of its key and registers, how many of them are hashed, whether it is in order, and the
 # place of its groups' heads among the indexes (-1: it has no groups besides the key).
@@ -118,6 +125,8 @@ class Carrier(NamedTuple):
     scratch: Array  # int64: the stack of programs, and a key
     runs: Array  # int64[rows, RUNS]
     links: Array  # int64[runs, LINKS]
+    cells: Array  # int64[cells, 3]: sets of values
+    cell_slots: Array  # int64: their hash table
     died: Array  # int64, of each test: the groups that it ruled out
 
 

@@ -42,12 +42,16 @@ from ceql.engine.groups.enumerate import search_on
 from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, VALUE, WAY, A, B
 from ceql.engine.groups.layout import (
     AT,
+    CELL_HEAD,
+    CELL_KIND,
     CELLS,
+    CELLS_USED,
     COLUMNS,
     DEPTH,
     ENTRIES,
     FORGOTTEN,
     FORGOTTEN_HERE,
+    GROW_CELLS,
     GROW_FRESH,
     GROW_RUNS,
     GROW_TABLE,
@@ -59,6 +63,7 @@ from ceql.engine.groups.layout import (
     LINKED,
     LINKS,
     LIVE_FROM,
+    MEMBER_CELL,
     NEED,
     NEXT_LINK,
     REGISTERS,
@@ -79,6 +84,7 @@ from ceql.engine.groups.layout import (
 )
 from ceql.engine.groups.live import gather_live
 from ceql.engine.groups.loop import LAST, advance, room_for
+from ceql.engine.groups.sets import keep_cells
 from ceql.engine.groups.table import fill
 from ceql.errors import DataError, ResourceError
 from ceql.jit import Array
@@ -140,6 +146,7 @@ class GroupMachine(Machine):
         self.slots: Array = np.zeros(0, np.int64)
         self._nothing: Array = np.zeros(0, np.float64)
         self._most_made = 0
+        self._short_of_cells = -1  # the event that last found no room for its sets
         self.use(steps)
 
     def use(self, steps: Steps) -> None:
@@ -155,6 +162,8 @@ class GroupMachine(Machine):
         self.widths = widths
         self.numbered: Array = np.ones((len(widths), int(widths.max(initial=0))), np.bool_)
         """Which words of each index's key and registers are numbers of values."""
+        self.sets: Array = np.zeros_like(self.numbered)
+        """Which of them are sets of values."""
         self._make_fresh(max(self._most_made, int(np.diff(steps.by_symbol).max(initial=0)) + 1))
         if not len(self.entries):
             # where runs carry registers, almost every event makes a group
@@ -220,8 +229,10 @@ class GroupMachine(Machine):
             self._check_memory(fresh=2 * self._most_made)
             self._make_fresh(2 * self._most_made)
         elif reason == GROW_RUNS:
-            self.collect()
+            self.collect(for_table=True)
             self._room_for_runs()
+        elif reason == GROW_CELLS:
+            self._more_cells()
         elif reason == INEXACT:
             raise DataError(
                 f"at position {events.position[self.regs[EVENT]]} a condition between events calculates with numbers "
@@ -340,6 +351,8 @@ class GroupMachine(Machine):
         if self.regs[SUMMED]:
             self.scratch[0] = 0
         self.regs[LIVE_FROM] = 0
+        if self.regs[CELLS_USED]:
+            self._keep_cells()
         self.collected = True
         self._room_for_entries()
         self._make_room(enough=for_table)
@@ -360,6 +373,43 @@ class GroupMachine(Machine):
             self.carrier = self.carrier._replace(runs=_longer(runs, rows))
         if count > len(links):
             self.carrier = self.carrier._replace(links=_longer(links, count))
+
+    def _sets_in_entries(self) -> Iterator[tuple[Array, int]]:
+        """The rows and words of entries that are sets of values."""
+        indexes = self.entries[: self.regs[ENTRIES], INDEX]
+        for word in np.flatnonzero(self.sets.any(axis=0)).tolist():
+            rows = np.flatnonzero(self.sets[indexes, word])
+            yield rows[self.entries[rows, KEY + word] >= 0], KEY + word
+
+    def _keep_cells(self) -> None:
+        """Keep the sets that groups have."""
+        assert self.carrier is not None
+        marked: Array = np.zeros(len(self.carrier.cells), np.int64)
+        places = list(self._sets_in_entries())
+        for rows, word in places:
+            marked[self.entries[rows, word]] = 1
+        with np.errstate(over="ignore"):
+            keep_cells(self.carrier.cells, self.carrier.cell_slots, self.regs, marked)
+        for rows, word in places:
+            self.entries[rows, word] = marked[self.entries[rows, word]]
+
+    def _more_cells(self) -> None:
+        """After an event that found no room for its sets: collect, and double the room if that was not enough."""
+        assert self.carrier is not None
+        again, self._short_of_cells = self._short_of_cells == self.regs[EVENT], int(self.regs[EVENT])
+        self.collect(for_table=True)
+        have = len(self.carrier.cells)
+        if again or have < 1024 or 2 * int(self.regs[CELLS_USED]) >= have:
+            self._room_for_cells(max(1024, 2 * have))
+
+    def _room_for_cells(self, room: int) -> None:
+        assert self.carrier is not None
+        self._check_memory(cells=room)
+        self.carrier = self.carrier._replace(
+            cells=_longer(self.carrier.cells, room), cell_slots=np.zeros(2 * room, np.int64)
+        )
+        with np.errstate(over="ignore"):  # fills the hash table
+            keep_cells(self.carrier.cells, self.carrier.cell_slots, self.regs, np.ones(room, np.int64))
 
     def _room_for_entries(self) -> None:
         """Make sure that there is room for entries, and fill the hash table again."""
@@ -388,7 +438,13 @@ class GroupMachine(Machine):
     def _sizes(self) -> dict[str, tuple[int, int]]:
         entries = (len(self.entries), self.entries.shape[1] + 2)
         fresh = (self._most_made, 4 + self.fresh.vector.shape[1])
-        return super()._sizes() | {"entries": entries, "fresh": fresh, "runs": (len(self._runs[0]), RUNS)}
+        cells = len(self.carrier.cells) if self.carrier is not None else 0
+        return super()._sizes() | {
+            "entries": entries,
+            "fresh": fresh,
+            "runs": (len(self._runs[0]), RUNS),
+            "cells": (cells, 5),
+        }
 
     def _out_of_memory(self) -> ResourceError:
         if not self.conditions:
@@ -399,14 +455,19 @@ class GroupMachine(Machine):
         used = self.nodes[: self.regs[NODES]]
         return np.asarray(used[used[:, KIND] >= 0][:, A])
 
-    def used_values(self) -> Array:
-        """The numbers of the values that runs are filed under."""
+    def used_values(self, most: int) -> Array:
+        """The numbers, below `most`, of the values that runs are filed under."""
         used = self.entries[: self.regs[ENTRIES]]
         widths = self.widths[used[:, INDEX]]
         words = int(self.widths.max(initial=0))
         found = [used[(widths > k) & self.numbered[used[:, INDEX], k], KEY + k] for k in range(words)]
         if self.regs[LINKED]:
             found += self._values_in_runs(used[used[:, INDEX] >= len(self.steps.tight)])
+        if self.regs[CELLS_USED]:
+            assert self.carrier is not None
+            cells = self.carrier.cells[: self.regs[CELLS_USED]]
+            members = cells[cells[:, CELL_KIND] == MEMBER_CELL, CELL_HEAD]  # some are no numbers of values
+            found.append(members[members < most])
         if self.lists:
             kinds = self.nodes[: self.regs[NODES], KIND]
             found.append(self.extra[np.flatnonzero(kinds == LISTED), VALUE])
@@ -436,9 +497,10 @@ class GroupMachine(Machine):
         return super().state(partitions) | {
             "extra": self.extra[: self.regs[NODES]].ravel(),
             "entries": entries,
-            "sizes": np.array([len(self.nodes), len(self.entries), len(self._runs[0]), len(self._runs[1])]),
+            "sizes": np.array([len(self.nodes), len(self.entries), *map(len, self._runs), self._sizes()["cells"][0]]),
             "runs": self._runs[0][: self.regs[RUN_ROWS]].copy(),
             "links": self._runs[1][: self.regs[LINKED]].copy(),
+            "cells": self.carrier.cells[: self.regs[CELLS_USED]].copy() if self.carrier is not None else _NO_RUNS[0],
         }
 
     def restore(self, arrays: dict[str, Array]) -> None:
@@ -449,10 +511,11 @@ class GroupMachine(Machine):
         if self.lists:
             self.extra[: self.regs[NODES]] = arrays["extra"].reshape(-1, 3)
         if self.carrier is not None:
-            rows, count = arrays["sizes"][2:]
+            rows, count, cells = arrays["sizes"][2:].tolist()
             self.carrier = self.carrier._replace(
-                runs=_longer(arrays["runs"], rows), links=_longer(arrays["links"], count)
+                runs=_longer(arrays["runs"], rows), links=_longer(arrays["links"], count), cells=arrays["cells"]
             )
+            self._room_for_cells(cells)
         self.entries = np.zeros((arrays["sizes"][1], self.entries.shape[1]), np.int64)
         self.entries[: len(arrays["entries"])] = arrays["entries"]
         self._room_for_entries()

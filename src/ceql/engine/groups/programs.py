@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.layout import IS_TRUE, NO_EVENT, NOWHERE, NULL, UNBOUND, Carrier
+from ceql.engine.groups.layout import IS_TRUE, MEMBER, NO_EVENT, NOWHERE, NULL, UNBOUND, Carrier
 from ceql.jit import Array, called, inlined
 
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
@@ -17,6 +17,7 @@ ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, REMAINDER_FLOAT = range
 COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT = range(30, 33)  # the argument is the operator
 FALSE, TRUE = 0, 1
 FAILED = 2
+MEMBER_AT = 96  # in the scratch: the words of the member at hand
 _EXACT = 1 << 53
 _MOST = np.iinfo(np.int64).max
 _LEAST = np.iinfo(np.int64).min
@@ -106,8 +107,10 @@ def calculate_float(operation: int, a: float, b: float) -> int:
 
 
 @inlined
-def constant(read: int) -> int:
+def constant(read: int, scratch: Array) -> int:
     """What a read of no event and no group gives."""
+    if read <= MEMBER:
+        return scratch[MEMBER_AT + MEMBER - read]
     if read == NOWHERE:
         return np.int64(NULL)
     if read == NO_EVENT:
@@ -131,7 +134,7 @@ def run_program(
             if read >= 0:
                 stack[top] = values[i, read]
             elif read <= NOWHERE:
-                stack[top] = constant(read)
+                stack[top] = constant(read, stack)
             else:
                 stack[top] = entries[g, base - 1 - read]
             continue
