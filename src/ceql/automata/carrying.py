@@ -1,9 +1,9 @@
 """What partial matches carry: registers, worked out on the automaton as liveness.
 
 A register has a value of the events that a run has read: an operand of its only or latest event at some leaves, the
-greatest, least or only value of several, or the set of all of them. It enters when its event is read and leaves when
-the last condition that asks for it is decided; going round an iteration empties those that belong to the round. Runs that
-agree on their state and on all registers that are live there are one group.
+greatest, least or only value of several, or the set of all of them. It enters when its event is read, and leaves when
+the last condition that asks for it is decided. Going round an iteration empties those that belong to the round. Runs
+that agree on their state and on all registers that are live there are one group.
 
 In: steps and conditions. Out: for each state the registers that are live, for each step what it tests, what it finds by
 hash, and where the registers of its target come from.
