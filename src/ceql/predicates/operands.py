@@ -25,13 +25,14 @@ from ceql.engine.groups import programs as p
 from ceql.engine.groups.layout import LEAST_VALUE, NULL
 from ceql.errors import DataError, QueryError
 from ceql.io.schemas import column_of, value_type
-from ceql.io.sort_keys import encode
+from ceql.io.sort_keys import decode, encode
 from ceql.jit import Array
 from ceql.predicates.logic import TRUE, UNKNOWN
 from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.side_by_side import bind_side_by_side, truths
 from ceql.predicates.values import ValueNumbers, common_time
 from ceql.syntax import tree as t
+from ceql.syntax.printer import print_expression
 
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -114,6 +115,18 @@ class Operands:
         for k, read in enumerate(self._readers):
             result[:, k] = read(batch)
         return result
+
+    def recode(self, k: int, before: Encoding, words: Array) -> Array:
+        """Words of a term that were encoded as `before`, as they are encoded now."""
+        now = self.encodings[k]
+        plain = pa.array(words) if before is Encoding.WORD else decode(words, pa.float64())
+        if now is Encoding.RANKED:
+            return self.values.number(plain, plain.type).astype(np.int64)
+        try:
+            return encode(plain.cast(pa.float64()), "")
+        except pa.ArrowInvalid as error:
+            what = print_expression(self.auto.reads[k].what)  # type: ignore[arg-type]
+            raise DataError(f"the type of '{what}' changed, and values do not fit: {error}") from error
 
     def _reader(self, term: Term, encoding: Encoding) -> Callable[[pa.RecordBatch], Array]:
         if term.use is Use.TRUTH:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,28 @@ class CorrelatedRecognition(Recognition):
     def _bind_operands(self, schema: pa.Schema) -> None:
         before = list(self.operands.encodings)
         self.operands.bind(schema)
-        if "machine" in self.__dict__ and before != self.operands.encodings:
-            raise DataError("the type of a column that conditions compare has changed")
+        if "machine" not in self.__dict__:
+            return
+        machine, old = self.machine, self.machine.carrier
+        assert old is not None
+        for k, encoding in enumerate(before):
+            if encoding is not self.operands.encodings[k]:  # a column of dicts got a wider type
+                registers = [n for n, r in enumerate(self.auto.carrying.registers) if r.term >= 0]  # type: ignore[union-attr]
+                mine = {n for n in registers if self.auto.column(self.auto.register(n).term) == k}
+                machine.recode(self._words_of(mine), partial(self.operands.recode, k, encoding))
+        made = to_carrier(self.auto, self.operands.tests, self.operands.ranked, self.operands.absent)
+        kept = {name: getattr(old, name) for name in ("runs", "links", "cells", "cell_slots", "rank", "died")}
+        machine.carrier = made._replace(**kept)
+        self._tell_words(machine)
+
+    def _words_of(self, registers: set[int]) -> Array:
+        """Of each index, which of its words are these registers."""
+        found = np.zeros_like(self.machine.sets)
+        for k, index in enumerate(self.auto.indexes):
+            first = len(next(iter(index.feeders.values()))[0])
+            for n, register in enumerate(index.registers):
+                found[k, first + n] = register in registers
+        return found
 
     @cached_property
     def machine(self) -> GroupMachine:

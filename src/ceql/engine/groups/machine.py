@@ -66,6 +66,7 @@ from ceql.engine.groups.layout import (
     MEMBER_CELL,
     NEED,
     NEXT_LINK,
+    NULL,
     REGISTERS,
     RUN_BEGIN,
     RUN_END,
@@ -374,18 +375,35 @@ class GroupMachine(Machine):
         if count > len(links):
             self.carrier = self.carrier._replace(links=_longer(links, count))
 
-    def _sets_in_entries(self) -> Iterator[tuple[Array, int]]:
-        """The rows and words of entries that are sets of values."""
+    def _places_in_entries(self, chosen: Array) -> Iterator[tuple[Array, int]]:
+        """The rows of entries, and the words in them, that are chosen by index and word and have a value."""
         indexes = self.entries[: self.regs[ENTRIES], INDEX]
-        for word in np.flatnonzero(self.sets.any(axis=0)).tolist():
-            rows = np.flatnonzero(self.sets[indexes, word])
-            yield rows[self.entries[rows, KEY + word] >= 0], KEY + word
+        for word in np.flatnonzero(chosen.any(axis=0)).tolist():
+            rows = np.flatnonzero(chosen[indexes, word])
+            yield rows[self.entries[rows, KEY + word] > NULL], KEY + word
+
+    def recode(self, chosen: Array, change: Callable[[Array], Array]) -> None:
+        """Change the words that are chosen by index and word: their values are encoded in another way from now on."""
+        if self.regs[CELLS_USED]:
+            raise DataError("the type of a column changed that conditions compare in sets of values; give it one type")
+        for rows, word in self._places_in_entries(chosen):
+            self.entries[rows, word] = change(self.entries[rows, word])
+        runs, links = self._runs
+        heads = self.entries[: self.regs[ENTRIES]]
+        heads = heads[heads[:, INDEX] >= len(self.steps.tight)]
+        indexes = heads[:, INDEX] - len(self.steps.tight)
+        for run in heads[chosen[indexes, self.widths[indexes] - 1], -1].tolist():
+            while run >= 0:
+                rows = np.arange(links[run, RUN_BEGIN], links[run, RUN_END])
+                runs[rows, VALUE_AT] = change(runs[rows, VALUE_AT])
+                run = int(links[run, NEXT_LINK])
+        self._room_for_entries()
 
     def _keep_cells(self) -> None:
         """Keep the sets that groups have."""
         assert self.carrier is not None
         marked: Array = np.zeros(len(self.carrier.cells), np.int64)
-        places = list(self._sets_in_entries())
+        places = list(self._places_in_entries(self.sets))
         for rows, word in places:
             marked[self.entries[rows, word]] = 1
         with np.errstate(over="ignore"):
