@@ -523,7 +523,9 @@ class GroupMachine(Machine):
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`."""
-        super().restore(arrays)
+        regs = arrays["regs"][:REGISTERS]
+        regs = np.concatenate([regs, np.zeros(REGISTERS - len(regs), np.int64)])  # those of older versions have fewer
+        super().restore(arrays | {"regs": regs})
         if self.settings.window == W_COUNTED:
             self.parts[:, COUNTER] = self.parts[:, SEEN_EVENTS]
         if self.lists:
