@@ -26,6 +26,7 @@ from ceql.engine.groups.layout import (
     RUN_END,
     RUN_MAX,
     RUN_ROWS,
+    RUNS,
     SEEN_EVENTS,
     SINCE,
     STAMP,
@@ -159,7 +160,15 @@ def collect(
         if entries[e, INDEX] < heads:
             entries[e, NODE] = moved[entries[e, NODE]]
     if regs[LINKED] > 0:
-        _move_runs(entries, regs, heads, runs, links, moved)
+        for e in range(kept):
+            if entries[e, INDEX] >= heads:
+                run = entries[e, entries.shape[1] - 1]
+                while run >= 0:
+                    for k in range(links[run, RUN_BEGIN], links[run, RUN_END]):
+                        runs[k, OWN_NODE] = moved[runs[k, OWN_NODE]]
+                        runs[k, UPTO] = moved[runs[k, UPTO]]
+                    run = links[run, NEXT_LINK]
+        pack_runs(entries, regs, heads, runs, links)
 
 
 @inlined
@@ -203,8 +212,8 @@ def _mark_runs(
 
 
 @allocating
-def _move_runs(entries: Array, regs: Array, heads: int, runs: Array, links: Array, moved: Array) -> None:
-    """Put the runs that are left one after the other, with their nodes where these went."""
+def pack_runs(entries: Array, regs: Array, heads: int, runs: Array, links: Array) -> None:
+    """Put the runs that heads still have one after the other."""
     old_runs, old_links = runs[: regs[RUN_ROWS]].copy(), links[: regs[LINKED]].copy()
     run_at = entries.shape[1] - 1
     rows = 0
@@ -220,9 +229,8 @@ def _move_runs(entries: Array, regs: Array, heads: int, runs: Array, links: Arra
                 links[count, k] = old_links[run, k]
             links[count, RUN_BEGIN] = rows
             for k in range(old_links[run, RUN_BEGIN], old_links[run, RUN_END]):
-                runs[rows, VALUE_AT] = old_runs[k, VALUE_AT]
-                runs[rows, OWN_NODE] = moved[old_runs[k, OWN_NODE]]
-                runs[rows, UPTO] = moved[old_runs[k, UPTO]]
+                for word in range(RUNS):
+                    runs[rows, word] = old_runs[k, word]
                 rows += 1
             links[count, RUN_END] = rows
             run = old_links[run, NEXT_LINK]

@@ -37,7 +37,7 @@ from ceql.engine.common.machine import Machine, ascending
 from ceql.engine.common.output import grow_positions
 from ceql.engine.common.reached import nothing_reached
 from ceql.engine.groups.blocks import enumerate_many
-from ceql.engine.groups.collect import collect
+from ceql.engine.groups.collect import collect, pack_runs
 from ceql.engine.groups.enumerate import search_on
 from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, VALUE, WAY, A, B
 from ceql.engine.groups.layout import (
@@ -230,7 +230,7 @@ class GroupMachine(Machine):
             self._check_memory(fresh=2 * self._most_made)
             self._make_fresh(2 * self._most_made)
         elif reason == GROW_RUNS:
-            self.collect(for_table=True)
+            pack_runs(self.entries, self.regs, len(self.steps.tight), *self._runs)
             self._room_for_runs()
         elif reason == GROW_CELLS:
             self._more_cells()
@@ -368,7 +368,7 @@ class GroupMachine(Machine):
         """Make room for runs; those that are left after a collection may all be merged into one."""
         assert self.carrier is not None
         runs, links = self._runs
-        rows, count = max(256, 8 * int(self.regs[RUN_ROWS]) + 512), max(64, 4 * int(self.regs[LINKED]))
+        rows, count = max(256, 16 * int(self.regs[RUN_ROWS]) + 512), max(64, 4 * int(self.regs[LINKED]))
         if rows > len(runs):
             self._check_memory(runs=rows)
             self.carrier = self.carrier._replace(runs=_longer(runs, rows))
