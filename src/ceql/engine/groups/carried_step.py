@@ -197,17 +197,19 @@ def _fire(
     each = carrier.each[e] != 0
     count = np.int64(0)
     if order != 0:
+        hashed = carrier.indexes[index, HASHED] - steps.index_terms[index]  # registers before the one in order
         if entries[head, STAMP] >= settings.longest:
             ranked = carrier.tests[carrier.tests_of[e], RANKED] != 0
             reason = make_run(
-                carrier, nodes, entries, regs, head, base, order, ranked, dead, forgotten, events.position[i], way
-            )
+                carrier, nodes, entries, regs, head, base + hashed, order, ranked, dead, forgotten,
+                events.position[i], way,
+            )  # fmt: skip
             if reason != DONE:
                 return reason, made, roots
         if len(fresh.found) < 64:
             return GROW_FRESH, made, roots
         reason, count = search_runs(
-            carrier, nodes, entries, head, carrier.tests_of[e], values, i, dead, forgotten, fresh.found, count
+            carrier, nodes, entries, head, carrier.tests_of[e], hashed, values, i, dead, forgotten, fresh.found, count
         )
         if reason != DONE:
             return reason, made, roots

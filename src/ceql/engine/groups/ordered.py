@@ -55,7 +55,7 @@ def make_run(
     entries: Array,
     regs: Array,
     head: int,
-    base: int,
+    value_at: int,
     order: int,
     ranked: bool,
     dead: int,
@@ -79,7 +79,7 @@ def make_run(
     while g >= 0:  # insertion sort
         found = entries[g, NODE]
         if nodes[found, MAX] >= dead and entries[g, SINCE] > forgotten:
-            value = entries[g, base]
+            value = entries[g, value_at]
             at = end
             while at > first and before(value, runs[at - 1, VALUE_AT], order, ranked, carrier.rank):
                 runs[at, VALUE_AT] = runs[at - 1, VALUE_AT]
@@ -152,6 +152,7 @@ def search_runs(
     entries: Array,
     head: int,
     test: int,
+    hashed: int,
     values: Array,
     i: int,
     dead: int,
@@ -159,7 +160,10 @@ def search_runs(
     found: Array,
     count: int,
 ) -> tuple[int, int]:
-    """Add, to `found`, the nodes with the rows of a head's runs that pass a test; how many nodes there are then."""
+    """Add, to `found`, the nodes with the rows of a head's runs that pass a test; how many nodes there are then.
+
+    A row stands for a group's registers, of which the first `hashed` are the same for all.
+    """
     runs, links = carrier.runs, carrier.links
     run_at = entries.shape[1] - 1
     previous = np.int64(-1)
@@ -178,7 +182,7 @@ def search_runs(
         first = low
         while low < high:
             middle = (low + high) >> 1
-            tested = holds(carrier, test, values, i, runs, middle, np.int64(VALUE_AT))
+            tested = holds(carrier, test, values, i, runs, middle, np.int64(VALUE_AT - hashed))
             if tested == CANNOT_TELL:
                 return INEXACT, count
             if tested == PASSES:
