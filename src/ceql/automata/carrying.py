@@ -26,11 +26,13 @@ from ceql.syntax import tree as t
 
 
 class Use(Enum):
-    """How an operand's values are compared: as numbers of equal values, by order, in arithmetic, as a truth value."""
+    """How an operand's values are used: as numbers of equal values, by order, in arithmetic, there also for IS NULL
+    (which tells NaN from NULL), as a truth value."""
 
     NUMBER = "number"
     ORDER = "order"
     VALUE = "value"
+    NULLABLE = "nullable"
     TRUTH = "truth"
 
 
@@ -490,7 +492,7 @@ def _uses(predicate: object, count: int) -> list[tuple[Use, int | None]]:
             case t.Comparison(op, left, right):
                 one, two = _operand(left), _operand(right)
                 if one is None or two is None or one == two:
-                    values([left, right])
+                    values([left, right], Use.VALUE)
                 elif op in ORDERED:
                     use(one, Use.ORDER, two)
                     use(two, Use.ORDER, one)
@@ -498,17 +500,17 @@ def _uses(predicate: object, count: int) -> list[tuple[Use, int | None]]:
                     use(one, Use.NUMBER, two)
                     use(two, Use.NUMBER, one)
             case t.IsNull(operand):
-                values([operand])
+                values([operand], Use.NULLABLE)
 
-    def values(nodes: Iterable[object]) -> None:
+    def values(nodes: Iterable[object], how: Use) -> None:
         for node in nodes:
             match node:
                 case t.Arithmetic(_, left, right):
-                    values([left, right])
+                    values([left, right], how)
                 case t.Minus(inner):
-                    values([inner])
+                    values([inner], how)
                 case _ if (k := _operand(node)) is not None:
-                    use(k, Use.VALUE, None)
+                    use(k, how, None)
 
     def use(k: int, how: Use, other: int | None) -> None:
         found[k] = (how, other)

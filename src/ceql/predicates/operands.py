@@ -22,7 +22,7 @@ from ceql.automata.carrying import Term, Use
 from ceql.automata.correlated import Correlated
 from ceql.automata.steps import BoundTest, Program, Simple
 from ceql.engine.groups import programs as p
-from ceql.engine.groups.layout import LEAST_VALUE, NULL
+from ceql.engine.groups.layout import LEAST_VALUE, NULL, UNBOUND
 from ceql.errors import DataError, QueryError
 from ceql.io.schemas import column_of, value_type
 from ceql.io.sort_keys import decode, encode
@@ -39,6 +39,15 @@ _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTS = {"+": p.ADD_INT, "-": p.SUBTRACT_INT, "*": p.MULTIPLY_INT, "%": p.REMAINDER_INT}
 _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": p.DIVIDE_FLOAT, "%": p.REMAINDER_FLOAT}
 _DEEPEST = 60  # of a program's stack
+TOO_SMALL = UNBOUND  # in place of a whole number that is no other word
+
+
+class TooSmall(Exception):
+    """A column has whole numbers that stand for NULL or for nothing at all: its term must be compared by rank."""
+
+    def __init__(self, term: int) -> None:
+        super().__init__(term)
+        self.term = term
 
 
 class Encoding(Enum):
@@ -59,6 +68,7 @@ class Operands:
         self.values = values
         self.open_schema = open_schema
         self.source = source
+        self._ranked: set[object] = set()  # what is compared by rank though a word could hold almost all its values
         self.bind(schema)
 
     def bind(self, schema: pa.Schema) -> None:
@@ -82,11 +92,13 @@ class Operands:
     def _encoding(self, term: Term) -> Encoding:
         if term.use is Use.TRUTH:
             return Encoding.WORD
-        if term.use is Use.VALUE:
+        if term.use in (Use.VALUE, Use.NULLABLE):
             type = self._compiler.expression(term.what)[0]  # type: ignore[arg-type]
             return Encoding.FLOAT if pa.types.is_floating(type) else Encoding.WORD
         types = [self._type_of(what) for what in (term.what, term.partner)]  # type: ignore[arg-type]
         if pa.types.is_null(types[0]) or any(not _fits_a_word(type) for type in types):
+            return Encoding.RANKED
+        if {term.what, term.partner} & self._ranked:
             return Encoding.RANKED
         return Encoding.FLOAT if pa.types.is_floating(types[0]) else Encoding.WORD
 
@@ -114,7 +126,20 @@ class Operands:
         result: Array = np.empty((batch.num_rows, len(self._readers)), np.int64)
         for k, read in enumerate(self._readers):
             result[:, k] = read(batch)
+            term = self.auto.reads[k]
+            if self.encodings[k] is Encoding.WORD and term.use is not Use.TRUTH and (result[:, k] == TOO_SMALL).any():
+                raise TooSmall(k)
         return result
+
+    def rank(self, k: int) -> None:
+        """Compare a term by rank from the next `bind` on: it has values that a word has no room for."""
+        term = self.auto.reads[k]
+        if term.use is not Use.ORDER:
+            what = print_expression(term.what)  # type: ignore[arg-type]
+            raise DataError(
+                f"'{what}' has a number below {LEAST_VALUE}, which cannot be calculated with between events"
+            )
+        self._ranked |= {term.what, term.partner}
 
     def recode(self, k: int, before: Encoding, words: Array) -> Array:
         """Words of a term that were encoded as `before`, as they are encoded now."""
@@ -139,7 +164,7 @@ class Operands:
             return truth
         what: t.Expression = term.what  # type: ignore[assignment]
         values: Callable[[pa.RecordBatch], Any]
-        if isinstance(what, t.Attribute) and term.use is not Use.VALUE:
+        if isinstance(what, t.Attribute) and term.use is Use.ORDER:
             values = partial(column_of, name=what.name)
         else:
             values = self._compiler.expression(what)[1]
@@ -151,7 +176,8 @@ class Operands:
         partner = self._type_of(term.partner) if term.partner is not None else type  # type: ignore[arg-type]
         shown = common_time(type, partner) if pa.types.is_temporal(type) and pa.types.is_temporal(partner) else None
         name = what.name if isinstance(what, t.Attribute) else "a calculated value"
-        return lambda batch: _words(_spread(values(batch), batch.num_rows), shown, encoding, name)
+        nan = p.NAN if term.use is Use.NULLABLE else NULL
+        return lambda batch: _words(_spread(values(batch), batch.num_rows), shown, encoding, name, nan)
 
     # --- conditions ---
 
@@ -203,7 +229,8 @@ class Operands:
         if one is Encoding.WORD and two is Encoding.FLOAT:
             program.append((p.COMPARE_INT_FLOAT, OPERATORS[op]))
         else:
-            program.append((p.COMPARE_RANKS if one is Encoding.RANKED else p.COMPARE_WORDS, OPERATORS[op]))
+            floats = p.COMPARE_FLOATS if one is Encoding.FLOAT else p.COMPARE_WORDS
+            program.append((p.COMPARE_RANKS if one is Encoding.RANKED else floats, OPERATORS[op]))
 
     def _expression(self, k: int, node: Any, program: Program) -> Encoding | None:
         """Adds what leaves the value on the stack; how it is encoded."""
@@ -251,7 +278,7 @@ def _fits_a_word(type: pa.DataType) -> bool:
     )
 
 
-def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name: str) -> Array:
+def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name: str, nan: int) -> Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
@@ -262,13 +289,11 @@ def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name
         column = column.cast(pa.int64())
     words = encode(column, name)
     if encoding is Encoding.FLOAT:
-        missing = np.isnan(column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False))
-    else:
-        missing = column.is_null().to_numpy(zero_copy_only=False)
-    words = np.where(missing, NULL, words)
-    if encoding is Encoding.WORD and bool(((words < LEAST_VALUE) & ~missing).any()):
-        raise DataError(f"column '{name}' has a number below {LEAST_VALUE}, which cannot be compared between events")
-    return words
+        is_nan = np.isnan(column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False))
+        words = np.where(is_nan, nan, words)
+    elif (words < LEAST_VALUE).any():
+        words = np.where(words < LEAST_VALUE, TOO_SMALL, words)
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, words) if column.null_count else words
 
 
 def _no_number(numbers: Array) -> Array:

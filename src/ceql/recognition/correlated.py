@@ -19,7 +19,7 @@ from ceql.errors import DataError
 from ceql.io.schemas import no_rows
 from ceql.jit import Array
 from ceql.plan import CandidateReason, CorrelatedPlan
-from ceql.predicates.operands import Operands
+from ceql.predicates.operands import Operands, TooSmall
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.checks import Checks
@@ -172,7 +172,7 @@ class CorrelatedRecognition(Recognition):
     def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
         values = np.require(self.values.numbers(data, rows), requirements=["C", "W"])
         if self.auto.carrying is not None:
-            read = self.operands.columns(data, rows)
+            read = self._read(data, rows)
             values = np.concatenate([read, np.where(values < 0, np.int64(NULL), values)], axis=1)
             if any(self.operands.ranked):
                 machine = self.machine
@@ -181,6 +181,14 @@ class CorrelatedRecognition(Recognition):
         if self._kept is not None:
             self._kept.add(self._rows_to_keep(data, events))
         return events._replace(values=values)
+
+    def _read(self, data: pa.RecordBatch, rows: Array | None) -> Array:
+        while True:
+            try:
+                return self.operands.columns(data, rows)
+            except TooSmall as found:
+                self.operands.rank(found.term)
+                self._bind_operands(self.schema)
 
     def _room_for_symbols(self) -> None:
         machine = self.machine  # the first call makes it, with the symbols so far

@@ -14,7 +14,8 @@ from ceql.jit import Array, called, inlined
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
 ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT = range(10, 14)
 ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, REMAINDER_FLOAT = range(20, 25)
-COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT = range(30, 33)  # the argument is the operator
+COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT, COMPARE_FLOATS = range(30, 34)  # the argument is the operator
+NAN = 0x7FF8000000000000  # above all others; a comparison with it is unknown
 FALSE, TRUE = 0, 1
 FAILED = 2
 MEMBER_AT = 96  # in the scratch: the words of the member at hand
@@ -25,9 +26,9 @@ _LEAST = np.iinfo(np.int64).min
 
 @inlined
 def to_key(value: float) -> int:
-    """A float in the order-preserving form; NaN is NULL."""
+    """A float in the order-preserving form."""
     if value != value:
-        return np.int64(NULL)
+        return np.int64(NAN)
     bits = np.float64(value + 0.0).view(np.int64)
     return bits if bits >= 0 else np.int64(_LEAST) - bits
 
@@ -191,6 +192,8 @@ def run_program(
             stack[top] = result
         elif operation < COMPARE_WORDS:
             stack[top] = calculate_float(operation, to_float(a), to_float(b))
+        elif (operation >= COMPARE_INT_FLOAT and b == NAN) or (operation == COMPARE_FLOATS and a == NAN):
+            stack[top] = NULL
         else:
             if operation == COMPARE_INT_FLOAT:
                 order = order_of(a, to_float(b))
