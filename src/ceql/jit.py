@@ -36,7 +36,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 """An array of any type and shape: what is in it is said beside its name."""
 
 _PACKAGE = Path(__file__).parent
-_IMPORT = re.compile(r"^from ceql(?:\.([\w.]+))? import \(?([\w\s,]+)", re.MULTILINE)
+_IMPORT = re.compile(r"^from ceql(?:\.([\w.]+))? import (?:\(([\w\s,]+)\)|([\w ,]+))", re.MULTILINE)
 _log = logging.getLogger("ceql")
 
 
@@ -54,9 +54,9 @@ def cache_root() -> Path:
 def _imports(module: Path) -> tuple[Path, ...]:
     """The files of this package that a module's own import statements name."""
     found = []
-    for parent, names in _IMPORT.findall(module.read_text()):
+    for parent, several, few in _IMPORT.findall(module.read_text()):
         place = _PACKAGE.joinpath(*parent.split("."))
-        paths = [place, *(place / name.split(" as ")[0].strip() for name in names.split(","))]
+        paths = [place, *(place / name.split(" as ")[0].strip() for name in (several or few).split(","))]
         found += [path.with_suffix(".py") for path in paths if path.with_suffix(".py").exists()]
     return tuple(found)
 
