@@ -131,6 +131,11 @@ class Operands:
                 raise TooSmall(k)
         return result
 
+    @property
+    def by_rank(self) -> list[int]:
+        """The terms for which `rank` was asked."""
+        return [k for k, term in enumerate(self.auto.reads) if term.use is Use.ORDER and term.what in self._ranked]
+
     def rank(self, k: int) -> None:
         """Compare a term by rank from the next `bind` on: it has values that a word has no room for."""
         term = self.auto.reads[k]

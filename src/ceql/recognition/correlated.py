@@ -266,7 +266,7 @@ class CorrelatedRecognition(Recognition):
         """The state between two batches."""
         header, arrays, tables = super().state()
         machine = self.machine
-        header |= {"found": self._found, "automaton": self.auto.fingerprint}
+        header |= {"found": self._found, "automaton": self.auto.fingerprint, "ranked": self.operands.by_rank}
         tables["values"] = self.values.state(machine.used_values(self.values.most))
         if self._kept is not None:
             positions = machine.held()
@@ -282,6 +282,8 @@ class CorrelatedRecognition(Recognition):
                 "the snapshot was taken by a version of ceql that compiles this query to another automaton; "
                 "finish the stream with that version, or start anew"
             )
+        for term in header.get("ranked", []):
+            self.operands.rank(term)
         super().restore(header, arrays, tables)
         self.values.restore(tables["values"])
         self._found = header["found"]
