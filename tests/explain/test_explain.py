@@ -10,7 +10,8 @@ import pytest
 import ceql
 import corpus
 from ceql.explain.automaton import dot_text, mermaid_text
-from ceql.explain.claims import How, judged
+from ceql.explain.claims import judged
+from ceql.explain.decisions import How
 from ceql.explain.guarantee import Class, guarantee, losses, query_class
 from ceql.explain.text import WIDTH
 from ceql.plan import CorrelatedPlan
@@ -130,9 +131,10 @@ LOOKED_UP = "a step looks up the runs whose last event has its value; no other e
 def test_classes_of_correlated_queries() -> None:
     assert class_of("SELECT * WHERE A ; B PARTITION BY k") is Class.UNARY
     assert class_of(PAIR + "y[k = PREV.k]") is Class.CHAIN
-    assert class_of(PAIR + "x.k < y.k") is Class.CANDIDATES
-    assert class_of(PAIR + "x.k = y.k + x.v") is Class.CANDIDATES
-    assert class_of(PAIR + "y[k > PREV.k]") is Class.CANDIDATES
+    assert class_of(PAIR + "x.k < y.k") is Class.CARRIED
+    assert class_of(PAIR + "x.k = y.k + x.v") is Class.CARRIED
+    assert class_of(PAIR + "y[k > PREV.k]") is Class.CARRIED
+    assert class_of("SELECT * WHERE A AS a ; B AS b ; (C AS x ; B AS y ; C AS z)+ FILTER a.k = b.k") is Class.CHAIN
     assert class_of("SELECT * WHERE (A ; B PARTITION BY [k]) ; C") is Class.CHAIN
     assert class_of("SELECT * WHERE A AS x ; B AS y PARTITION BY [x.k, y.k] WITHIN 3 EVENTS") is Class.CHAIN
     assert class_of(THREE + "t.x = s.x AND s.x = r.x AND s.y = r.y") is Class.PCEA
@@ -152,11 +154,22 @@ def test_classes_of_correlated_queries() -> None:
             "O(log w), w the events of the window",
             "output-linear delay",
         ),
+        (PAIR + "x.k < y.k", "O(log² w), w the events so far", "output-linear delay"),
+        (PAIR + "x.k < y.k WITHIN 9 EVENTS", "O(log² w), w the events of the window", "output-linear delay"),
         (
-            PAIR + "x.k < y.k",
-            "O(1), for what is looked up; the rest is checked on each candidate",
-            "not bounded: candidates that fail are looked at too",
+            PAIR + "x.k < y.k AND x.v < y.v",
+            "linear in the groups that an event meets: at most w^2, as 2 carried values tell them apart, w the events "
+            "so far",
+            "output-linear delay",
         ),
+        (
+            "SELECT * WHERE A AS x ; C AS z ; B AS y FILTER x.k = y.k WITHIN 9 EVENTS",
+            "linear in the groups that an event meets: at most w, as 1 carried value tells them apart, w the events of "
+            "the window",
+            "output-linear delay",
+        ),
+        ("SELECT * WHERE A ; B AS y FILTER y[PREV.k IS NULL OR PREV.v > 3]", "O(1)", "output-linear delay"),
+        ("SELECT * WHERE A : A:+ AS y FILTER y[k > PREV.k]", "O(1)", "output-linear delay"),
         (
             "SELECT NEXT * WHERE (A ; B PARTITION BY [k]) ; C",
             "O(1)",
@@ -177,7 +190,6 @@ def test_the_bounds_of_correlated_queries(query: str, update: str, enumeration: 
 def test_what_matches_do_not_come_straight_from_the_automaton_for() -> None:
     query = ceql.compile("SELECT NEXT z WHERE A AS x ; (B ; C+ AS z PARTITION BY [k]) FILTER z[v > x.v]")
     assert [loss.why for loss in losses(query.plan)] == [
-        "'z.v > x.v': checked on each candidate, and any number of candidates may fail",
         "NEXT: chosen among all candidates that end at a position",
         "the automaton is ambiguous: two runs may give the same match, so matches are compared for duplicates",
         "events that are not selected are taken out of each match",
@@ -205,14 +217,18 @@ def test_a_hierarchical_rule() -> None:
 
 
 def test_a_join_that_is_not_hierarchical() -> None:
-    assert how(THREE + "t.x = s.x AND s.y = r.y") == [
-        ("t.x = s.x", How.LOOKED_UP, LOOKED_UP),
-        (
-            "s.y = r.y",
-            How.NARROWED,
-            "'s.y = r.y' breaks the hierarchy with 't.x = s.x': S takes part in both, T and R in one each",
-        ),
-    ]
+    first, second = how(THREE + "t.x = s.x AND s.y = r.y")
+    assert first == (
+        "t.x = s.x",
+        How.LOOKED_UP,
+        "between neighbours it is looked up by hash; t.x: carried until s; looked up by hash at s; s.x: carried until "
+        "t; looked up by hash at t",
+    )
+    assert second[:2] == ("s.y = r.y", How.LOOKED_UP)
+    assert second[2].endswith(
+        "it breaks the hierarchy with 't.x = s.x': S takes part in both, T and R in one each, so ALL is a product of "
+        "its sides"
+    )
 
 
 def test_what_all_events_share_splits_the_stream() -> None:
@@ -226,56 +242,71 @@ def test_what_all_events_share_splits_the_stream() -> None:
 
 
 def test_an_event_between() -> None:
-    assert how("SELECT * WHERE A AS x ; C AS z ; B AS y FILTER x.k = y.k") == [
-        (
-            "x.k = y.k",
-            How.CHECKED,
-            "x and y never follow each other: an event of C (z) stands between them, where no step can look the value "
-            "up",
-        )
-    ]
+    carried = "x.k: carried until y; looked up by hash at y"
+    assert how("SELECT * WHERE A AS x ; C AS z ; B AS y FILTER x.k = y.k") == [("x.k = y.k", How.LOOKED_UP, carried)]
     assert how("SELECT * WHERE A AS x ; (B AS y OR C AS z ; B AS y) FILTER x.k = y.k") == [
-        (
-            "x.k = y.k",
-            How.NARROWED,
-            "'x.k = y.k' is looked up only between neighbours: an event of C (z) stands between x and y, "
-            "so it is checked on each candidate",
-        )
+        ("x.k = y.k", How.LOOKED_UP, f"between neighbours it is looked up by hash; {carried}")
     ]
+
+
+TESTED = "carried until y; tested group by group at y"
+LONGER = "SELECT * WHERE A AS x ; C+ AS z ; B AS y FILTER "
 
 
 @pytest.mark.parametrize(
-    ("query", "why"),
+    ("query", "way", "why"),
     [
-        (PAIR + "x.k < y.k", "is an inequality ('<'): runs are looked up by a value, not by a range"),
-        (PAIR + "x.k + y.v = y.k", "has a side that is calculated from two events, of x and y"),
+        (PAIR + "x.k < y.k", How.IN_ORDER, "x.k: carried until y; found in order at y"),
+        (PAIR + "y.k < x.k + 90", How.IN_ORDER, "x.k + 90: carried until y; found in order at y"),
+        (PAIR + "x.k != y.k", How.TESTED, f"x.k: {TESTED}"),
+        (PAIR + "x.k + y.v = y.k", How.TESTED, f"x.k: {TESTED}"),
+        (PAIR + "x.k = y.k OR x.v < y.v", How.TESTED, f"x.k and x.v: {TESTED}"),
+        (PAIR + "y[k >= PREV.k]", How.IN_ORDER, "the last event's k: carried until y; found in order at y"),
+        (PAIR + "y[PREV.k + k = 3]", How.TESTED, f"the last event's k: {TESTED}"),
+        (LONGER + "z.k < y.k", How.IN_ORDER, "the greatest z.k so far: carried until y; found in order at y"),
+        (LONGER + "z.k > y.k", How.IN_ORDER, "the least z.k so far: carried until y; found in order at y"),
+        (
+            LONGER + "z.k < x.k",
+            How.TESTED,
+            "x.k: carried until z; tested group by group at z, and not found in order, as x.k must be carried on",
+        ),
+        (
+            "SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.k < z.k AND y.k < z.k OR x.v = y.v",
+            How.TESTED,
+            "x.k, y.k, x.v and y.v: carried until z; tested group by group at z",
+        ),
         (
             "SELECT * WHERE (A AS x OR C) ; B AS y FILTER x.k = y.k",
-            "is about x, which may be unbound (OR): nothing is asked of y then, so it cannot be a key",
+            How.LOOKED_UP,
+            "x.k: carried until y; looked up by hash at y",
         ),
         (
-            PAIR + "y[k >= PREV.k]",
-            "is an inequality with PREV ('>='): runs are looked up by a value, not by a range",
+            "SELECT * WHERE (A AS x OR C) ; D ; B AS y FILTER x.k < y.k",
+            How.TESTED,
+            f"x.k: {TESTED}; a run without that event passes",
         ),
         (
-            PAIR + "y[PREV.k + k = 3]",
-            "is not a comparison, by = or !=, of PREV's attributes on one side with the event's own on the other",
+            "SELECT * WHERE A AS x OR B AS y FILTER x.k < y.k",
+            How.NOTHING,
+            "no way through the formula reads all the events that it is about, so it holds",
         ),
+        ("SELECT * WHERE B AS y ; A FILTER y[PREV.k IS NULL]", How.AT_EVENT, "decided at y alone"),
     ],
 )
-def test_why_a_condition_is_checked_on_candidates(query: str, why: str) -> None:
-    ((text, way, said),) = how(query)
-    assert (way, said) == (How.CHECKED, f"'{text}' {why}")
+def test_how_a_condition_is_decided_and_what_is_carried_until_then(query: str, way: How, why: str) -> None:
+    ((_, found, said),) = how(query)
+    assert (found, said) == (way, why)
 
 
-def test_a_disjunction() -> None:
-    assert how(PAIR + "x.k = y.k OR x.v < y.v") == [
-        (
-            "x.k = y.k OR x.v < y.v",
-            How.CHECKED,
-            "it is a disjunction, some case of which has nothing to look up",
-        )
-    ]
+def test_what_no_run_can_carry_is_checked_on_candidates() -> None:
+    query = f"SELECT * WHERE {' ALL '.join(f'T{k} AS t{k}' for k in range(6))} FILTER t1.v < t2.v"
+    assert how(query) == [("t1.v < t2.v", How.CHECKED, "runs cannot carry values through an ALL of more than 5 sides")]
+    found = sections(ceql.compile(query).explain())["Class and guarantee"]
+    assert "not bounded: candidates that fail are looked at too" in found
+    assert "'t1.v < t2.v': checked on each candidate, and any number of candidates may fail" in found
+
+
+def test_cases_that_are_each_looked_up() -> None:
     assert [(text, way) for text, way, _ in how(PAIR + "x.k = y.k OR x.v = y.v")] == [
         ("x.k = y.k", How.LOOKED_UP),
         ("x.v = y.v", How.LOOKED_UP),
@@ -290,17 +321,18 @@ def test_prev() -> None:
             "PREV is the last event of a run, and a step looks up the runs that have its value there",
         )
     ]
-    first, second = how(PAIR + "y[k != PREV.k] AND y[v != PREV.v]")
-    assert first == (
-        "y.k != PREV.k",
-        How.LOOKED_UP,
-        "PREV is the last event of a run, and a step looks up the runs that have another value there",
-    )
-    assert second == (
-        "y.v != PREV.v",
-        How.CHECKED,
-        "'y.v != PREV.v' is one of several disequalities with PREV of one event: an index can leave out one value",
-    )
+    assert how(PAIR + "y[k != PREV.k]") == [
+        (
+            "y.k != PREV.k",
+            How.LOOKED_UP,
+            "PREV is the last event of a run, and a step looks up the runs that have another value there",
+        )
+    ]
+    both = how(PAIR + "y[k != PREV.k] AND y[v != PREV.v]")
+    assert both == [
+        ("y.k != PREV.k", How.TESTED, f"the last event's k: {TESTED}"),
+        ("y.v != PREV.v", How.TESTED, f"the last event's v: {TESTED}"),
+    ]
 
 
 def test_an_automaton_that_was_made_deterministic() -> None:
@@ -316,7 +348,7 @@ def test_an_automaton_that_was_made_deterministic() -> None:
 def test_conditions_across_events_have_a_place_and_a_part_of_the_formula() -> None:
     query = ceql.compile("SELECT *\nWHERE (A AS x ; B AS y\nFILTER y[v > x.v AND k = x.k])+ ; C")
     first, second = judged(query.plan)
-    assert (first.line, first.column, first.text, first.how) == (3, 8, "y.v > x.v", How.CHECKED)
+    assert (first.line, first.column, first.text, first.how) == (3, 8, "y.v > x.v", How.IN_ORDER)
     assert (second.line, second.column, second.text, second.how) == (3, 8, "y.k = x.k", How.LOOKED_UP)
     assert "line 3, column 8: y.v > x.v, in each A AS x ; B AS y\n" in query.explain()
 
@@ -413,21 +445,49 @@ def test_the_automaton_of_a_chain() -> None:
     assert '  s0 -->|"B #amp; j not NULL #amp; next event / B"| s1' in view.to_mermaid()
 
 
-def test_a_transition_that_joins_runs() -> None:
-    view = ceql.compile(THREE + "t.x = s.x AND s.y = r.y").automaton()
-    (joined,) = [arrow for arrow in view.arrows() if arrow.compares == "x = t.x and y = r.y"]
-    assert (joined.source, joined.event, joined.binds, joined.target) == ("0 and 2", "S", "S, s", "6")
-    assert [line for line in view.to_mermaid().split("\n") if "j7" in line] == [
-        "  j7[ ]",
-        '  s0 ---|"x = t.x"| j7',
-        '  s2 ---|"y = r.y"| j7',
-        '  j7 -->|"S / S, s"| s6',
+CARRYING_TABLE = """\
+from   event           compared             binds  to
+-----  --------------  -------------------  -----  --
+start  A & k not NULL  -                    A, x   0
+0      C               -                    C, z   1
+1      C               -                    C, z   1
+1      B               k = x.k & z.v < y.v  B, y   2*
+* final: a match ends at the event that enters it
+state 0 carries x.k
+state 1 carries the greatest z.v so far and x.k"""
+
+
+def test_states_show_what_they_carry_and_transitions_what_they_test() -> None:
+    query = ceql.compile("SELECT * WHERE A AS x ; C+ AS z ; B AS y FILTER x.k = y.k AND z.v < y.v WITHIN 9 EVENTS")
+    view = query.automaton()
+    assert str(view) == CARRYING_TABLE
+    assert '  s1 [shape=circle, label="1\\nthe greatest z.v so far\\nx.k"];' in view.to_dot()
+    assert '  s1 -> s2 [label="B & k = x.k & z.v < y.v / B, y"];' in view.to_dot()
+    assert '  s1(("1<br/>the greatest z.v so far<br/>x.k"))' in view.to_mermaid()
+    assert '  s1 -->|"B #amp; k = x.k #amp; z.v #lt; y.v / B, y"| s2' in view.to_mermaid()
+    assert sections(query.explain())["Indexes, where runs wait"].split("\n") == [
+        "  i1  runs in state 0, all together, grouped by x.k; looked up by z (whatever its values)",
+        "  i2  runs in state 1, all together, grouped by the greatest z.v so far, x.k; looked up by z",
+        "      (whatever its values)",
+        "  i3  runs in state 1, under x.k, in order of the greatest z.v so far; looked up by y.k",
     ]
-    assert [line for line in view.to_dot().split("\n") if "j7" in line] == [
-        '  j7 [shape=point, label=""];',
-        '  s0 -> j7 [label="x = t.x", dir=none];',
-        '  s2 -> j7 [label="y = r.y", dir=none];',
-        '  j7 -> s6 [label="S / S, s"];',
+
+
+def test_a_transition_that_joins_runs() -> None:
+    view = ceql.compile(THREE + "t.x = s.x AND s.x = r.x AND s.y = r.y WITHIN 9 EVENTS").automaton()
+    (joined,) = [arrow for arrow in view.arrows() if arrow.compares == "x = s.x & y = s.y and x = t.x"]
+    assert (joined.source, joined.event, joined.binds, joined.target) == ("1 and 0", "R", "R, r", "6")
+    assert [line for line in view.to_mermaid().split("\n") if "j6" in line] == [
+        "  j6[ ]",
+        '  s1 ---|"x = s.x #amp; y = s.y"| j6',
+        '  s0 ---|"x = t.x"| j6',
+        '  j6 -->|"R / R, r"| s6',
+    ]
+    assert [line for line in view.to_dot().split("\n") if "j6" in line] == [
+        '  j6 [shape=point, label=""];',
+        '  s1 -> j6 [label="x = s.x & y = s.y", dir=none];',
+        '  s0 -> j6 [label="x = t.x", dir=none];',
+        '  j6 -> s6 [label="R / R, r"];',
     ]
 
 

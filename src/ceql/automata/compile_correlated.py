@@ -20,7 +20,7 @@ from ceql.automata.lookups import compared, is_settled
 from ceql.automata.parallel import Parallel, Source, Step, build
 from ceql.syntax import tree as t
 
-_MOST_SIDES = 5  # of an ALL that is a product: each multiplies the states by four
+MOST_SIDES = 5  # of an ALL that is a product: each multiplies the states by four
 
 
 def compile_shape(shape: Shape, strict: frozenset[str] | None = None) -> Correlated:
@@ -36,7 +36,7 @@ def compile_shape(shape: Shape, strict: frozenset[str] | None = None) -> Correla
         return looks_up.compile()
     asked, left = conditions(shape, [c for c in shape.claims if c.number not in looks_up.settled_by_key])
     for chain in (False, True):
-        if chain and any(n.kind is Kind.ALL and len(n.items) > _MOST_SIDES for n in shape.nodes):
+        if chain and any(n.kind is Kind.ALL and len(n.items) > MOST_SIDES for n in shape.nodes):
             break  # the product would have too many states
         compiler = _Compiler(shape, _built(shape, known, prev, shown, chain), known, prev)
         carrying, more = carry(shape, compiler.parallel, asked, known)

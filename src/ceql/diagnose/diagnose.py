@@ -25,7 +25,8 @@ from ceql.diagnose.following import CorrelatedFollowing
 from ceql.diagnose.reach import reach
 from ceql.diagnose.timing import Timing, WatchedSequencer
 from ceql.errors import nearest
-from ceql.explain.claims import claim_text, claims, listed
+from ceql.explain.claims import claim_text, claims
+from ceql.explain.names import listed
 from ceql.explain.stages import columns_read
 from ceql.io.nested import with_columns
 from ceql.io.ordering import caller_rows, put_in_order

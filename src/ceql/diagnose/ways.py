@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ceql.automata.cea import CEA, Transition
 from ceql.automata.correlated import Correlated
 from ceql.automata.correlated import Transition as CorrelatedTransition
-from ceql.explain.automaton import NEXT_EVENT, print_link
+from ceql.explain.automaton import NEXT_EVENT, print_links
 from ceql.explain.formula import print_asked, print_mask
 
 START = -1
@@ -155,10 +155,10 @@ class CorrelatedWays(Ways):
         """What a transition compares the event with, of runs in these states."""
         parts = [
             part
-            for link in transition.links
-            for state, text in print_link(self.auto, link).items()
+            for found in print_links(self.auto, transition)
+            for state, texts in found.items()
             if state in states
-            for part in text.split(" & ")
-            if part not in ("", NEXT_EVENT)
+            for part in texts
+            if part != NEXT_EVENT
         ]
         return " & ".join(dict.fromkeys(parts))

@@ -3,25 +3,28 @@
 States are numbered as in `automata.cea.CEA`, or as in `automata.parallel.Parallel` for a query that compares events;
 `start` stands for a run that has not begun. Transitions of the first that read an event without binding it and without
 asking anything of it are the waiting of `;`: they are drawn dashed. The second waits in its indexes. Its transitions
-say what the event has in common with the last event of the run, as in `k = x.k`, and may join several runs.
+say what the event has in common with the last event of the run, as in `k = x.k`, and what is tested of what the run
+carries; they may join several runs. States say what their runs carry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from ceql.automata.cea import CEA, Label
 from ceql.automata.cea import Transition as PlainTransition
 from ceql.automata.correlated import Correlated, Link, Transition
 from ceql.engine.groups.layout import NULLS_DIFFER
-from ceql.explain.claims import leaf_name
+from ceql.explain.carried import event_of, print_carried, print_register, print_registers, print_tests, unread
 from ceql.explain.formula import print_asked, print_label, print_mask
-from ceql.explain.text import table
+from ceql.explain.names import event_name, listed, print_value
+from ceql.explain.text import table, wrapped
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.results.text import clean
 from ceql.syntax import tree as t
-from ceql.syntax.printer import print_expression, print_name
+from ceql.syntax.printer import print_expression
 
 START = "start"
 NEXT_EVENT = "next event"
@@ -114,17 +117,23 @@ class AutomatonView:
 
     def _joined(self, auto: Correlated, transition: Transition) -> Arrow:
         mark = auto.marks[transition.mark]
-        found = tuple(self._source(auto, link) for link in transition.links) or (Source((START,)),)
+        found = tuple(map(self._source, print_links(auto, transition))) or (Source((START,)),)
         compared = {term for link in transition.links for term in (*link.key, *link.unlike)}
         asked = [print_asked(auto.guards, transition.guard, transition.failing)]
-        needed = [print_expression(auto.terms[k]) for k in transition.needs if k not in compared]
+        needed = [print_expression(_term(auto, k)) for k in transition.needs if k not in compared]
         asked += [f"{', '.join(needed)} not NULL"] if needed else []
+        if len(transition.links) != 1:
+            asked += print_tests(auto, transition)
         label = auto.label(mark) & frozenset(self._plan.selected)
         return Arrow(found, " & ".join(asked), self._label(label), str(transition.target))
 
-    def _source(self, auto: Correlated, link: Link) -> Source:
-        compared = print_link(auto, link)
-        return Source(tuple(map(str, compared)), tuple(compared.values()))
+    @staticmethod
+    def _source(compared: dict[int, list[str]]) -> Source:
+        return Source(tuple(map(str, compared)), tuple(map(" & ".join, compared.values())))
+
+    def carried(self, state: int) -> list[str]:
+        """What the runs in a state carry."""
+        return print_carried(self.automaton, state) if isinstance(self.automaton, Correlated) else []
 
     def _label(self, label: Label) -> str:
         # DISTINCT forgets which variable an event is bound to
@@ -150,7 +159,11 @@ class AutomatonView:
         lines = table(head, [self._short(row, rooms) for row in rows])
         if len(shown) < len(arrows):
             lines.append(f"… and {len(arrows) - len(shown):,} more transitions")
-        return [*lines, "* final: a match ends at the event that enters it"]
+        lines.append("* final: a match ends at the event that enters it")
+        for state in range(self.states):
+            if names := self.carried(state):
+                lines += wrapped(f"state {state} carries {listed(names)}", "", "    ")
+        return lines
 
     @staticmethod
     def _short(row: list[str], rooms: list[int]) -> list[str]:
@@ -181,7 +194,8 @@ class AutomatonView:
         lines = ["digraph automaton {", "  rankdir=LR;", "  node [shape=circle];", '  start [shape=point, label=""];']
         for number in range(self.states):
             shape = "doublecircle" if number in self._final else "circle"
-            lines.append(f'  s{number} [shape={shape}, label="{number}"];')
+            label = "\\n".join(map(dot_text, [str(number), *self.carried(number)]))
+            lines.append(f'  s{number} [shape={shape}, label="{label}"];')
         for drawn in self._drawing():
             if isinstance(drawn, str):
                 lines.append(f'  {drawn} [shape=point, label=""];')
@@ -193,10 +207,10 @@ class AutomatonView:
     def to_mermaid(self) -> str:
         """A mermaid flowchart. A transition that joins runs has a point where they meet."""
         lines = ["flowchart LR", "  start(( ))"]
-        lines += [
-            f"  s{state}((({state})))" if state in self._final else f"  s{state}(({state}))"
-            for state in range(self.states)
-        ]
+        for state in range(self.states):
+            names = "<br/>".join(map(mermaid_text, self.carried(state)))
+            text = f'"{state}<br/>{names}"' if names else str(state)
+            lines.append(f"  s{state}((({text})))" if state in self._final else f"  s{state}(({text}))")
         for drawn in self._drawing():
             if isinstance(drawn, str):
                 lines.append(f"  {drawn}[ ]")
@@ -210,19 +224,40 @@ class AutomatonView:
         return {"text/plain": str(self), "text/vnd.mermaid": self.to_mermaid()}
 
 
-def print_link(auto: Correlated, link: Link) -> dict[int, str]:
-    """What a step compares: the event's own values, bare, with those of the last event of runs in each state."""
-    index, names = auto.indexes[link.where], last_names(auto)
-    found: dict[int, str] = {}
-    for state, (key, unlike) in index.feeders.items():
-        parts = [
-            f"{print_expression(_term(auto, a))} {op} {print_value(_term(auto, b), names[state])}"
-            + " or NULL" * (a >= NULLS_DIFFER)
-            for op, own, theirs in (("=", link.key, key), ("!=", link.unlike, unlike))
-            for a, b in zip(own, theirs, strict=True)
-        ]
-        found[state] = " & ".join([*parts, *([NEXT_EVENT] if index.tight else [])])
+def print_links(auto: Correlated, transition: Transition) -> list[dict[int, list[str]]]:
+    """Of each link of a transition and each state there: what the event must have in common with a run.
+
+    The event's own values are bare. They are compared with those of the last event of the run and with what the run
+    carries; further tests are written as the query has them.
+    """
+    names = last_names(auto)
+    tests = print_tests(auto, transition) if len(transition.links) == 1 else []
+    found: list[dict[int, list[str]]] = []
+    for link in transition.links:
+        index = auto.indexes[link.where]
+        further = [NEXT_EVENT] if index.tight else []
+        found.append(
+            {state: [*_compared(auto, link, state, names[state]), *tests, *further] for state in index.feeders}
+        )
     return found
+
+
+def _compared(auto: Correlated, link: Link, state: int, name: str) -> list[str]:
+    """What a look-up compares: terms with those of the last event, then terms with carried values."""
+    index = auto.indexes[link.where]
+    key, unlike = index.feeders[state]
+    pairs = [("=", own, theirs) for own, theirs in zip(link.key, key, strict=False)]
+    pairs += [("!=", own, theirs) for own, theirs in zip(link.unlike, unlike, strict=True)]
+    parts = [
+        f"{print_expression(_term(auto, own))} {op} {print_value(_term(auto, theirs), name)}"
+        + " or NULL" * (own >= NULLS_DIFFER)
+        for op, own, theirs in pairs
+    ]
+    carried, ahead = index.registers[: index.hashed], unread(auto, [state])
+    return parts + [
+        f"{print_expression(_term(auto, own))} = {print_register(auto, register, ahead)}"
+        for own, register in zip(link.key[len(key) :], carried, strict=True)
+    ]
 
 
 def index_rows(auto: Correlated) -> list[tuple[str, str]]:
@@ -231,10 +266,14 @@ def index_rows(auto: Correlated) -> list[tuple[str, str]]:
     for k, index in enumerate(auto.indexes):
         fed: dict[str, list[int]] = {}
         for state, (key, unlike) in index.feeders.items():
-            under = ", ".join(print_value(_term(auto, term), names[state]) for term in key)
+            hashed = print_registers(auto, state, index.registers[: index.hashed])
+            under = ", ".join([print_value(_term(auto, term), names[state]) for term in key] + hashed)
             apart = ", ".join(print_value(_term(auto, term), names[state]) for term in unlike)
             how = f"under {under}" if under else "all together"
-            fed.setdefault(f"{how}, told apart by {apart}" if apart else how, []).append(state)
+            how += f", told apart by {apart}" if apart else ""
+            groups = ", ".join(print_registers(auto, state, index.registers[index.hashed :]))
+            how += f", {'in order of' if index.order else 'grouped by'} {groups}" if groups else ""
+            fed.setdefault(how, []).append(state)
         text = "; ".join(f"runs in {number_list(states)}, {how}" for how, states in fed.items())
         if index.tight:
             text += "; only those that ended at the previous event"
@@ -242,11 +281,7 @@ def index_rows(auto: Correlated) -> list[tuple[str, str]]:
         for transition in auto.transitions:
             for link in transition.links:
                 if link.where == k:
-                    event = " or ".join(
-                        dict.fromkeys(
-                            leaf_name(auto.shape, leaf) for leaf in sorted(auto.marks[transition.mark].leaves)
-                        )
-                    )
+                    event = event_of(auto, transition)
                     values = [print_value(_term(auto, term), event) for term in link.key]
                     values += [f"any but {print_value(_term(auto, term), event)}" for term in link.unlike]
                     asked[", ".join(values) if values else f"{event} (whatever its values)"] = None
@@ -254,16 +289,17 @@ def index_rows(auto: Correlated) -> list[tuple[str, str]]:
     return rows
 
 
+@lru_cache(maxsize=1)
 def last_names(auto: Correlated) -> list[str]:
     """Of each state, what the last event of its runs is called."""
     last: list[set[int]] = [set() for _ in range(auto.states)]
     for transition in auto.transitions:
         last[transition.target] |= auto.marks[transition.mark].leaves
-    return [" or ".join(dict.fromkeys(leaf_name(auto.shape, leaf) for leaf in sorted(leaves))) for leaves in last]
+    return [event_name(auto.shape, leaves) for leaves in last]
 
 
 def _term(auto: Correlated, term: int) -> t.Expression:
-    return auto.terms[term & ~NULLS_DIFFER]
+    return auto.terms[(term & ~NULLS_DIFFER) - len(auto.reads)]
 
 
 def number_list(states: list[int]) -> str:
@@ -272,13 +308,6 @@ def number_list(states: list[int]) -> str:
     ('state 3', 'states 1, 2')
     """
     return f"state{'s' * (len(states) > 1)} {', '.join(map(str, states))}"
-
-
-def print_value(term: t.Expression, name: str) -> str:
-    """A value of the event that is called `name`."""
-    if isinstance(term, t.Attribute):
-        return f"{name}.{print_name(term.name)}" if " or " not in name else f"({name}).{print_name(term.name)}"
-    return f"({print_expression(term)}) of {name}"
 
 
 def _id(state: str) -> str:

@@ -1,39 +1,31 @@
-"""How each condition across events is checked, and why not in a better way.
+"""How each condition across events is decided, and why not in a better way.
 
-In: a plan. Out: for each claim of its formula one of four ways (`How`), with the reason. What is said is read from the
-compiled automaton: from its `checks`, its indexes and the equalities that break the hierarchy, not from how a
-condition is written.
+In: a plan. Out: for each claim of its formula one of the ways (`How`), with the reason. What is said is read from the
+compiled automaton: from what its runs carry and its steps decide (`decisions.py`), from its indexes, its `checks` and
+the equalities that break the hierarchy, not from how a condition is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
 from typing import NamedTuple
 
-from ceql.analysis.conditions import leaves as attributes_of
+from ceql.analysis.between import conditions
 from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.normal import to_normal
-from ceql.analysis.shape import Claim, Either, Same, Shape, Test, join_of, prev_of
+from ceql.analysis.shape import Claim, Kind, Shape, Test
 from ceql.analysis.substreams import part_of, relative_to_substreams
+from ceql.automata.compile_correlated import MOST_SIDES
 from ceql.automata.correlated import Correlated
 from ceql.automata.lookups import compared, out_of_reach
+from ceql.automata.parallel import build
 from ceql.errors import QueryError
+from ceql.explain.decisions import How, decisions, in_words, worst
 from ceql.explain.formula import print_normal
+from ceql.explain.names import leaf_name, listed
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition, print_name
-
-_INEQUALITIES = ("<", "<=", ">", ">=")
-
-
-class How(Enum):
-    """The ways to check a claim, the best first."""
-
-    SUBSTREAMS = "by substreams"
-    LOOKED_UP = "looked up"
-    NARROWED = "looked up in part, then checked on each candidate"
-    CHECKED = "checked on each candidate"
 
 
 class Judged(NamedTuple):
@@ -79,21 +71,6 @@ def claim_text(claim: Claim) -> str:
             return claim.text
 
 
-def leaf_name(shape: Shape, leaf: int) -> str:
-    """The variable of a leaf's events, or their type."""
-    here = shape.leaf[leaf]
-    return print_name(min(here.variables - {here.type}, default=here.type))
-
-
-def listed(words: Iterable[str]) -> str:
-    """
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    *first, last = dict.fromkeys(words)
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def _judge(plan: Plan, whole: Shape, claim: Claim) -> tuple[How, str]:
     if isinstance(plan, CorrelatedPlan) and claim in plan.shape.claims:
         return _Judge(plan).judge(claim)
@@ -121,12 +98,33 @@ class _Judge:
     def judge(self, claim: Claim) -> tuple[How, str]:
         auto = self.plan.automaton
         known = next((e for e in equalities(self.shape) if claim.number in e.claims), None)
-        if all(c is not claim for c in auto.checks):
-            return How.LOOKED_UP, self._looked_up(claim, known)
-        if known is None:
-            looked_up = any(c is claim for c in auto.looked_up)
-            return How.NARROWED if looked_up else How.CHECKED, _no_equality(auto, claim)
-        return self._unsettled(auto, claim, known)
+        if any(c is claim for c in auto.checks):
+            return self._unsettled(auto, claim, known) if known is not None else (How.CHECKED, _left(self.shape, claim))
+        found = decisions(auto, claim, known)
+        said = in_words(found)
+        if known is not None:
+            if _is_compared(self.shape, auto, known):
+                if not found:
+                    return How.LOOKED_UP, self._looked_up(claim, known)
+                said.insert(0, f"between neighbours it is looked up by hash{_together(self.shape, claim, known)}")
+            said += [f"it {broken}, so ALL is a product of its sides" for broken in self._broken(claim)]
+        elif not found and any(c is claim for c in auto.looked_up):
+            return How.LOOKED_UP, self._looked_up(claim, None)
+        if not found:
+            return How.NOTHING, "no way through the formula reads all the events that it is about, so it holds"
+        return worst(found), "; ".join(said)
+
+    def _broken(self, claim: Claim) -> list[str]:
+        """How a claim breaks the hierarchy, where its automaton runs no ALL in parallel for that."""
+        prev = [
+            test.variables[test.owner].leaves
+            for other in self.shape.claims
+            for test in other.tests
+            if test.has_prev and test.owner is not None
+        ]
+        parallel = build(self.shape, equalities(self.shape), frozenset[int]().union(*prev))
+        broken = [(one, other) for one, other in parallel.conflicts if claim.number in one.claims]
+        return [_conflict(self.shape, one, other) for one, other in broken]
 
     def _looked_up(self, claim: Claim, known: Equality | None) -> str:
         if known is None:
@@ -149,7 +147,7 @@ class _Judge:
         how = How.NARROWED if used else How.CHECKED
         for equality, other in auto.parallel.conflicts:
             if claim.number in equality.claims:
-                return how, _conflict(self.shape, equality, other, text)
+                return how, f"'{text}' {_conflict(self.shape, equality, other)}"
         whose = _whose(self.shape, claim)
         between = [_event_name(self.shape, leaf) for leaf in sorted(out_of_reach(self.shape, auto.parallel, known))]
         together = _together(self.shape, claim, known)
@@ -190,7 +188,7 @@ def _event_name(shape: Shape, leaf: int) -> str:
     return kind if kind == name else f"{kind} ({name})"
 
 
-def _conflict(shape: Shape, one: Equality, other: Equality, text: str) -> str:
+def _conflict(shape: Shape, one: Equality, other: Equality) -> str:
     both, kinds = one.terms.keys() & other.terms.keys(), [leaf.type for leaf in shape.leaf.values()]
 
     def named(leaves: Iterable[int]) -> str:
@@ -201,11 +199,7 @@ def _conflict(shape: Shape, one: Equality, other: Equality, text: str) -> str:
     with_ = listed(f"'{claim_text(shape.claim(number))}'" for number in other.claims)
     parts = f"{named(sorted(both))} {'takes' if len(both) == 1 else 'take'} part in both"
     ones = f"{named(single)} in one {'each' if len(single) > 1 else 'only'}"
-    return (
-        f"'{text}' breaks the hierarchy with {with_}: {parts}, {ones}"
-        if both and single
-        else (f"'{text}' breaks the hierarchy with {with_}")
-    )
+    return f"breaks the hierarchy with {with_}" + (f": {parts}, {ones}" if both and single else "")
 
 
 def _is_compared(shape: Shape, auto: Correlated, equality: Equality) -> bool:
@@ -218,69 +212,10 @@ def _is_compared(shape: Shape, auto: Correlated, equality: Equality) -> bool:
     )
 
 
-def _no_equality(auto: Correlated, claim: Claim) -> str:
-    """Why a claim is nothing that can be looked up as it stands."""
-    test = claim.what
-    if isinstance(test, Either):
-        return "it is a disjunction, some case of which has nothing to look up"
-    if isinstance(test, Same):
-        return "its value is not known at every step"
-    text = print_condition(test.predicate)
-    why = _prev_reason(auto, claim, test) if test.has_prev else _join_reason(auto.shape, claim, test)
-    return f"'{text}' {why}"
-
-
-def _prev_reason(auto: Correlated, claim: Claim, test: Test) -> str:
-    p, shape = test.predicate, auto.shape
-    if isinstance(p, t.Comparison) and p.op in _INEQUALITIES:
-        return f"is an inequality with PREV ('{p.op}'): runs are looked up by a value, not by a range"
-    if len(test.variables) > 1:
-        return f"compares PREV and events of {listed(map(print_name, test.variables))} at once"
-    simple = prev_of(test)
-    if simple is None:
-        return "is not a comparison, by = or !=, of PREV's attributes on one side with the event's own on the other"
-    assert test.owner is not None
-    scope = test.variables[test.owner].scope
-    if scope != claim.node and not shape.surely(scope, shape.below(claim.node)):
-        return "stands in a part of the formula that a match may do without (OR)"
-    if simple[0] == "!=":
-        if any(link.unlike for transition in auto.transitions for link in transition.links):
-            return "is one of several disequalities with PREV of one event: an index can leave out one value"
-        return (
-            "is a disequality with PREV: runs are looked up by the value that they have, not by one that they have not"
-        )
-    return "is not looked up"
-
-
-def _join_reason(shape: Shape, claim: Claim, test: Test) -> str:
-    p = test.predicate
-    variables = listed(map(print_name, test.variables))
-    if len(test.variables) == 1:
-        return f"is about {variables} alone, but in a part of the formula that a match may do without (OR)"
-    if not isinstance(p, t.Comparison):
-        return f"is not a comparison of {variables} by ="
-    if p.op in _INEQUALITIES:
-        return f"is an inequality ('{p.op}'): runs are looked up by a value, not by a range"
-    if p.op != "=":
-        return "is a disequality: runs are looked up by the value that they have, not by one that they have not"
-    join = join_of(test)
-    if join is None:
-        mixed = [s for s in (p.left, p.right) if len(_variables(s)) > 1]
-        whose = listed(map(print_name, sorted(_variables(mixed[0])))) if mixed else variables
-        return f"has a side that is calculated from two events, of {whose}" if mixed else f"is not one of {whose}"
-    x, _, y, _ = join
-    one, two = test.variables[x], test.variables[y]
-    inner, scope = sorted((one.scope, two.scope), key=shape.above(claim.node).index)
-    if inner != claim.node and not shape.surely(inner, shape.below(claim.node)):
-        return "stands in a part of the formula that a match may do without (OR)"
-    for name, comparand, other in ((x, one, y), (y, two, x)):
-        if not shape.surely(scope, comparand.leaves):
-            return (
-                f"is about {print_name(name)}, which may be unbound (OR): nothing is asked of {print_name(other)} "
-                "then, so it cannot be a key"
-            )
-    return "is not looked up"
-
-
-def _variables(side: t.Expression) -> set[str]:
-    return {leaf.variable for leaf in attributes_of(side) if isinstance(leaf, t.Ref)}
+def _left(shape: Shape, claim: Claim) -> str:
+    """Why no value that runs could carry decides a claim."""
+    if any(node.kind is Kind.ALL and len(node.items) > MOST_SIDES for node in shape.nodes):
+        return f"runs cannot carry values through an ALL of more than {MOST_SIDES} sides"
+    if conditions(shape, [claim])[1]:
+        return "it combines events of different rounds of an iteration, which no run carries all of"
+    return "it asks for every value of a variable with many events, and no single one decides for all of them"

@@ -9,7 +9,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from ceql.explain.claims import How, judged, listed
+from ceql.explain.carried import registers_met
+from ceql.explain.claims import judged
+from ceql.explain.decisions import How
+from ceql.explain.names import listed
+from ceql.explain.text import number
 from ceql.plan import CandidateReason, CorrelatedPlan, Plan, UnaryPlan
 
 
@@ -28,9 +32,15 @@ class Class(Enum):
     )
     CHAIN = Guarantee("chain (chain-CEA)", "O(1), O(log w) with a window of w events", "output-linear delay")
     PCEA = Guarantee("parallel (PCEA: hierarchical equality joins)", "O(log w)", "output-linear delay")
+    CARRIED = Guarantee(
+        "any other condition between events (decided by what runs carry)",
+        "linear in the groups that later conditions can tell apart, at most w^k where k values are carried; O(log² w) "
+        "where the only such condition is one inequality between neighbours",
+        "output-linear delay",
+    )
     CANDIDATES = Guarantee(
-        "anything else (checked on candidates)",
-        "O(log w) for what is looked up; the rest is checked on each candidate",
+        "conditions that nothing carried decides (checked on candidates)",
+        "as above; the rest is checked on each candidate",
         "not bounded",
     )
 
@@ -48,6 +58,8 @@ def query_class(plan: Plan) -> Class:
         return Class.UNARY if plan.rivalry is None else Class.RIVALS
     if plan.automaton.checks:
         return Class.CANDIDATES
+    if plan.automaton.carrying is not None:
+        return Class.CARRIED
     return Class.CHAIN if plan.automaton.is_chain else Class.PCEA
 
 
@@ -56,13 +68,32 @@ def guarantee(plan: Plan) -> Guarantee:
     kind = query_class(plan)
     if isinstance(plan, UnaryPlan):
         return kind.value
-    update = "O(log w)" if not plan.automaton.is_chain or plan.query.window is not None else "O(1)"
-    if update == "O(log w)":
-        update += ", w the events of the window" if plan.query.window is not None else ", w the events so far"
+    update = _update(plan)
     if kind is Class.CANDIDATES:
-        update += ", for what is looked up; the rest is checked on each candidate"
+        update += "; the rest is checked on each candidate"
     enumeration = next((loss.enumeration for loss in losses(plan)), kind.value.enumeration)
     return Guarantee(kind.value.name, update, enumeration)
+
+
+def _update(plan: CorrelatedPlan) -> str:
+    auto = plan.automaton
+    k = values_carried(plan)
+    if k:
+        most = "w" if k == 1 else f"w^{k}"
+        apart = f"{number(k, 'carried value')} {'tells' if k == 1 else 'tell'} them apart"
+        bound = f"linear in the groups that an event meets: at most {most}, as {apart}"
+    elif any(index.order for index in auto.indexes):
+        bound = "O(log² w)"
+    elif auto.is_chain and plan.query.window is None:
+        return "O(1)"
+    else:
+        bound = "O(log w)"
+    return f"{bound}, w the events {'of the window' if plan.query.window is not None else 'so far'}"
+
+
+def values_carried(plan: CorrelatedPlan) -> int:
+    """By how many carried values an event tells the groups apart that it meets, at most."""
+    return max((len(registers) for _, registers in registers_met(plan.automaton)), default=0)
 
 
 def losses(plan: Plan) -> list[Loss]:

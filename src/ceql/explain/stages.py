@@ -13,16 +13,19 @@ from ceql.analysis.conditions import leaves
 from ceql.analysis.equalities import Equality
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim
+from ceql.automata.carrying import Term, Use
 from ceql.automata.correlated import Correlated
 from ceql.automata.parallel import QTree
-from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows, print_value
-from ceql.explain.claims import judged, leaf_name, listed, print_part
+from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows
+from ceql.explain.claims import judged, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
 from ceql.explain.guarantee import guarantee, losses
+from ceql.explain.names import leaf_name, listed, print_bare, print_value
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
 from ceql.plan import CandidateReason, CorrelatedPlan, Plan
 from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
+from ceql.predicates.operands import Encoding, Operands
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
 from ceql.recognition.options import Options
@@ -75,6 +78,8 @@ def _guarantee(plan: Plan) -> list[str]:
     kind = guarantee(plan)
     if isinstance(plan, CorrelatedPlan):
         engine = "the compiled loop over groups: runs wait under the values compared (pcea-hcq-2024, Algorithm 1)"
+        if plan.automaton.carrying is not None:
+            engine += "; runs that agree on all that later conditions ask for are one group"
     elif plan.rivalry is None:
         engine = "the compiled loop over states, and its graph (core-vldb2022, Algorithm 1)"
     elif plan.query.window is None:
@@ -228,6 +233,7 @@ def columns_read(plan: Plan) -> list[str]:
     checks: tuple[Claim, ...] = ()
     if isinstance(plan, CorrelatedPlan):
         read += plan.automaton.terms
+        read += [term.what for term in plan.automaton.reads]
         checks = plan.automaton.checks
     names = [leaf.name for node in read for leaf in leaves(node) if isinstance(leaf, t.Attribute)]
     names += [name for claim in checks for name in sorted(attributes(claim))]
@@ -254,9 +260,14 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
         auto = plan.automaton
         values = ValueNumbers(auto.terms, auto.compares, schema, False, plan.source)
         Checks(auto, schema, False, plan.source)  # says which column does not fit
+        operands = Operands(auto, values, schema, False, plan.source)
         rows += [
             [print_expression(term), str(kind), "numbers of its values", ""]
             for term, kind in zip(auto.terms, values.types, strict=True)
+        ]
+        rows += [
+            [print_bare(term.what), "", _carried_as(term, encoding), ""]
+            for term, encoding in zip(auto.reads, operands.encodings, strict=True)
         ]
     codes = int(np.prod([column.classes for column in bound.columns], dtype=object))
     lines = (
@@ -271,6 +282,12 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
     if plan.query.window is not None:
         facts.append(("window column", window.column or "none: positions are counted"))
     return [*lines, *pairs(facts)]
+
+
+def _carried_as(term: Term, encoding: Encoding) -> str:
+    if term.use is Use.TRUTH:
+        return "true, false or unknown"
+    return "numbers of its values, by rank" if encoding is Encoding.RANKED else "its values, as words"
 
 
 def _kind(column: object) -> str:

@@ -1,0 +1,174 @@
+"""What runs carry, and what steps test of it, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
+
+from ceql.analysis.between import Condition, Role
+from ceql.analysis.equalities import Equality, equalities
+from ceql.analysis.normal import to_normal
+from ceql.analysis.shape import Shape
+from ceql.automata.carrying import Carrying, Evaluation, Fold, Register, Use
+from ceql.automata.correlated import Correlated, Transition
+from ceql.explain.formula import print_normal, print_predicate
+from ceql.explain.names import leaf_name, leaf_variable, print_bare, print_own
+
+_FOLDS = {Fold.GREATEST: "the greatest {} so far", Fold.LEAST: "the least {} so far", Fold.ONLY: "the only {} so far"}
+
+
+def print_carried(auto: Correlated, state: int) -> list[str]:
+    """What the runs in a state carry."""
+    return print_registers(auto, state, auto.carried(state))
+
+
+def print_registers(auto: Correlated, state: int, registers: Iterable[int]) -> list[str]:
+    """These registers, as the runs in a state have them."""
+    ahead = unread(auto, [state])
+    return list(dict.fromkeys(print_register(auto, number, ahead) for number in registers))
+
+
+def unread(auto: Correlated, states: Iterable[int]) -> frozenset[int]:
+    """The leaves at which no run in any of these states has read an event yet."""
+    read = _read(auto)
+    return frozenset(auto.shape.leaf).difference(*(read[state] for state in states))
+
+
+def sources(auto: Correlated, transition: Transition) -> list[int]:
+    """The states that a transition goes on from."""
+    return [state for link in transition.links for state in auto.indexes[link.where].feeders]
+
+
+@lru_cache(maxsize=1)
+def _read(auto: Correlated) -> list[set[int]]:
+    """Of each state, the leaves at which its runs may have read events."""
+    found: list[set[int]] = [set() for _ in range(auto.states)]
+    grows = True
+    while grows:
+        grows = False
+        for transition in auto.transitions:
+            before = [found[state] for state in sources(auto, transition)]
+            read = set(auto.marks[transition.mark].leaves).union(*before)
+            grows |= not read <= found[transition.target]
+            found[transition.target] |= read
+    return found
+
+
+def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> str:
+    """What a register has. One value of several events is named by them, but for those read at the leaves `but`."""
+    register, shape = auto.register(number), auto.shape
+    if register.fold is Fold.ALIVE:
+        return f"the cases of '{shape.claim(register.claim).text}' that have not failed"
+    assert auto.carrying is not None
+    what = auto.carrying.terms[register.term].what
+    if is_last_event(auto, register):
+        return f"the last event's {print_bare(what)}"
+    equality = equality_of(auto, number)
+    if equality is not None:
+        named = [(leaf, values[0]) for leaf, values in equality.terms.items() if leaf not in but]
+        return " = ".join(dict.fromkeys(print_own(value, leaf_variable(shape, leaf)) for leaf, value in named))
+    role = _role(auto.carrying, register)
+    if role is not None and not role.name:
+        node = next(n for n in range(len(shape.nodes)) if shape.below(n) == register.leaves)
+        return f"whether {print_normal(to_normal(shape, node))} was read"
+    name = role.name if role is not None else leaf_variable(shape, min(register.leaves))
+    if register.previous:
+        return f"{print_bare(what)} of the event before {name}"
+    return _FOLDS.get(register.fold, "{}").format(print_own(what, name))
+
+
+def is_last_event(auto: Correlated, register: Register) -> bool:
+    """Whether a register is of the last event, whatever that is: what PREV asks for."""
+    return register.scope < 0 and register.leaves == frozenset(auto.shape.leaf) and register.fold is Fold.LATEST
+
+
+def equality_of(auto: Correlated, number: int) -> Equality | None:
+    """The equality whose value a register has."""
+    assert auto.carrying is not None
+    register = auto.register(number)
+    what = auto.carrying.terms[register.term].what if register.term >= 0 else None
+    for equality in _equalities(auto.shape):
+        first = next(iter(equality.terms.values()))[0]
+        if (frozenset(equality.terms), equality.scope, first) == (register.leaves, register.scope, what):
+            return equality
+    return None
+
+
+@lru_cache(maxsize=1)
+def _equalities(shape: Shape) -> list[Equality]:
+    return equalities(shape)
+
+
+def operand_register(carrying: Carrying, condition: int, operand: int) -> int | None:
+    """The register with the value of a condition's operand."""
+    found = carrying.conditions[condition].operands[operand]
+    role = carrying.conditions[condition].roles[found.role]
+    wanted = (carrying.operands[condition][operand], role.leaves, role.scope, found.previous)
+    for number, register in enumerate(carrying.registers):
+        if (register.term, register.leaves, register.scope, register.previous) == wanted:
+            return number
+    return None
+
+
+def _role(carrying: Carrying, register: Register) -> Role | None:
+    """The variable whose value a register has."""
+    for k, condition in enumerate(carrying.conditions):
+        for n, operand in enumerate(condition.operands):
+            role = condition.roles[operand.role]
+            known = (carrying.operands[k][n], role.leaves, role.scope, operand.previous)
+            if known == (register.term, register.leaves, register.scope, register.previous):
+                return role
+    return None
+
+
+def print_tests(auto: Correlated, transition: Transition) -> list[str]:
+    """What a transition tests of the runs that it finds."""
+    return list(dict.fromkeys(_print_test(auto, test, transition) for test in transition.way.tests))
+
+
+def _print_test(auto: Correlated, test: Evaluation, transition: Transition) -> str:
+    assert auto.carrying is not None
+    if test.condition < 0:
+        carried, own = test.sources
+        but = unread(auto, sources(auto, transition))
+        bare = print_bare(auto.carrying.terms[own.number].what)
+        return f"{bare} = {print_register(auto, carried.number, but)}"
+    condition = auto.carrying.conditions[test.condition]
+    return print_asked_condition(condition)
+
+
+def print_asked_condition(condition: Condition) -> str:
+    """A condition as the query has it; of an OR whose cases are decided at different events, all of it."""
+    return f"({condition.claim.text})" if condition.case >= 0 else print_predicate(condition.asked)
+
+
+def registers_met(auto: Correlated) -> Iterator[tuple[int, list[int]]]:
+    """Each index that is not in order, and the registers by which an event tells the groups apart that it meets there.
+
+    Truth values and the cases of an OR are left out: there are few of them. Runs that end at the previous event differ
+    only in what came before it.
+    """
+    carrying = auto.carrying
+    if carrying is None:
+        return
+    for k, index in enumerate(auto.indexes):
+        if index.order:
+            continue
+        met = [r for r in index.registers[index.hashed :] if carrying.registers[r].fold is not Fold.ALIVE]
+        met = [r for r in met if carrying.terms[carrying.registers[r].term].use is not Use.TRUTH]
+        if index.tight:
+            older = {
+                move.register
+                for transition in auto.transitions
+                if transition.target in index.feeders
+                for move in transition.way.moves
+                if carrying.carries_on(move)
+            }
+            met = [r for r in met if r in older]
+        yield k, met
+
+
+def event_of(auto: Correlated, transition: Transition) -> str:
+    """What the event of a transition is called; one that serves several parts of the formula has several names."""
+    leaves = sorted(auto.marks[transition.mark].leaves)
+    return " and ".join(dict.fromkeys(leaf_name(auto.shape, leaf) for leaf in leaves))
