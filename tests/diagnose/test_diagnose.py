@@ -309,16 +309,15 @@ def test_which_condition_across_events_failed() -> None:
     found = diagnose("SELECT * WHERE A AS x ; C AS z ; B AS y FILTER x.k = y.k AND z.v < y.v", PAIRS)
     assert found.claims is not None
     assert [(c.text, c.how, c.alone, c.without) for c in found.claims.each] == [
-        ("x.k = y.k", "checked on each candidate", Tally(0, 0), Tally(1, 1)),
-        ("z.v < y.v", "checked on each candidate", Tally(1, 1), Tally(0, 0)),
+        ("x.k = y.k", "looked up", Tally(0, 0), Tally(1, 1)),
+        ("z.v < y.v", "found in order", Tally(1, 1), Tally(0, 0)),
     ]
     assert found.reasons == (
+        "After 'A ; C' no 'B' with k = x.k & z.v < y.v came: 2 events of this kind came; 1 had no value (NULL).",
         "'x.k = y.k' never holds: without conditions across events, matches would end at 2 positions.",
     )
-    assert found.reach.complete
-    assert found.notes == (
-        "how far it got takes no account of 'x.k = y.k' and 'z.v < y.v', checked on complete candidates",
-    )
+    assert (found.reach.done, found.reach.total) == (2, 3)
+    assert found.notes == ()
     table = str(found).split("What each condition across events leaves\n")[1].split("\n")[2:8]
     assert [line.split() for line in table] == [
         ["none", "of", "them", "2", "2"],
@@ -336,16 +335,67 @@ def test_conditions_across_events_that_never_hold_together() -> None:
     ]  # fmt: skip
     found = diagnose("SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k AND x.v < y.v", events)
     assert found.reasons == (
+        "After 'A' no 'B' with x.k < y.k & x.v < y.v came: 2 events of this kind came.",
         "Without 'x.k < y.k', matches would end at 1 position.",
         "Without 'x.v < y.v', matches would end at 1 position.",
     )
     three = "SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k AND x.v < y.v AND x.v != y.v"
-    assert diagnose(three, events).reasons == ("Without 'x.k < y.k', matches would end at 1 position.",)
+    assert diagnose(three, events).reasons[1:] == ("Without 'x.k < y.k', matches would end at 1 position.",)
     both = "SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k AND x.v < y.v AND x.k != y.k AND x.v != y.v"
-    assert diagnose(both, events).reasons == (
+    assert diagnose(both, events).reasons[1:] == (
         "The conditions across events never hold together, though each holds for some; without them, matches would "
         "end at 2 positions.",
+        "'x.k < y.k' ruled out the most partial matches: 1 of 2 groups that events met.",
     )
+
+
+def test_the_groups_that_each_condition_rules_out_are_counted() -> None:
+    random = np.random.default_rng(7)
+    rows = 3_000
+    kinds = np.array(["A", "B"])[random.integers(0, 2, rows)]
+    v, w = random.integers(0, 60, rows), random.integers(0, 60, rows)
+    less = same = met = 0
+    groups: set[tuple[int, int]] = set()
+    for row in range(rows):
+        if kinds[row] == "A":
+            groups.add((int(v[row]), int(w[row])))
+            continue
+        met += len(groups)
+        less += sum(not a < v[row] for a, _ in groups)
+        same += sum(a < v[row] and b == w[row] for a, b in groups)
+    query = "SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v AND x.w != y.w"
+    found = diagnose(query, pa.table({"type": kinds, "v": v, "w": w})).claims
+    assert found is not None
+    assert found.groups == met
+    assert [(c.text, c.ruled_out) for c in found.each] == [("x.v < y.v", less), ("x.w != y.w", same)]
+    assert found.hardest is found.each[0]
+    # what is found in order is counted as well
+    found = diagnose("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v", pa.table({"type": kinds, "v": v})).claims
+    assert found is not None
+    values = [(row, set(v[:row][kinds[:row] == "A"].tolist())) for row in range(rows) if kinds[row] == "B"]
+    assert found.each[0].ruled_out == sum(not a < v[row] for row, known in values for a in known)
+
+
+def test_the_report_names_the_condition_that_ruled_out_most() -> None:
+    found = diagnose("SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k AND x.v > y.v", PAIRS)
+    text = str(found)
+    assert "x.k < y.k: tested; it ruled out 1 group\n" in text
+    assert "x.v > y.v: tested; it ruled out 1 group\n" in text
+    assert "of 2 groups of partial matches that events met, 'x.k < y.k' ruled out the most\n" in text
+
+
+def test_too_many_groups_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "MOST_GROUPS", 1_000)
+    monkeypatch.setattr(following, "MOST_GROUPS", 1_000)
+    rows = 2_000
+    events = pa.table({"type": np.array(["A", "B"])[np.arange(rows) % 2], "v": np.arange(rows), "w": np.arange(rows)})
+    query = "SELECT * WHERE A AS x ; B AS y FILTER x.v > y.v AND x.w != y.w WITHIN 3 EVENTS"
+    found = diagnose(query, events)
+    said = "events met more than 1,000 groups of partial matches"
+    assert found.notes[0] == f"the matches of the query up to WHERE could not be counted: {said}"
+    assert found.claims is not None
+    assert found.claims.followed is not None
+    assert found.claims.followed < rows
 
 
 def test_a_key_that_is_null_and_one_that_is_another() -> None:
@@ -362,9 +412,9 @@ def test_runs_that_wait_to_be_joined() -> None:
     events = [{"type": "T", "x": 1, "y": 0}, {"type": "R", "x": 0, "y": 2}, {"type": "S", "x": 1, "y": 3}]
     found = diagnose(query, events)
     assert (found.reach.done, found.reach.total) == (2, 3)
-    assert found.reach.path == "T ; S & x = t.x"
-    assert [(w.text, w.compared) for w in found.reach.waits] == [("R", "y = s.y")]
-    assert found.reasons[0] == "After 'T ; S & x = t.x' (first at position 2) no 'R' came any more."
+    assert found.reach.path == "T ; R"
+    assert [(w.text, w.compared) for w in found.reach.waits] == [("S", "y = r.y & x = t.x")]
+    assert found.reasons[0] == "After 'T ; R' no 'S' with y = r.y & x = t.x came: 1 event of this kind came."
 
 
 def test_a_window_too_small_for_a_correlated_query() -> None:
@@ -380,14 +430,14 @@ def test_a_window_too_small_for_a_correlated_query() -> None:
 
 def test_too_many_candidates_are_noted() -> None:
     events = pa.table({"type": ["A"] * 40 + ["B"], "v": list(range(41))})
-    found = diagnose("SELECT * WHERE A+ AS x ; B AS y FILTER x.v < y.v WITHIN 3 EVENTS", events)
-    assert found.matches == 7
-    where = found.rungs[1]
-    assert where.clause == "WHERE"
-    assert not where.counted_all
-    assert not where.all_positions
+    found = diagnose("SELECT MAX * WHERE A+ AS x ; B AS y FILTER x.v < y.v", events)
+    where, chosen = found.rungs[1:]
+    assert where == Rung("WHERE", 1, counting.MOST_MATCHES, counted_all=False)
+    assert chosen.clause == "MAX"
+    assert not chosen.counted_all
+    assert not chosen.all_positions
     assert found.notes[0] == (
-        "the matches of the query up to WHERE were not all counted: there are more than 1,000,000 candidates"
+        "the matches of the query up to MAX were not all counted: there are more than 1,000,000 candidates"
     )
 
 

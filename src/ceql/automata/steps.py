@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ceql.automata.carrying import CARRIED, EVENT, Evaluation, Fold, Move, Source
+from ceql.automata.carrying import CARRIED, EVENT, Carrying, Evaluation, Fold, Move, Source
 from ceql.automata.correlated import Correlated, Index, Transition
 from ceql.engine.groups.carried import CASES, KEY_AT
 from ceql.engine.groups.layout import (
@@ -93,6 +93,16 @@ def to_carrier(
     return _Carriers(auto, tests, ranked, absent).build()
 
 
+def tests_in_order(carrying: Carrying, transition: Transition) -> dict[int, list[Evaluation]]:
+    """The tests of a transition as they are asked: those that must hold (-1), then those of each OR, by its claim."""
+    found: dict[int, list[Evaluation]] = {-1: []}
+    for test in transition.way.tests:
+        condition = carrying.conditions[test.condition] if test.condition >= 0 else None
+        in_or = condition is not None and condition.case >= 0
+        found.setdefault(condition.claim.number if condition is not None and in_or else -1, []).append(test)
+    return found
+
+
 class _Carriers:
     def __init__(
         self, auto: Correlated, tests: Sequence[BoundTest], ranked: Sequence[bool], absent: Sequence[bool | None]
@@ -147,7 +157,7 @@ class _Carriers:
             cell_slots=np.zeros(2, np.int64),
             runs=np.zeros((1, RUNS), np.int64),
             links=np.zeros((1, LINKS), np.int64),
-            died=np.zeros(0, np.int64),
+            died=np.zeros((0, 0), np.int64),
         )
 
     def _index(self, transition: Transition) -> Index | None:
@@ -165,13 +175,8 @@ class _Carriers:
         return NOWHERE if truth is None else IS_TRUE if truth else NOT_TRUE
 
     def _tests(self, transition: Transition) -> list[list[int]]:
-        """The tests of a transition; those of one OR stand next to each other, after the others."""
-        by_claim: dict[int, list[Evaluation]] = {}
-        for test in transition.way.tests:
-            condition = self.carrying.conditions[test.condition] if test.condition >= 0 else None
-            in_or = condition is not None and condition.case >= 0
-            by_claim.setdefault(condition.claim.number if condition is not None and in_or else -1, []).append(test)
-        rows = [self._row(transition, test) for test in by_claim.pop(-1, [])]
+        by_claim = tests_in_order(self.carrying, transition)
+        rows = [self._row(transition, test) for test in by_claim.pop(-1)]
         for claim, tests in by_claim.items():
             register = self.carrying.alive[claim]
             carried = register in transition.way.cases

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from ceql.diagnose.counting import Counter, counter
 from ceql.diagnose.findings import ClaimFinding, Claims
-from ceql.explain.claims import claim_text, claims, judged
+from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
+from ceql.explain.claims import Judged, claim_text, claims, judged
 from ceql.io.sorted_runs import EventBatch
 from ceql.plan import plan_query
 from ceql.recognition.bound_plan import BoundPlan
@@ -27,10 +28,10 @@ class ClaimTrials:
     def __init__(self, bound: BoundPlan) -> None:
         plan = bound.plan
         query = replace(plan.query, strategy=None, limit=None, consume=t.Consume.NONE)
-        groups: dict[tuple[str, object], set[int]] = {}
+        self._numbers: dict[tuple[str, object], set[int]] = {}
         for claim in claims(plan):
-            groups.setdefault((claim_text(claim), claim.span), set()).add(claim.number)
-        every = frozenset(number for group in groups.values() for number in group)
+            self._numbers.setdefault((claim_text(claim), claim.span), set()).add(claim.number)
+        every = frozenset(number for group in self._numbers.values() for number in group)
         self._trials: dict[frozenset[int], Counter] = {}
         self._seen = 0
         self._events = 0
@@ -44,7 +45,7 @@ class ClaimTrials:
         self._none, self._all = trial(every), trial(frozenset())
         self._each = []
         for j in judged(plan)[:MOST_CLAIMS]:
-            own = frozenset(groups[j.text, j.claim.span])
+            own = frozenset(self._numbers[j.text, j.claim.span])
             self._each.append((j, trial(every - own), trial(own)))
 
     def feed(self, batch: EventBatch) -> None:
@@ -56,13 +57,28 @@ class ClaimTrials:
         for trial in self._trials.values():
             trial.feed(batch.slice(0, rows))
 
-    def findings(self) -> Claims:
+    def findings(self, following: UnaryFollowing | CorrelatedFollowing) -> Claims:
+        """What was found, with what `following` knows of groups that conditions ruled out."""
+        ruled_out: dict[int, int] = {}
+        groups, followed = 0, None
+        if isinstance(following, CorrelatedFollowing):
+            ruled_out, groups = following.ruled_out, following.groups
+            followed = following.seen if following.seen < self._events else None
         return Claims(
             events=self._seen if self._seen < self._events else None,
             none=self._none.tally(),
             all=self._all.tally(),
             each=tuple(
-                ClaimFinding(j.text, j.line, j.column, j.how.value, alone.tally(), without.tally())
+                ClaimFinding(
+                    j.text, j.line, j.column, j.how.value, alone.tally(), without.tally(), self._count(j, ruled_out)
+                )
                 for j, alone, without in self._each
             ),
+            groups=groups,
+            followed=followed,
         )
+
+    def _count(self, claim: Judged, ruled_out: dict[int, int]) -> int | None:
+        """The groups that a claim ruled out, all its copies together."""
+        found = [ruled_out[n] for n in self._numbers[claim.text, claim.claim.span] if n in ruled_out]
+        return sum(found) if found else None

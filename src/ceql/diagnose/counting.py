@@ -1,8 +1,9 @@
 """The matches of a query, counted by the engine up to a limit, and the positions at which they end.
 
 Without its window a query may have so many matches that counting them would take longer than anyone waits. A match
-costs at least one step of counting, so the limit bounds the work as well. The candidates of a correlated query are
-limited like matches. The positions of a query on single events come from following its runs, which needs no limit.
+costs at least one step of counting, so the limit bounds the work as well. A correlated query may look at many groups of
+partial matches, or at many candidates, and find no match: both are limited like matches. The positions of a query on
+single events come from following its runs, which needs no limit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.diagnose.findings import Tally
-from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
+from ceql.diagnose.following import MOST_GROUPS, CorrelatedFollowing, UnaryFollowing, counted, groups_met
 from ceql.engine.common.layout import NODES
 from ceql.errors import CeqlError
 from ceql.io.sort_keys import encode
@@ -27,7 +28,7 @@ from ceql.recognition.frame import Recognition
 from ceql.recognition.unary import UnaryRecognition
 
 MOST_MATCHES = 10_000_000
-MOST_CANDIDATES = 1_000_000
+MOST_ENUMERATED = 1_000_000
 _FIRST_SLICE, _MOST_SLICE = 64, 1 << 16
 _WORK = 1 << 28  # nodes of the graph times events that may be counted before looking at the total again
 _MEMORY = 1 << 29  # of a correlated version, which may need far more than the query
@@ -137,7 +138,10 @@ class CorrelatedCounter(Counter):
 
         def bounded(plan: Plan, counting: bool = False) -> CorrelatedRecognition:
             made = CorrelatedRecognition(replace(bound, plan=plan, options=options), counting)
-            made.machine.on_candidates = CandidateBudget()
+            if made.enumerates:
+                made.machine.on_candidates = Budget("candidates" if made.chooses else "matches")
+            if made.machine.carrier is not None:
+                made.machine.carrier = counted(made.machine.carrier)
             return made
 
         plan = bound.plan
@@ -178,11 +182,18 @@ class CorrelatedCounter(Counter):
             self._last = int(ends[-1]) if len(ends) else self._last
             self.least_events = _least(self.least_events, found, "start", "end")
             self.least_time = _least(self.least_time, found, "start_time", "end_time")
+        _stop_at_many_groups(self._enumerating)
         if self._counting is None:
             return self._enumerated
         for _ in self._counting.feed(batch):
             pass
+        _stop_at_many_groups(self._counting)
         return self._counting.counted
+
+
+def _stop_at_many_groups(recognition: CorrelatedRecognition) -> None:
+    if groups_met(recognition.machine) > MOST_GROUPS:
+        raise CeqlError(f"events met more than {MOST_GROUPS:,} groups of partial matches")
 
 
 def _least(known: int | None, found: pa.RecordBatch, start: str, end: str) -> int | None:
@@ -194,13 +205,14 @@ def _least(known: int | None, found: pa.RecordBatch, start: str, end: str) -> in
     return least if known is None else min(known, least)
 
 
-class CandidateBudget:
-    """Adds up candidates, and gives up by a `CeqlError` when there are too many."""
+class Budget:
+    """Adds up what is enumerated, and gives up by a `CeqlError` when it is too much."""
 
-    def __init__(self) -> None:
-        self.candidates = 0
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.enumerated = 0
 
-    def __call__(self, candidates: int) -> None:
-        self.candidates += candidates
-        if self.candidates > MOST_CANDIDATES:
-            raise CeqlError(f"there are more than {MOST_CANDIDATES:,} candidates")
+    def __call__(self, more: int) -> None:
+        self.enumerated += more
+        if self.enumerated > MOST_ENUMERATED:
+            raise CeqlError(f"there are more than {MOST_ENUMERATED:,} {self.what}")

@@ -154,7 +154,7 @@ class Inquiry:
             rungs=tuple(version.rung() for version in self.versions),
             keys=self._keys(),
             notes=tuple(self._notes()),
-            claims=self.trials.findings() if self.trials is not None else None,
+            claims=self.trials.findings(self.windowed or self.windowless) if self.trials is not None else None,
             times=self.timing.finding(self.events, self.sequencer.behind),
             length=self.timing.length(self.unwindowed),
             other_times=self._other_times(),

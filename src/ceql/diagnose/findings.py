@@ -135,7 +135,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFinding:
-    """A condition across events: what is left when it is asked `alone`, and `without` it, when all others are."""
+    """A condition across events: what is left when it is asked `alone`, and `without` it, when all others are.
+
+    `ruled_out` is how many groups of partial matches it ruled out, of those that the conditions asked before it left;
+    None where no groups are tested for it.
+    """
 
     text: str
     line: int
@@ -143,16 +147,28 @@ class ClaimFinding:
     how: str
     alone: Tally
     without: Tally
+    ruled_out: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The conditions across events, with PARTITION BY and WITHIN, over the first `events` (None: over all)."""
+    """The conditions across events, with PARTITION BY and WITHIN, over the first `events` (None: over all).
+
+    `groups` is how many groups of partial matches events met, over the first `followed` of them (None: over all).
+    """
 
     events: int | None
     none: Tally
     all: Tally
     each: tuple[ClaimFinding, ...]
+    groups: int = 0
+    followed: int | None = None
+
+    @property
+    def hardest(self) -> ClaimFinding | None:
+        """The condition that ruled out the most groups, if any did."""
+        found = max(self.each, key=lambda claim: claim.ruled_out or 0, default=None)
+        return found if found is not None and found.ruled_out else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,27 +2,36 @@
 
 In: the batches that a recognition reads, as its machine takes them. Out: the engine's report of what was reached, with
 the engine's windows, contiguity and consumption. A query on single events is followed through the whole stream. A
-correlated query is followed over the first events only, since the engine keeps its runs.
+correlated query is followed over the first events only, since the engine keeps its runs, and until its
+events have met so many groups of them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 
-from ceql.automata.steps import to_steps
+from ceql.automata.carrying import CARRIED, Carrying, Evaluation
+from ceql.automata.correlated import Correlated
+from ceql.automata.steps import tests_in_order, to_carrier, to_steps
 from ceql.engine.common.layout import FOLLOW, Events
 from ceql.engine.common.reached import Reached
-from ceql.engine.groups.layout import NULLS_DIFFER
+from ceql.engine.groups.layout import NULLS_DIFFER, Carrier
 from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.states.follow import Follower
 from ceql.errors import CeqlError
+from ceql.explain.carried import equality_of
 from ceql.jit import Array
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
 from ceql.recognition.unary import UnaryRecognition
 
 MOST_EVENTS = 50_000
+MOST_GROUPS = 1 << 28  # that events meet
+_SLICE = 256  # events that are fed before looking at the groups that they met
+_NEVER = 1 << 60  # groups of an index before they are sorted: sorted groups are left out uncounted
 
 
 class UnaryFollowing:
@@ -82,9 +91,14 @@ class CorrelatedFollowing:
             for e in auto.transitions
         ]
         self._symbols = len(recognition.table.bits)
-        settings = recognition.machine.settings._replace(mode=FOLLOW)
+        machine = recognition.machine
+        settings = machine.settings._replace(mode=FOLLOW)
         steps = to_steps(auto, recognition.table.bits)
-        self._machine = GroupMachine(steps, settings, recognition.machine.timed, recognition.machine.memory)
+        carrier = None
+        if auto.carrying is not None:
+            operands = recognition.operands
+            carrier = counted(to_carrier(auto, operands.tests, operands.ranked, operands.absent))
+        self._machine = GroupMachine(steps, settings, machine.timed, machine.memory, carrier=carrier, longest=_NEVER)
 
     @property
     def seen(self) -> int:
@@ -95,6 +109,23 @@ class CorrelatedFollowing:
     def reached(self) -> Reached:
         assert self._machine.reached is not None
         return self._machine.reached
+
+    @property
+    def groups(self) -> int:
+        """How many groups of partial matches events met; a group counts each time."""
+        return groups_met(self._machine)
+
+    @property
+    def ruled_out(self) -> dict[int, int]:
+        """Of each claim that is tested: how many groups it ruled out, of those that the tests before it left."""
+        carrying, carrier = self.auto.carrying, self._machine.carrier
+        if carrying is None or carrier is None:
+            return {}
+        found: Counter[int] = Counter()
+        for test, groups in zip(_tests(self.auto, carrying), carrier.died[0, :-1].tolist(), strict=True):
+            if any(source.kind == CARRIED for source in test.sources):
+                found[_claim(self.auto, carrying, test)] += groups
+        return dict(found)
 
     def _inspect(self, events: Events, data: pa.RecordBatch) -> None:
         if self._stopped_at is not None:
@@ -110,10 +141,25 @@ class CorrelatedFollowing:
         _room_for_partitions(self._machine, self._recognition)
         self._count_nulls(events, bits)
         try:
-            for _ in self._machine.feed(events):
-                pass
+            self._feed(events)
         except CeqlError:  # for want of memory: what is reached so far stands
             self._stopped_at = self._recognition.position - data.num_rows
+
+    def _feed(self, events: Events) -> None:
+        machine = self._machine
+        if machine.carrier is None:
+            for _ in machine.feed(events):
+                pass
+            return
+        known = self._recognition.machine.carrier
+        assert known is not None
+        machine.carrier = machine.carrier._replace(rank=known.rank)
+        for begin in range(0, len(events.position), _SLICE):
+            if self.groups > MOST_GROUPS:
+                self._stopped_at = int(events.position[begin])
+                return
+            for _ in machine.feed(Events(*(column[begin : begin + _SLICE] for column in events))):
+                pass
 
     def _count_nulls(self, events: Events, bits: list[int]) -> None:
         for k, (transition, terms) in enumerate(zip(self.auto.transitions, self._needed, strict=True)):
@@ -121,6 +167,34 @@ class CorrelatedFollowing:
                 allowed: Array = np.array([transition.allows(b) for b in bits], np.bool_)
                 rows = allowed[events.symbol] & (events.partition >= 0)
                 self.nulls[k] += int((events.values[rows][:, terms] < 0).any(axis=1).sum())
+
+
+def counted(carrier: Carrier) -> Carrier:
+    """What runs carry, with counts of the groups that are met and ruled out."""
+    return carrier._replace(died=np.zeros((2, len(carrier.tests) + 1), np.int64))
+
+
+def groups_met(machine: GroupMachine) -> int:
+    """How many groups the events of a machine that counts them have met."""
+    return int(machine.carrier.died[0, -1]) if machine.carrier is not None else 0
+
+
+def _tests(auto: Correlated, carrying: Carrying) -> list[Evaluation]:
+    """The tests as the machine numbers them."""
+    return [
+        test
+        for transition in auto.transitions
+        for tests in tests_in_order(carrying, transition).values()
+        for test in tests
+    ]
+
+
+def _claim(auto: Correlated, carrying: Carrying, test: Evaluation) -> int:
+    if test.condition >= 0:
+        return carrying.conditions[test.condition].claim.number
+    equality = equality_of(auto, test.sources[0].number)
+    assert equality is not None
+    return equality.claims[0]
 
 
 def _room_for_partitions(follower: Follower | GroupMachine, recognition: Recognition) -> None:

@@ -144,6 +144,9 @@ def _failing(claims: Claims, inside: str = "") -> Iterator[str]:
             f"The conditions across events never hold together{inside}, though each holds for some; without them, "
             f"matches would end at {places}."
         )
+        if claims.hardest is not None:
+            ruled_out = f"{claims.hardest.ruled_out:,} of {number(claims.groups, 'group')} that events met"
+            yield f"'{claims.hardest.text}' ruled out the most partial matches: {ruled_out}."
 
 
 def _taken(below: Rung, rung: Rung, d: Diagnosis) -> str:

@@ -167,7 +167,12 @@ def _claims(claims: Claims) -> list[str]:
     rows.append(row("all of them" if len(claims.each) > 1 else claims.each[0].text, claims.all))
     lines = table(["asked", "positions with matches", "matches"], rows, right=(1, 2))
     for c in claims.each:
-        lines += wrapped(f"{c.text}: {c.how}", "", "  ")
+        ruled_out = "" if c.ruled_out is None else f"; it ruled out {number(c.ruled_out, 'group')}"
+        lines += wrapped(f"{c.text}: {c.how}{ruled_out}", "", "  ")
+    if claims.hardest is not None:
+        where = "" if claims.followed is None else f", in the first {claims.followed:,} events"
+        said = f"of {number(claims.groups, 'group')} of partial matches that events met{where}"
+        lines += wrapped(f"{said}, '{claims.hardest.text}' ruled out the most", "", "  ")
     if claims.events is not None:
         lines.append(f"in the first {claims.events:,} events")
     return lines

@@ -17,7 +17,7 @@ from ceql.analysis.shape import Claim, Kind, Shape, Test
 from ceql.analysis.substreams import part_of, relative_to_substreams
 from ceql.automata.compile_correlated import MOST_SIDES
 from ceql.automata.correlated import Correlated
-from ceql.automata.lookups import compared, out_of_reach
+from ceql.automata.lookups import compared
 from ceql.automata.parallel import build
 from ceql.errors import QueryError
 from ceql.explain.decisions import How, decisions, in_words, worst
@@ -99,13 +99,16 @@ class _Judge:
         auto = self.plan.automaton
         known = next((e for e in equalities(self.shape) if claim.number in e.claims), None)
         if any(c is claim for c in auto.checks):
-            return self._unsettled(auto, claim, known) if known is not None else (How.CHECKED, _left(self.shape, claim))
+            used = known is not None and _is_compared(self.shape, auto, known)
+            return How.NARROWED if used else How.CHECKED, _left(self.shape, claim)
         found = decisions(auto, claim, known)
         said = in_words(found)
         if known is not None:
-            if _is_compared(self.shape, auto, known):
-                if not found:
-                    return How.LOOKED_UP, self._looked_up(claim, known)
+            used = _is_compared(self.shape, auto, known)
+            if not found:
+                own = "its values are of one event, and none may be NULL"
+                return (How.LOOKED_UP, self._looked_up(claim, known)) if used else (How.AT_EVENT, own)
+            if used:
                 said.insert(0, f"between neighbours it is looked up by hash{_together(self.shape, claim, known)}")
             said += [f"it {broken}, so ALL is a product of its sides" for broken in self._broken(claim)]
         elif not found and any(c is claim for c in auto.looked_up):
@@ -141,24 +144,6 @@ class _Judge:
             why += f" (the stream is not split by it: {reason} is relative to the substream)"
         return why
 
-    def _unsettled(self, auto: Correlated, claim: Claim, known: Equality) -> tuple[How, str]:
-        text = claim_text(claim)
-        used = _is_compared(self.shape, auto, known)
-        how = How.NARROWED if used else How.CHECKED
-        for equality, other in auto.parallel.conflicts:
-            if claim.number in equality.claims:
-                return how, f"'{text}' {_conflict(self.shape, equality, other)}"
-        whose = _whose(self.shape, claim)
-        between = [_event_name(self.shape, leaf) for leaf in sorted(out_of_reach(self.shape, auto.parallel, known))]
-        together = _together(self.shape, claim, known)
-        if not between:
-            return how, f"'{text}' cannot be looked up at every step{together}, so it is checked on each candidate"
-        stands = f"an event of {between[0]} stands" if len(between) == 1 else f"events of {listed(between)} stand"
-        if used:
-            why = f"'{text}' is looked up only between neighbours{together}: {stands} between {whose}"
-            return how, f"{why}, so it is checked on each candidate"
-        return how, f"{whose} never follow each other: {stands} between them, where no step can look the value up"
-
 
 def print_part(part: t.Part) -> str:
     """
@@ -175,12 +160,6 @@ def print_part(part: t.Part) -> str:
 def _together(shape: Shape, claim: Claim, known: Equality) -> str:
     others = [f"'{claim_text(shape.claim(number))}'" for number in known.claims if number != claim.number]
     return f" (one value with {listed(others)})" if others else ""
-
-
-def _whose(shape: Shape, claim: Claim) -> str:
-    if isinstance(claim.what, Test):
-        return listed(print_name(name) for name in claim.what.variables)
-    return "the events of " + (listed(leaf_name(shape, leaf) for leaf in shape.below(claim.node)))
 
 
 def _event_name(shape: Shape, leaf: int) -> str:

@@ -160,7 +160,7 @@ def passes(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: i
         if case < 0:
             if found == RULED_OUT:
                 if len(carrier.died) > 0:
-                    carrier.died[k] += 1
+                    carrier.died[0, k] += 1
                 return RULED_OUT
             continue
         if tests[k, FIRST] > 0:
@@ -174,7 +174,7 @@ def passes(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: i
         if tests[k, LAST]:
             if mask == 0:
                 if len(carrier.died) > 0:
-                    carrier.died[k] += 1
+                    carrier.died[0, k] += 1
                 return RULED_OUT
             if tests[k, ALIVE_OUT] >= 0:
                 carrier.scratch[STACK + tests[k, ALIVE_OUT]] = mask

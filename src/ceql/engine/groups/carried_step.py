@@ -110,6 +110,12 @@ def step_carried(
             reason = _file(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made
             )
+    if len(carrier.died) > 0:
+        for k in range(carrier.died.shape[1]):  # an event that is read again counts once
+            if reason == DONE:
+                carrier.died[1, k] = carrier.died[0, k]
+            else:
+                carrier.died[0, k] = carrier.died[1, k]
     if reason != DONE:  # the event is read again; the nodes that it has made are not reached
         parts[partition, COUNTER] = counter
         parts[partition, BOUND] = last_bound
@@ -229,6 +235,8 @@ def _fire(
             g = following
             continue
         previous = g
+        if len(carrier.died) > 0:
+            carrier.died[0, len(carrier.tests)] += 1
         tested = passes(carrier, e, values, i, entries, g, base)
         if tested == CANNOT_TELL:
             return INEXACT, made, roots

@@ -127,7 +127,7 @@ class Carrier(NamedTuple):
     links: Array  # int64[runs, LINKS]
     cells: Array  # int64[cells, 3]: sets of values
     cell_slots: Array  # int64: their hash table
-    died: Array  # int64, of each test: the groups that it ruled out
+    died: Array  # int64[2, tests + 1]: groups that each test ruled out, and groups met; so far, and before this event
 
 
 class Fresh(NamedTuple):
