@@ -168,6 +168,12 @@ def test_classes_of_correlated_queries() -> None:
             "the window",
             "output-linear delay",
         ),
+        (
+            "SELECT * WHERE A+ AS x ; B AS y FILTER x.k != y.k WITHIN 9 EVENTS",
+            "linear in the groups that an event meets, and in the sets that tell them apart: at most 2^w, w the events "
+            "of the window",
+            "output-linear delay",
+        ),
         ("SELECT * WHERE A ; B AS y FILTER y[PREV.k IS NULL OR PREV.v > 3]", "O(1)", "output-linear delay"),
         ("SELECT * WHERE A : A:+ AS y FILTER y[k > PREV.k]", "O(1)", "output-linear delay"),
         (
@@ -265,6 +271,8 @@ LONGER = "SELECT * WHERE A AS x ; C+ AS z ; B AS y FILTER "
         (PAIR + "y[PREV.k + k = 3]", How.TESTED, f"the last event's k: {TESTED}"),
         (LONGER + "z.k < y.k", How.IN_ORDER, "the greatest z.k so far: carried until y; found in order at y"),
         (LONGER + "z.k > y.k", How.IN_ORDER, "the least z.k so far: carried until y; found in order at y"),
+        (LONGER + "z.k != y.k", How.TESTED, f"every z.k so far: {TESTED}"),
+        (LONGER + "z.k + z.v * y.v = y.k", How.TESTED, f"every z.k, z.v so far: {TESTED}"),
         (
             LONGER + "z.k < x.k",
             How.TESTED,

@@ -31,6 +31,7 @@ from ceql.recognition.unary import UnaryRecognition
 MOST_EVENTS = 50_000
 MOST_GROUPS = 1 << 28  # that events meet
 _SLICE = 256  # events that are fed before looking at the groups that they met
+_OWN = ("scratch", "runs", "links", "cells", "cell_slots", "died")  # what a machine changes of its carrier
 _NEVER = 1 << 60  # groups of an index before they are sorted: sorted groups are left out uncounted
 
 
@@ -94,11 +95,14 @@ class CorrelatedFollowing:
         machine = recognition.machine
         settings = machine.settings._replace(mode=FOLLOW)
         steps = to_steps(auto, recognition.table.bits)
-        carrier = None
-        if auto.carrying is not None:
-            operands = recognition.operands
-            carrier = counted(to_carrier(auto, operands.tests, operands.ranked, operands.absent))
+        carrier = counted(self._carrier()) if auto.carrying is not None else None
+        self._encodings = list(recognition.operands.encodings)
         self._machine = GroupMachine(steps, settings, machine.timed, machine.memory, carrier=carrier, longest=_NEVER)
+        recognition.tell_words(self._machine)
+
+    def _carrier(self) -> Carrier:
+        operands = self._recognition.operands
+        return to_carrier(self.auto, operands.tests, operands.ranked, operands.absent)
 
     @property
     def seen(self) -> int:
@@ -138,7 +142,11 @@ class CorrelatedFollowing:
         if self._symbols < len(bits):
             self._symbols = len(bits)
             self._machine.use(to_steps(self.auto, bits))
+            self._recognition.tell_words(self._machine)
         _room_for_partitions(self._machine, self._recognition)
+        if self._encodings != self._recognition.operands.encodings:  # what runs carry was read from another type
+            self._stopped_at = self._recognition.position - data.num_rows
+            return
         self._count_nulls(events, bits)
         try:
             self._feed(events)
@@ -151,9 +159,10 @@ class CorrelatedFollowing:
             for _ in machine.feed(events):
                 pass
             return
-        known = self._recognition.machine.carrier
-        assert known is not None
-        machine.carrier = machine.carrier._replace(rank=known.rank)
+        bound = self._recognition.machine.carrier
+        assert bound is not None
+        own = {name: getattr(machine.carrier, name) for name in _OWN}
+        machine.carrier = bound._replace(**own)
         for begin in range(0, len(events.position), _SLICE):
             if self.groups > MOST_GROUPS:
                 self._stopped_at = int(events.position[begin])

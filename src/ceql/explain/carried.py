@@ -60,6 +60,10 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
     if register.fold is Fold.ALIVE:
         return f"the cases of '{shape.claim(register.claim).text}' that have not failed"
     assert auto.carrying is not None
+    role = _role(auto.carrying, register)
+    name = role.name if role is not None else leaf_variable(shape, min(register.leaves))
+    if register.fold is Fold.SET:
+        return f"every {', '.join(_print_term(auto.carrying, *term, name) for term in register.terms)} so far"
     what = auto.carrying.terms[register.term].what
     if is_last_event(auto, register):
         return f"the last event's {print_bare(what)}"
@@ -67,14 +71,15 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
     if equality is not None:
         named = [(leaf, values[0]) for leaf, values in equality.terms.items() if leaf not in but]
         return " = ".join(dict.fromkeys(print_own(value, leaf_variable(shape, leaf)) for leaf, value in named))
-    role = _role(auto.carrying, register)
     if role is not None and not role.name:
         node = next(n for n in range(len(shape.nodes)) if shape.below(n) == register.leaves)
         return f"whether {print_normal(to_normal(shape, node))} was read"
-    name = role.name if role is not None else leaf_variable(shape, min(register.leaves))
-    if register.previous:
-        return f"{print_bare(what)} of the event before {name}"
-    return _FOLDS.get(register.fold, "{}").format(print_own(what, name))
+    return _FOLDS.get(register.fold, "{}").format(_print_term(auto.carrying, register.term, register.previous, name))
+
+
+def _print_term(carrying: Carrying, term: int, previous: bool, name: str) -> str:
+    what = carrying.terms[term].what
+    return f"{print_bare(what)} of the event before {name}" if previous else print_own(what, name)
 
 
 def is_last_event(auto: Correlated, register: Register) -> bool:
@@ -101,24 +106,25 @@ def _equalities(shape: Shape) -> list[Equality]:
 
 def operand_register(carrying: Carrying, condition: int, operand: int) -> int | None:
     """The register with the value of a condition's operand."""
-    found = carrying.conditions[condition].operands[operand]
-    role = carrying.conditions[condition].roles[found.role]
-    wanted = (carrying.operands[condition][operand], role.leaves, role.scope, found.previous)
-    for number, register in enumerate(carrying.registers):
-        if (register.term, register.leaves, register.scope, register.previous) == wanted:
-            return number
-    return None
+    return next((n for n, r in enumerate(carrying.registers) if _has(carrying, r, condition, operand)), None)
 
 
 def _role(carrying: Carrying, register: Register) -> Role | None:
     """The variable whose value a register has."""
     for k, condition in enumerate(carrying.conditions):
         for n, operand in enumerate(condition.operands):
-            role = condition.roles[operand.role]
-            known = (carrying.operands[k][n], role.leaves, role.scope, operand.previous)
-            if known == (register.term, register.leaves, register.scope, register.previous):
-                return role
+            if _has(carrying, register, k, n):
+                return condition.roles[operand.role]
     return None
+
+
+def _has(carrying: Carrying, register: Register, condition: int, operand: int) -> bool:
+    """Whether a register has the values of a condition's operand."""
+    found = carrying.conditions[condition].operands[operand]
+    role = carrying.conditions[condition].roles[found.role]
+    own = carrying.operands[condition][operand], found.previous
+    terms = register.terms or ((register.term, register.previous),)
+    return (role.leaves, role.scope) == (register.leaves, register.scope) and own in terms
 
 
 def print_tests(auto: Correlated, transition: Transition) -> list[str]:
@@ -154,8 +160,7 @@ def registers_met(auto: Correlated) -> Iterator[tuple[int, list[int]]]:
     for k, index in enumerate(auto.indexes):
         if index.order:
             continue
-        met = [r for r in index.registers[index.hashed :] if carrying.registers[r].fold is not Fold.ALIVE]
-        met = [r for r in met if carrying.terms[carrying.registers[r].term].use is not Use.TRUTH]
+        met = [r for r in index.registers[index.hashed :] if _has_many_values(carrying, carrying.registers[r])]
         if index.tight:
             older = {
                 move.register
@@ -166,6 +171,12 @@ def registers_met(auto: Correlated) -> Iterator[tuple[int, list[int]]]:
             }
             met = [r for r in met if r in older]
         yield k, met
+
+
+def _has_many_values(carrying: Carrying, register: Register) -> bool:
+    if register.fold is Fold.ALIVE:
+        return False
+    return register.fold is Fold.SET or carrying.terms[register.term].use is not Use.TRUTH
 
 
 def event_of(auto: Correlated, transition: Transition) -> str:

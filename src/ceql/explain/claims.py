@@ -15,6 +15,7 @@ from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim, Kind, Shape, Test
 from ceql.analysis.substreams import part_of, relative_to_substreams
+from ceql.automata.carrying import MOST_SETS
 from ceql.automata.compile_correlated import MOST_SIDES
 from ceql.automata.correlated import Correlated
 from ceql.automata.lookups import compared
@@ -196,5 +197,5 @@ def _left(shape: Shape, claim: Claim) -> str:
     if any(node.kind is Kind.ALL and len(node.items) > MOST_SIDES for node in shape.nodes):
         return f"runs cannot carry values through an ALL of more than {MOST_SIDES} sides"
     if conditions(shape, [claim])[1]:
-        return "it combines events of different rounds of an iteration, which no run carries all of"
-    return "it asks for every value of a variable with many events, and no single one decides for all of them"
+        return "it combines events of different rounds of an iteration, or is an OR of too many cases to follow"
+    return f"it combines all events of more than {MOST_SETS} variables with many events each"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from ceql.automata.carrying import Fold
 from ceql.explain.carried import registers_met
 from ceql.explain.claims import judged
 from ceql.explain.decisions import How
@@ -34,8 +35,8 @@ class Class(Enum):
     PCEA = Guarantee("parallel (PCEA: hierarchical equality joins)", "O(log w)", "output-linear delay")
     CARRIED = Guarantee(
         "any other condition between events (decided by what runs carry)",
-        "linear in the groups that later conditions can tell apart, at most w^k where k values are carried; O(log² w) "
-        "where the only such condition is one inequality between neighbours",
+        "linear in the groups that later conditions can tell apart, at most w^k where k values are carried, 2^w where "
+        "sets of them are; O(log² w) where the only such condition is one inequality between neighbours",
         "output-linear delay",
     )
     CANDIDATES = Guarantee(
@@ -77,8 +78,11 @@ def guarantee(plan: Plan) -> Guarantee:
 
 def _update(plan: CorrelatedPlan) -> str:
     auto = plan.automaton
-    k = values_carried(plan)
-    if k:
+    met = [[auto.register(r).fold for r in registers] for _, registers in registers_met(auto)]
+    k = max(map(len, met), default=0)
+    if any(Fold.SET in folds for folds in met):
+        bound = "linear in the groups that an event meets, and in the sets that tell them apart: at most 2^w"
+    elif k:
         most = "w" if k == 1 else f"w^{k}"
         apart = f"{number(k, 'carried value')} {'tells' if k == 1 else 'tell'} them apart"
         bound = f"linear in the groups that an event meets: at most {most}, as {apart}"
@@ -89,11 +93,6 @@ def _update(plan: CorrelatedPlan) -> str:
     else:
         bound = "O(log w)"
     return f"{bound}, w the events {'of the window' if plan.query.window is not None else 'so far'}"
-
-
-def values_carried(plan: CorrelatedPlan) -> int:
-    """By how many carried values an event tells the groups apart that it meets, at most."""
-    return max((len(registers) for _, registers in registers_met(plan.automaton)), default=0)
 
 
 def losses(plan: Plan) -> list[Loss]:

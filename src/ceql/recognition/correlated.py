@@ -83,7 +83,7 @@ class CorrelatedRecognition(Recognition):
         made = to_carrier(self.auto, self.operands.tests, self.operands.ranked, self.operands.absent)
         kept = {name: getattr(old, name) for name in ("runs", "links", "cells", "cell_slots", "rank", "died")}
         machine.carrier = made._replace(**kept)
-        self._tell_words(machine)
+        self.tell_words(machine)
 
     def _words_of(self, registers: set[int]) -> Array:
         """Of each index, which of its words are these registers."""
@@ -132,10 +132,10 @@ class CorrelatedRecognition(Recognition):
         machine = GroupMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose, carrier)
         if carrying is not None:
             machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in carrying.conditions))
-            self._tell_words(machine)
+            self.tell_words(machine)
         return machine
 
-    def _tell_words(self, machine: GroupMachine) -> None:
+    def tell_words(self, machine: GroupMachine) -> None:
         """Tell which words of each index are numbers of values (its terms, and registers of numbered or ranked ones),
         and which are sets of values."""
         numbered, sets = np.ones_like(machine.numbered), np.zeros_like(machine.sets)
@@ -196,7 +196,7 @@ class CorrelatedRecognition(Recognition):
             self._symbols = len(self.table.bits)
             machine.use(to_steps(self.auto, self.table.bits))
             if self.auto.carrying is not None:
-                self._tell_words(machine)
+                self.tell_words(machine)
 
     def _rows_to_keep(self, data: pa.RecordBatch, events: Events) -> pa.RecordBatch:
         names = [name for name in self._keep_names if name in data.schema.names]
