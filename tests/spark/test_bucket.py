@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import ceql
 import corpus
 import generators
 import hand_made
@@ -186,12 +187,24 @@ def stored(version: int, case: dict[str, Any]) -> Path:
 VERSIONS = range(2, snapshot.VERSION + 1)  # the Spark side began with format 2
 
 
-@pytest.mark.parametrize("case", STORED, ids=lambda case: case["name"])
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("version", "case"),
+    [
+        pytest.param(version, case, id=f"{version}-{case['name']}")
+        for version in VERSIONS
+        for case in STORED
+        if version >= case.get("since", 1)
+    ],
+)
 def test_states_of_all_versions_go_on(version: int, case: dict[str, Any]) -> None:
     whole, rest = stopped(case)
     begun = whole.found.copy()
     states = whole.states if version == snapshot.VERSION else {0: stored(version, case).read_bytes()}
+    if version < case.get("refused_before", 0):
+        restored = replace(whole, found=begun.copy(), states=dict(states))
+        with pytest.raises(ceql.DataError, match="finish the stream with that version, or start anew"):
+            restored.micro_batch(rest, ways.EPOCH + len(case["before"]) - 2)
+        return
     restored = replace(whole, found=begun.copy(), states=dict(states))
     for operator in (whole, restored):
         operator.micro_batch(rest, ways.EPOCH + len(case["before"]) - 2)
