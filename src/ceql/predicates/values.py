@@ -162,7 +162,8 @@ class ValueNumbers:
     # --- state ---
 
     def state(self, used: Array) -> pa.RecordBatch:
-        """The values with these numbers."""
+        """The values with these numbers, where they are numbers of values."""
+        used = np.intersect1d(used, self._numbering.used)
         (values,) = self._numbering.values(used)
         names = ("word", "kind", "bytes")
         columns = {"number": pa.array(used, pa.int64())} | dict(zip(names, to_state(values), strict=True))

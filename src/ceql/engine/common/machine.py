@@ -57,6 +57,7 @@ class Machine(ABC):
     node_words: int  # of a row of the graph
     scratch_rows: int
     columns: tuple[str, ...]  # of the table of partitions, in order, by their names in snapshots
+    spare = 2  # the graph grows until it has this many times the nodes that are in use
 
     def __init__(
         self,
@@ -218,13 +219,13 @@ class Machine(ABC):
         """
 
     def _make_room(self, enough: bool = False) -> None:
-        """After a collection: double the graph if it is half full, or if the event was collected for before."""
+        """After a collection: double the graph if it is full, `spare` counted in, or if the event was collected for before."""
         self._collected = True
         self.regs[SUMMED] = 0
         capacity = len(self.nodes)
         _log.debug("memory collected: %d of %d nodes are in use", self.regs[NODES], capacity)
         before, self._collected_at = self._collected_at, (int(self.regs[EVENT]), capacity)
-        if 2 * int(self.regs[NODES]) > capacity or (before == self._collected_at and not enough):
+        if self.spare * int(self.regs[NODES]) > capacity or (before == self._collected_at and not enough):
             self._resize_nodes(2 * capacity)
 
     def _resize_nodes(self, capacity: int) -> None:

@@ -132,6 +132,8 @@ class GroupMachine(Machine):
         super().__init__(settings, REGISTERS, 7, timed, memory, matches, positions, nodes)
         self.choose = choose
         self.carrier = carrier
+        if carrier is not None:
+            self.spare = 4  # an event makes many nodes, most of which are soon out of reach
         self.conditions: tuple[str, ...] = ()
         """The conditions whose values make groups, for messages."""
         self.on_candidates: Callable[[int], None] | None = None
@@ -432,7 +434,9 @@ class GroupMachine(Machine):
     def _room_for_entries(self) -> None:
         """Make sure that there is room for entries, and fill the hash table again."""
         size = len(self.entries)
-        while size < 2 * int(self.regs[ENTRIES]) + max(self.room, int(self.regs[NEED])):
+        # where almost every event makes an entry, a full table must not be what collects a large graph
+        least = len(self.nodes) >> 3 if self.carrier is not None else 0
+        while size < max(2 * int(self.regs[ENTRIES]) + max(self.room, int(self.regs[NEED])), least):
             size *= 2
         if size != len(self.entries):
             self._check_memory(entries=size)
