@@ -274,6 +274,11 @@ LONGER = "SELECT * WHERE A AS x ; C+ AS z ; B AS y FILTER "
         (LONGER + "z.k != y.k", How.TESTED, f"every z.k so far: {TESTED}"),
         (LONGER + "z.k + z.v * y.v = y.k", How.TESTED, f"every z.k, z.v so far: {TESTED}"),
         (
+            PAIR + "y[PREV.k + k = 3 OR PREV.k IS NULL]",
+            How.TESTED,
+            f"the last event's k and whether PREV.k IS NULL: {TESTED}",
+        ),
+        (
             LONGER + "z.k < x.k",
             How.TESTED,
             "x.k: carried until z; tested group by group at z, and not found in order, as x.k must be carried on",

@@ -12,7 +12,9 @@ from ceql.analysis.shape import Shape
 from ceql.automata.carrying import Carrying, Evaluation, Fold, Register, Use
 from ceql.automata.correlated import Correlated, Transition
 from ceql.explain.formula import print_normal, print_predicate
-from ceql.explain.names import leaf_name, leaf_variable, print_bare, print_own
+from ceql.explain.names import leaf_name, leaf_variable, print_bare, print_of_previous, print_own
+from ceql.syntax import tree as t
+from ceql.syntax.printer import print_name
 
 _FOLDS = {Fold.GREATEST: "the greatest {} so far", Fold.LEAST: "the least {} so far", Fold.ONLY: "the only {} so far"}
 
@@ -63,10 +65,12 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
     role = _role(auto.carrying, register)
     name = role.name if role is not None else leaf_variable(shape, min(register.leaves))
     if register.fold is Fold.SET:
-        return f"every {', '.join(_print_term(auto.carrying, *term, name) for term in register.terms)} so far"
+        values = ", ".join(_print_term(auto.carrying, *term, name) for term in register.terms)
+        plain = all(isinstance(auto.carrying.terms[term].what, t.Expression) for term, _ in register.terms)
+        return f"every {values} so far" if plain else f"of every {print_name(name)} so far {values}"
     what = auto.carrying.terms[register.term].what
     if is_last_event(auto, register):
-        return f"the last event's {print_bare(what)}"
+        return f"the last event's {print_bare(what)}" if isinstance(what, t.Expression) else print_of_previous(what)
     equality = equality_of(auto, number)
     if equality is not None:
         named = [(leaf, values[0]) for leaf, values in equality.terms.items() if leaf not in but]
@@ -79,7 +83,7 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
 
 def _print_term(carrying: Carrying, term: int, previous: bool, name: str) -> str:
     what = carrying.terms[term].what
-    return f"{print_bare(what)} of the event before {name}" if previous else print_own(what, name)
+    return f"{print_bare(what)} before {print_name(name)}" if previous else print_own(what, name)
 
 
 def is_last_event(auto: Correlated, register: Register) -> bool:
@@ -176,7 +180,8 @@ def registers_met(auto: Correlated) -> Iterator[tuple[int, list[int]]]:
 def _has_many_values(carrying: Carrying, register: Register) -> bool:
     if register.fold is Fold.ALIVE:
         return False
-    return register.fold is Fold.SET or carrying.terms[register.term].use is not Use.TRUTH
+    terms = [term for term, _ in register.terms] or [register.term]
+    return any(carrying.terms[term].use is not Use.TRUTH for term in terms)
 
 
 def event_of(auto: Correlated, transition: Transition) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ceql.analysis.conditions import spell_out
+from ceql.analysis.conditions import replaced, spell_out
 from ceql.analysis.shape import Shape
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition, print_expression, print_name
@@ -53,6 +53,15 @@ def print_own(what: t.Expression | t.Predicate, variable: str) -> str:
 def print_bare(what: t.Expression | t.Predicate) -> str:
     """The same without a name."""
     return print_expression(what) if isinstance(what, t.Expression) else f"whether {print_condition(what)}"
+
+
+def print_of_previous(what: t.Predicate) -> str:
+    """Whether a condition holds for the event before.
+
+    >>> print_of_previous(t.IsNull(t.Attribute("k")))
+    'whether PREV.k IS NULL'
+    """
+    return print_bare(replaced(what, lambda leaf: t.Prev(leaf.name) if isinstance(leaf, t.Attribute) else leaf))
 
 
 def listed(words: Iterable[str]) -> str:
