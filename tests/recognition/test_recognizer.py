@@ -253,3 +253,12 @@ def test_tables_that_need_more_than_memory_are_refused_until_it_is_raised() -> N
     assert error.value.limit == "memory"
     recognizer.memory = 1 << 24
     assert matches.to_arrow().equals(query.run(table).to_arrow())
+
+
+def test_many_long_matches_at_one_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = ceql.compile("SELECT MAX * WHERE A ; B+ ; C")
+    table = pa.table({"type": random.Random(2).choices("ABC", k=1200)})
+    found = query.run(table).to_arrow()  # the search grows deeper in the middle of a position
+    found.validate(full=True)
+    monkeypatch.setattr(output, "DEPTH", 4096)
+    assert found.equals(query.run(table).to_arrow())

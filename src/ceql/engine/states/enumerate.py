@@ -83,6 +83,8 @@ def enumerate_position(
             while kind != BOTTOM:
                 if kind >= 0:
                     if depth == deepest:
+                        if placed and rows is not None:
+                            clear_marks(rows)
                         return GROW_PATH
                     out.path[depth, POSITION] = nodes[n, A]
                     if settings.labelled:
@@ -93,6 +95,8 @@ def enumerate_position(
                     right = np.uint64(nodes[n, B])
                     if nodes[right, MAX] >= bound:
                         if height == highest:
+                            if placed and rows is not None:
+                                clear_marks(rows)
                             return GROW_PATH
                         out.stack[height, NODE] = right
                         out.stack[height, DEPTH] = depth

@@ -1,0 +1,75 @@
+"""Signals come when they like: the matches of all feeds together are those of an undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ceql
+import streams
+from streams import STREAMS, Stream
+
+TRIED = int(os.environ.get("CEQL_FAULTS", "6")) or 200
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread(),
+    reason="there are no signals here",
+)
+
+
+class Interrupt(BaseException):
+    """What the signal raises."""
+
+
+def interrupted(seconds: float, action: Callable[[], object]) -> None:
+    """Do something, and be interrupted after so long, unless it has ended."""
+    armed = True
+
+    def handle(*_: Any) -> None:
+        if armed:
+            raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            action()
+        finally:
+            armed = False
+    except Interrupt:
+        armed = False
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def feed_and_read(recognizer: ceql.Recognizer, batch: pa.RecordBatch) -> None:
+    streams.read(recognizer.feed(batch))
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.query)
+def test_signals_in_feeds_and_readings(stream: Stream) -> None:
+    stream = Stream(stream.query, stream.options, feeds=3, rows=120)
+    batches = list(stream.events())
+    begin = time.perf_counter()
+    expected = streams.undisturbed(stream)
+    usual = (time.perf_counter() - begin) / len(batches)
+    dice = random.Random(stream.query)
+    for _ in range(TRIED):
+        recognizer, found = stream.recognizer(), []
+        for batch in batches:
+            fed = recognizer.fed
+            interrupted(dice.uniform(0, usual) + 1e-6, partial(feed_and_read, recognizer, batch))
+            assert recognizer.fed in (fed, fed + batch.num_rows)
+            if recognizer.fed == fed:
+                recognizer.feed(batch)
+            found.append(streams.read(recognizer.last))
+        assert [*found, streams.read(recognizer.finish())] == expected
