@@ -294,3 +294,7 @@ class CorrelatedRecognition(Recognition):
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
         self._room_for_symbols()
         self.machine.restore(arrays)
+        held = self.machine.held()
+        wrong = "the snapshot is damaged: its partial matches have events that it does not keep"
+        if len(held) and not (header["oldest"] <= held[0] and held[-1] < header["position"]):
+            raise DataError(wrong)

@@ -219,7 +219,7 @@ class Machine(ABC):
         """
 
     def _make_room(self, enough: bool = False) -> None:
-        """After a collection: double the graph if it is full, `spare` counted in, or if the event was collected for before."""
+        """After a collection: double the graph if it is full (`spare`), or if the event was collected for before."""
         self._collected = True
         self.regs[SUMMED] = 0
         capacity = len(self.nodes)

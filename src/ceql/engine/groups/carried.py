@@ -51,7 +51,7 @@ from ceql.engine.groups.layout import (
     WORDS_B,
     Carrier,
 )
-from ceql.engine.groups.programs import FAILED, MEMBER_AT, TRUE, constant, run_program
+from ceql.engine.groups.programs import FAILED, MEMBER_AT, TRUE, constant, rank_of, run_program
 from ceql.engine.groups.sets import NO_CELL, cell_of, with_member
 from ceql.jit import Array, called, inlined
 
@@ -80,7 +80,7 @@ def compare(op: int, a: int, b: int, ranked: bool, rank: Array) -> bool:
     if op == UNEQUAL:
         return a != b
     if ranked:
-        a, b = rank[a], rank[b]
+        a, b = rank_of(a, rank), rank_of(b, rank)
     if op == LESS:
         return a < b
     if op == LESS_EQUAL:

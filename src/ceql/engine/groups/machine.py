@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ceql.engine.common.check import require, require_between, require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import (
     AFTER,
@@ -37,6 +38,7 @@ from ceql.engine.common.machine import Machine, ascending
 from ceql.engine.common.output import grow_positions
 from ceql.engine.common.reached import nothing_reached
 from ceql.engine.groups.blocks import enumerate_many
+from ceql.engine.groups.check import check_cells, check_entries, check_graph, check_runs, check_sizes
 from ceql.engine.groups.collect import collect, pack_runs
 from ceql.engine.groups.enumerate import search_on
 from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, VALUE, WAY, A, B
@@ -56,12 +58,14 @@ from ceql.engine.groups.layout import (
     GROW_RUNS,
     GROW_TABLE,
     HASHED,
+    HEADS,
     HEIGHT,
     INDEX,
     INEXACT,
     KEY,
     LINKED,
     LINKS,
+    LIVE_COUNT,
     LIVE_FROM,
     MEMBER_CELL,
     NEED,
@@ -525,6 +529,24 @@ class GroupMachine(Machine):
             "cells": self.carrier.cells[: self.regs[CELLS_USED]].copy() if self.carrier is not None else _NO_RUNS[0],
         }
 
+    def check(self, arrays: dict[str, Array]) -> None:
+        """Refuse arrays of a state that the kernels could not work on."""
+        carried = self.carrier is not None
+        entries, runs, links, cells, sizes = check_sizes(arrays, self.entries.shape[1], carried)
+        nodes, partitions = arrays["nodes"], len(arrays[f"parts.{self.columns[0]}"])
+        check_graph(nodes, int(self.steps.mark.max(initial=-1)) + 1)
+        listed = self.carrier.indexes[:, HEADS] >= 0 if self.carrier is not None else np.zeros(1, np.bool_)
+        check_entries(entries, len(nodes), partitions, len(self.steps.tight), carried, listed, len(links))
+        check_runs(runs, links, entries[entries[:, INDEX] >= len(self.steps.tight), -1], len(nodes))
+        check_cells(cells)
+        for word in np.flatnonzero(self.sets.any(axis=0)).tolist():
+            named = entries[self.sets[entries[:, INDEX], word], KEY + word]
+            require_between(named[named > NULL], 0, len(cells), "its sets of values are none")
+        if self.lists:
+            extra = require_shape(arrays, "extra", None)
+            require(extra.size == 3 * len(nodes), "its lists of partial matches are none")
+        self._check_memory(nodes=int(sizes[0]), entries=int(sizes[1]))
+
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`."""
         regs = arrays["regs"][:REGISTERS]
@@ -532,10 +554,13 @@ class GroupMachine(Machine):
         super().restore(arrays | {"regs": regs})
         if self.settings.window == W_COUNTED:
             self.parts[:, COUNTER] = self.parts[:, SEEN_EVENTS]
+        self.regs[[ENTRIES, RUN_ROWS, LINKED, CELLS_USED, HEIGHT, NEED, LIVE_FROM, LIVE_COUNT]] = 0
+        self.regs[ENTRIES] = len(arrays["entries"])
         if self.lists:
             self.extra[: self.regs[NODES]] = arrays["extra"].reshape(-1, 3)
         if self.carrier is not None:
-            rows, count, cells = arrays["sizes"][2:].tolist()
+            rows, count, cells = arrays["sizes"][2:5].tolist()
+            self.regs[[RUN_ROWS, LINKED, CELLS_USED]] = [len(arrays[name]) for name in ("runs", "links", "cells")]
             self.carrier = self.carrier._replace(
                 runs=_longer(arrays["runs"], rows), links=_longer(arrays["links"], count), cells=arrays["cells"]
             )

@@ -35,6 +35,7 @@ from ceql.engine.groups.layout import (
     VALUE_AT,
     Carrier,
 )
+from ceql.engine.groups.programs import rank_of
 from ceql.jit import Array, called, inlined
 
 SPARE = 128  # nodes that a union may need
@@ -44,7 +45,7 @@ SPARE = 128  # nodes that a union may need
 def before(a: int, b: int, order: int, ranked: bool, rank: Array) -> bool:
     """Whether value a is easier to satisfy than value b."""
     if ranked:
-        a, b = rank[a], rank[b]
+        a, b = rank_of(a, rank), rank_of(b, rank)
     return a < b if order > 0 else a > b
 
 

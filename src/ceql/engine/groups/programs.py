@@ -40,6 +40,12 @@ def to_float(key: int) -> float:
 
 
 @inlined
+def rank_of(number: int, rank: Array) -> int:
+    """The rank of a value by its number; a number that a snapshot made up has none."""
+    return rank[number] if 0 <= number < len(rank) else np.int64(-1)
+
+
+@inlined
 def order_of(a: int, b: float) -> int:
     """-1, 0 or 1: whether a whole number is less than, equal to or greater than a float, exactly."""
     if b >= 9223372036854775808.0:
@@ -199,7 +205,7 @@ def run_program(
                 order = order_of(a, to_float(b))
             else:
                 if operation == COMPARE_RANKS:
-                    a, b = carrier.rank[a], carrier.rank[b]
+                    a, b = rank_of(a, carrier.rank), rank_of(b, carrier.rank)
                 order = -1 if a < b else 1 if a > b else 0
             stack[top] = TRUE if satisfies(argument, order) else FALSE
     return stack[0]
