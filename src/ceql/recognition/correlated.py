@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from ceql.automata.carrying import Fold
 from ceql.automata.steps import to_carrier, to_steps
+from ceql.engine.common.check import require_between
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.groups.graph import KIND, A
 from ceql.engine.groups.layout import NULL, SEEN_EVENTS, Settings
 from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
@@ -294,7 +296,8 @@ class CorrelatedRecognition(Recognition):
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
         self._room_for_symbols()
         self.machine.restore(arrays)
-        held = self.machine.held()
-        wrong = "the snapshot is damaged: its partial matches have events that it does not keep"
-        if len(held) and not (header["oldest"] <= held[0] and held[-1] < header["position"]):
-            raise DataError(wrong)
+        nodes = arrays["nodes"]
+        events = nodes[nodes[:, KIND] >= 0, A]
+        require_between(
+            events, header["oldest"], header["position"], "its partial matches have events it does not keep"
+        )

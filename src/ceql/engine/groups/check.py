@@ -26,6 +26,7 @@ from ceql.engine.groups.layout import (
     RUN_END,
     RUNS,
     SET_CELL,
+    STAMP,
     SUBSTREAM,
     UNLINKED,
     UPTO,
@@ -74,6 +75,8 @@ def check_entries(
     named = np.concatenate([entries[groups, -2], entries[heads, NODE]])
     named = named[named >= 0]
     require(len(np.unique(named)) == len(named) and bool(groups[named].all()), wrong)
+    linked = entries[groups & (entries[:, -2] != UNLINKED), -1]
+    require(bool((np.bincount(linked, minlength=count)[heads] == entries[heads, STAMP]).all()), wrong)
     require_between(entries[heads, -1], -1, links, wrong)
     first = entries[heads, -1]
     require(len(np.unique(first[first >= 0])) == int((first >= 0).sum()), wrong)
