@@ -143,3 +143,9 @@ def test_many_texts(many):
         assert found == [k for k, word in enumerate(column.to_pylist()) if word in inside]
         found = ceql.match(f"SELECT * WHERE A FILTER A[s NOT IN {{{wanted}}}]", events).to_arrow()["start"].to_pylist()
         assert found == [k for k, word in enumerate(column.to_pylist()) if word is not None and word not in inside]
+
+
+def test_ten_thousand_alternatives_of_one_variable_are_one_test():
+    condition = " OR ".join(f"a.v = {k}" for k in range(10_000))
+    query = ceql.compile(f"SELECT * WHERE A AS a FILTER {condition}")
+    assert query.run([{"type": "A", "v": v} for v in (-1, 0, 9_999, 10_000)]).count() == 2

@@ -78,20 +78,24 @@ def simplify(condition: t.FilterCondition, single: Collection[str], source: str)
 
 
 def _merge_single(items: list[t.FilterCondition], single: Collection[str]) -> t.FilterCondition:
-    merged: list[t.FilterCondition] = []
+    merged: list[t.FilterCondition | None] = []
+    cases: dict[str, list[t.Bracket]] = {}
     place: dict[str, int] = {}
     for item in items:
         bracket = _as_bracket(item, single)
         if bracket is None:
             merged.append(item)
-        elif bracket.name in place:
-            at = place[bracket.name]
-            old = cast(t.Bracket, merged[at])
-            merged[at] = replace(old, predicate=t.Disj((old.predicate, bracket.predicate)))
-        else:
+            continue
+        if bracket.name not in place:
             place[bracket.name] = len(merged)
-            merged.append(bracket)
-    return merged[0] if len(merged) == 1 else t.Disj(tuple(merged))
+            merged.append(None)
+        cases.setdefault(bracket.name, []).append(bracket)
+    for name, brackets in cases.items():
+        first = brackets[0]
+        either = t.Disj(tuple(bracket.predicate for bracket in brackets)) if len(brackets) > 1 else first.predicate
+        merged[place[name]] = replace(first, predicate=either)
+    found = tuple(cast(list[t.FilterCondition], merged))
+    return found[0] if len(found) == 1 else t.Disj(found)
 
 
 def _as_bracket(item: t.FilterCondition, single: Collection[str]) -> t.Bracket | None:
