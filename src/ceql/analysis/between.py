@@ -117,27 +117,22 @@ def _condition(shape: Shape, claim: Claim, predicate: t.Predicate, tests: list[T
     owner = next((test.owner for test in tests if test.has_prev), None)
     variables = {name: comparand for test in tests for name, comparand in test.variables.items()}
     around = shape.above(claim.node)
-    scopes = sorted({c.scope for c in variables.values()} | {claim.node}, key=around.index)
-    inner = min((c.scope for c in variables.values()), key=around.index, default=claim.node)
-    uses = inner != claim.node and not shape.surely(inner, shape.below(claim.node))
-    if not variables or uses:  # it is asked only where the filtered part is used
-        uses = True
-        scopes = sorted({c.scope for c in variables.values()} | {claim.node}, key=around.index)
-    else:
-        scopes = sorted({c.scope for c in variables.values()}, key=around.index)
-    count = len(variables) + uses
-    outer = scopes[-1]
+    scopes = sorted({comparand.scope for comparand in variables.values()}, key=around.index)
+    # where none of its variables is of the filtered part itself, it is asked only if that part is used
+    conditional = not scopes or (scopes[0] != claim.node and not shape.surely(scopes[0], shape.below(claim.node)))
+    count = len(variables) + conditional
+    outer = scopes[-1] if scopes else claim.node
     cut = _Cut({name: k for k, name in enumerate(variables)}, owner)
-    cut_predicate = cut.predicate(predicate)
+    over_operands = cut.predicate(predicate)
     roles = []
     for name, comparand in variables.items():
+        # of two, those combine that are in the same instance of the outer scope, in whichever round of the inner one
         scope = outer if count <= 2 else comparand.scope
         roles.append(Role(name, comparand.leaves, scope, _most(shape, scope, comparand.leaves) <= 1))
-    if uses:
-        scope = outer if count <= 2 else claim.node
-        roles.append(Role("", shape.below(claim.node), scope, True))
+    if conditional:
+        roles.append(Role("", shape.below(claim.node), outer if count <= 2 else claim.node, True))
         cut.operands.append(Operand(len(roles) - 1, False, t.Comparison("=", t.Literal(1), t.Literal(1))))
-    return Condition(claim, case, predicate, cut_predicate, tuple(cut.operands), tuple(roles))
+    return Condition(claim, case, predicate, over_operands, tuple(cut.operands), tuple(roles))
 
 
 def _can_combine(shape: Shape, condition: Condition) -> bool:
