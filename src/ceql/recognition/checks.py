@@ -18,18 +18,16 @@ from ceql.analysis.conditions import replaced
 from ceql.analysis.shape import Claim, Either, Leaves, Same, Shape, Test
 from ceql.automata.correlated import Correlated
 from ceql.engine.common.chunk import Chunk
-from ceql.errors import no_column
-from ceql.io.schemas import names_near
 from ceql.jit import Array
-from ceql.predicates.bind import BoundGuards, InputSchema, bind_predicate
-from ceql.predicates.logic import TRUE, ColumnTest, Truths, code, evaluate
+from ceql.predicates.bind import BoundGuards
+from ceql.predicates.logic import TRUE
+from ceql.predicates.side_by_side import attribute_of, bind_side_by_side, column_name, truths
 from ceql.syntax import tree as t
 
 Take = Callable[[Array], pa.RecordBatch]
 """The attributes that checks read, of the events at these (ascending) positions."""
 
 _MOST_ROWS = 1 << 21
-_PREV = "PREV"
 
 
 class Checks:
@@ -57,16 +55,7 @@ class Checks:
 
     def _bind(self, predicate: t.Predicate) -> BoundGuards:
         if predicate not in self._bound:
-            flat = _flat(predicate)
-            fields: dict[str, pa.Field] = {}
-            for leaf in attributes_of(predicate):
-                index = self.schema.get_field_index(_attribute(leaf))
-                if index >= 0:
-                    fields[_name(leaf)] = self.schema.field(index).with_name(_name(leaf))
-                elif not self.open_schema:
-                    raise no_column(_attribute(leaf), names_near(self.schema, _attribute(leaf)), self.source, leaf.span)
-            events = InputSchema(pa.schema(list(fields.values())), True, None, ("",))
-            self._bound[predicate] = bind_predicate(flat, events, self.source)
+            self._bound[predicate] = bind_side_by_side(predicate, self.schema, self.open_schema, self.source)
         return self._bound[predicate]
 
     # --- candidates ---
@@ -91,19 +80,7 @@ class Checks:
 
     def truths(self, predicate: t.Predicate, columns: pa.RecordBatch) -> Array:
         """Tells of which rows of events side by side a predicate is true."""
-        bound, count = self._bind(predicate), columns.num_rows
-        known: dict[ColumnTest, Truths] = {}
-
-        def values(test: ColumnTest) -> Truths:
-            if test not in known:
-                column = bound.columns[test.slot]
-                digits = np.zeros(count, np.int32)
-                column.add(digits, columns, 0)
-                by_class = np.array([code(column.truth(test.index, k)) for k in range(column.classes)], np.int8)
-                known[test] = by_class[digits]
-            return known[test]
-
-        return np.asarray(evaluate(bound.guards[0], values, count) == TRUE)
+        return np.asarray(truths(self._bind(predicate), columns) == TRUE)
 
 
 class _Look:
@@ -192,8 +169,8 @@ class _Look:
         columns: dict[str, pa.Array] = {}
         count = len(next(iter(chosen.values())))
         for leaf in attributes_of(predicate):
-            index = self.values.schema.get_field_index(_attribute(leaf))
-            if index < 0 or _name(leaf) in columns:
+            index = self.values.schema.get_field_index(attribute_of(leaf))
+            if index < 0 or column_name(leaf) in columns:
                 continue
             if isinstance(leaf, t.Prev):
                 assert owner is not None
@@ -204,7 +181,7 @@ class _Look:
             else:
                 assert isinstance(leaf, t.Ref)
                 rows = pa.array(self.row[chosen[leaf.variable]])
-            columns[_name(leaf)] = self.values.column(index).take(rows)
+            columns[column_name(leaf)] = self.values.column(index).take(rows)
         if not columns:  # the events have none of the attributes
             columns[""] = pa.nulls(count)
         return self.checks.truths(predicate, pa.record_batch(columns))
@@ -248,7 +225,7 @@ def attributes(claim: Claim) -> set[str]:
     expressions: Iterable[t.Condition | t.Expression] = [test.predicate for test in claim.tests]
     if isinstance(claim.what, Same):
         expressions = _terms(claim.what)
-    return {_attribute(leaf) for e in expressions for leaf in attributes_of(e)}
+    return {attribute_of(leaf) for e in expressions for leaf in attributes_of(e)}
 
 
 def _terms(same: Same) -> list[t.Expression]:
@@ -264,22 +241,3 @@ def _equal(one: t.Expression, other: t.Expression, claim: Claim) -> t.Comparison
         return lambda leaf: t.Ref(variable, leaf.name, span=leaf.span)
 
     return t.Comparison("=", replaced(one, of("first")), replaced(other, of("other")), span=claim.span)
-
-
-def _attribute(leaf: t.Ref | t.Prev | t.Attribute) -> str:
-    return leaf.name if isinstance(leaf, t.Attribute) else leaf.attribute
-
-
-def _name(leaf: t.Ref | t.Prev | t.Attribute) -> str:
-    match leaf:
-        case t.Ref(variable, attribute):
-            return f"{variable}.{attribute}"
-        case t.Prev(attribute):
-            return f"{_PREV}.{attribute}"
-        case t.Attribute(name):
-            return name
-
-
-def _flat(predicate: t.Predicate) -> t.Predicate:
-    """A predicate over events side by side."""
-    return replaced(predicate, lambda leaf: t.Attribute(_name(leaf), span=leaf.span))

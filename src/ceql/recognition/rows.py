@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.engine.common.check import require
+from ceql.errors import DataError
 from ceql.io.schemas import no_rows, take_rows
 
 Positions = npt.NDArray[np.int64]
@@ -78,6 +79,8 @@ class RowStore:
         """The events at these positions, in this order."""
         if not self._pieces:
             return pa.table(no_rows(self.schema))
+        if len(positions) and int(positions.min()) < self._pieces[0].first:
+            raise DataError("the snapshot is damaged: its partial matches have events that it does not keep")
         owner = np.searchsorted(self._starts, positions, side="right") - 1
         order = np.argsort(owner, kind="stable")
         pieces = []
