@@ -360,7 +360,7 @@ class _Work:
         one, two = (evaluation.sources[k] for k in condition.pair[1:])
         if one.kind == EVENT:
             one, two = two, one
-        if one.kind != CARRIED or two.kind != EVENT or one.number not in must:
+        if one.kind != CARRIED or one.member >= 0 or two.kind != EVENT or one.number not in must:
             return None
         return one.number, two.number
 

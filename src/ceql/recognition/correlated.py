@@ -149,6 +149,8 @@ class CorrelatedRecognition(Recognition):
                 column = self.auto.column(term) if term >= 0 else -1
                 numbered[k, first + n] = column >= len(ranked) or (column >= 0 and ranked[column])
                 sets[k, first + n] = self.auto.register(register).fold is Fold.SET
+        count = len(self.auto.indexes)
+        numbered[count:] = numbered[:count]  # the heads of lists have the first words of their groups
         machine.numbered, machine.sets = numbered, sets
 
     # --- candidates ---
