@@ -59,7 +59,8 @@ class _Past:
         if self.state is None:
             return LEAST_BYTES
         _, arrays, tables = self.state
-        return max(LEAST_BYTES, sum(int(part.nbytes) for part in (*arrays.values(), *tables.values())))
+        sizes = [array.nbytes for array in arrays.values()] + [table.get_total_buffer_size() for table in tables.values()]
+        return max(LEAST_BYTES, sum(sizes))
 
 
 class Journal:
