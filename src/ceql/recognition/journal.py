@@ -59,8 +59,8 @@ class _Past:
         if self.state is None:
             return LEAST_BYTES
         _, arrays, tables = self.state
-        size = sum(array.nbytes for array in arrays.values())
-        return max(LEAST_BYTES, size + sum(table.get_total_buffer_size() for table in tables.values()))
+        size = sum(int(array.nbytes) for array in arrays.values())
+        return max(LEAST_BYTES, size + sum(int(table.get_total_buffer_size()) for table in tables.values()))
 
 
 class Journal:
