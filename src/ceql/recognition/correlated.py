@@ -150,7 +150,8 @@ class CorrelatedRecognition(Recognition):
                 numbered[k, first + n] = column >= len(ranked) or (column >= 0 and ranked[column])
                 sets[k, first + n] = self.auto.register(register).fold is Fold.SET
         count = len(self.auto.indexes)
-        numbered[count:] = numbered[:count]  # the heads of lists have the first words of their groups
+        if len(numbered) > count:  # the heads of lists have the first words of their groups
+            numbered[count:] = numbered[:count]
         machine.numbered, machine.sets = numbered, sets
 
     # --- candidates ---
