@@ -251,7 +251,7 @@ class GroupMachine(Machine):
 
     def _advance(self, events: Events, stop: int) -> int:
         mode = self.settings.mode
-        with np.errstate(over="ignore"):  # where Numba is switched off
+        with np.errstate(over="ignore", invalid="ignore"):  # where Numba is switched off
             reason = advance(
                 self.steps, self.carrier, self.nodes, self.times, self._listed, self.slots, self.entries, self.regs,
                 self.parts, self.fresh, self.reached, events,
