@@ -1,0 +1,100 @@
+// What the server answers, and how it is asked.
+
+export interface Column { name: string; type: string; values: string[] }
+export interface Data {
+  id: string; name: string; origin: Record<string, string | boolean>; rows: number;
+  type: string | null; time: string | null; unit: string | null;
+  live: boolean; problem: string | null; sorted: boolean;
+  columns: Column[]; types: { name: string; events: number }[];
+}
+export interface Example { id: string; title: string; text: string }
+export interface Start {
+  version: string; query: string; data: Data | null; examples: Example[]; functions: string[]; aggregates: string[];
+}
+export interface Problem {
+  from: number; to: number; severity: "error" | "warning"; message: string; suggestion: string | null;
+  line?: number; column?: number;
+}
+export interface Checked { problems: Problem[]; variables: string[] }
+export interface Status {
+  id: string; state: "running" | "done" | "cancelled" | "stopped" | "failed"; problem: string | null;
+  events: number; total: number; live: boolean; late: number; matches: number; rate: number; memory: number;
+  partitions: number;
+}
+export type Mark = [at: number, variable: number, row: number];
+export interface Span { match: number; start: number; end: number; marks: Mark[] }
+export interface Lane {
+  name: string; count?: number; spans?: Span[]; others?: number[]; first?: number;
+  bins?: { count: number; at: number[]; matches: number[] };
+}
+export interface Lanes {
+  variables: string[]; matches: number; window: number | null; keys: string[]; by: "key" | "match"; total: number;
+  lanes: Lane[];
+}
+export interface Overview {
+  low: number; high: number; seconds: boolean; axis: string; events: number[]; matches: number[];
+}
+export interface Rows { total: number; first: number; heads: string[]; rows: string[][] }
+export interface MatchEvent {
+  row: number; at: number; variables: string[]; gap: string; skipped: number; cells: string[];
+}
+export interface Match {
+  match: number; start: number; end: number; columns: string[]; events: MatchEvent[]; all: number;
+  variables: string[]; measures: { name: string; value: string }[];
+}
+export interface Step {
+  row: number; type: string; time: string; text: string; variable: number; entered: number[]; ends: boolean;
+}
+export interface Steps { match: number; events: Step[]; variables: string[] }
+export interface Graph {
+  states: { id: string; final: boolean; carries: string[] }[];
+  edges: { from: string; to: string; event: string; compares: string; binds: string; waits: boolean; joins: boolean }[];
+  start: string; size: number; text?: string;
+}
+export interface Diagnosis {
+  events: number; reasons: string[];
+  conditions: { text: string; events: number; hits: number; parts: { text: string; depth: number; true: number; false: number }[] }[];
+  reach: { done: number; total: number; path: string };
+  clauses: { text: string; positions: number; matches: number | null; all: boolean }[];
+  claims: { text: string; ruled_out: number | null }[];
+  text: string;
+}
+
+/** What the server refuses, in its own words. */
+export class Refused extends Error {}
+
+async function answer<T>(response: Response): Promise<T> {
+  if (response.ok) return (await response.json()) as T;
+  const text = await response.text();
+  let problem = text;
+  try {
+    problem = (JSON.parse(text) as { problem: string }).problem ?? text;
+  } catch {
+    // not JSON: the text is the message
+  }
+  throw new Refused(problem || `the studio answers ${response.status}`);
+}
+
+async function reach(path: string, init?: RequestInit): Promise<Response> {
+  try {
+    return await fetch(path, init);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Refused("The studio does not answer. Is it still running?");
+  }
+}
+
+export async function ask<T>(path: string, asked: Record<string, string | number> = {}, signal?: AbortSignal): Promise<T> {
+  const query = new URLSearchParams(Object.entries(asked).map(([name, value]) => [name, String(value)]));
+  return answer(await reach(query.size ? `${path}?${query}` : path, { signal }));
+}
+
+export async function tell<T>(path: string, body: object, signal?: AbortSignal): Promise<T> {
+  const headers = { "Content-Type": "application/json" };
+  return answer(await reach(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
+}
+
+export async function upload(file: File): Promise<Data> {
+  const query = new URLSearchParams({ name: file.name });
+  return answer(await reach(`/api/upload?${query}`, { method: "POST", body: file }));
+}

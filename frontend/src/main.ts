@@ -1,0 +1,466 @@
+// The page: what is loaded, what runs, and which view shows it.
+import { ask, type Checked, type Data, type Diagnosis, type Graph, type Match, Refused, type Start, type Status, type Steps, tell, upload } from "./api";
+import { Automaton } from "./automaton";
+import { showDiagnosis } from "./diagnosis";
+import { showMatch } from "./detail";
+import { byId, bytes, download, el, later, number } from "./dom";
+import { type Editor, makeEditor } from "./editor";
+import { Grid } from "./grid";
+import { fromFragment, type Linked, toFragment } from "./link";
+import { Timeline, type View } from "./timeline";
+
+const TABS = ["matches", "automaton", "diagnose", "explain", "code"];
+const HINTS: Record<string, string> = {
+  "events/s": "After the first slice of events, with which the engine is loaded",
+  memory: "What the recogniser holds: partial matches, keys, its journal",
+};
+
+class Page {
+  private data: Data | null = null;
+  private status: Status | null = null;
+  private chosen = -1;
+  private tab = "matches";
+  private stale = new Set<string>(TABS);
+  private watching = 0;
+  private checkedAt: AbortController | null = null;
+  private editor: Editor;
+  private timeline = new Timeline(byId("timeline"), (match) => void this.choose(match, false), () => this.remember());
+  private grid = new Grid(byId("table"), (match) => void this.choose(match, true));
+  private automaton = new Automaton(byId("automaton"));
+  private remember = later(() => history.replaceState(null, "", this.link()), 300);
+  private ran = "";
+  private followed = ""; // the steps that the automaton shows
+
+  constructor(private start: Start, query: string) {
+    this.editor = makeEditor({
+      parent: byId("query"),
+      text: query,
+      known: () => ({ data: this.data, functions: start.functions, aggregates: start.aggregates }),
+      check: (text) => this.check(text),
+      told: (problems) => this.tellProblem(problems),
+      changed: () => this.changed(),
+      run: () => void this.run(),
+    });
+    this.listen();
+    showMatch(byId("detail"), null, () => {}, () => {});
+    this.showData();
+    this.showStatus();
+  }
+
+  // --- loading ---
+
+  async load(origin: object, view?: View): Promise<boolean> {
+    return this.take(() => tell<Data>("/api/data", origin), view);
+  }
+
+  async take(loading: () => Promise<Data>, view?: View): Promise<boolean> {
+    document.body.classList.add("busy");
+    try {
+      this.data = await loading();
+    } catch (error) {
+      this.say(error);
+      return false;
+    } finally {
+      document.body.classList.remove("busy");
+    }
+    this.status = null;
+    this.ran = "";
+    this.chosen = -1;
+    this.showData();
+    this.showStatus();
+    byId("note").textContent = "";
+    await Promise.all([this.timeline.show(this.data.id, null, view), this.grid.show(null, 0, [])]);
+    this.changed();
+    this.editor.recheck();
+    return true;
+  }
+
+  private showData(): void {
+    const { data } = this;
+    byId("data").replaceChildren(...(data
+      ? [el("strong", { title: String(data.origin.path ?? data.name) }, data.name),
+         el("span", { class: "muted" }, `${number(data.rows)} events`),
+         data.live && el("span", { class: "live" }, "live"),
+         data.sorted && el("span", { class: "muted", title: "The events were not in order of time, and were put in order." }, "sorted"),
+        ].filter((part): part is HTMLElement => Boolean(part))
+      : [el("span", { class: "muted" }, "No events are loaded")]));
+    const box = byId("columns");
+    box.hidden = !data;
+    if (!data) return;
+    const names = data.columns.map((column) => column.name);
+    const choice = (label: string, key: "type" | "time" | "unit", options: string[], value: string | null): HTMLElement => {
+      const select = el("select", { id: `column-${key}` }, el("option", { value: "" }, "none"),
+        ...options.map((name) => el("option", { value: name, selected: name === value }, name)));
+      select.onchange = () => void this.setColumn(key, select.value);
+      return el("div", {}, el("label", { for: `column-${key}` }, label), select);
+    };
+    const choosable = !data.live && !("upload" in data.origin);
+    box.replaceChildren(
+      el("summary", {}, "Events"),
+      choosable && el("div", { class: "choices" }, choice("type", "type", names, data.type), choice("time", "time", names, data.time),
+        choice("unit", "unit", ["s", "ms", "us", "ns"], data.unit)) || "",
+      data.types.length ? el("p", { class: "types" }, ...data.types.slice(0, 12).map((type) =>
+        el("span", { class: "chip", title: `${number(type.events)} events` }, type.name, el("small", {}, number(type.events))))) : "",
+      el("table", {}, el("tbody", {}, ...data.columns.map((column) =>
+        el("tr", {}, el("th", { scope: "row" }, column.name), el("td", {}, column.type),
+          el("td", { class: "muted" }, column.values.slice(0, 6).join(", ") + (column.values.length > 6 ? ", …" : "")))))),
+    );
+  }
+
+  private async setColumn(key: "type" | "time" | "unit", value: string): Promise<void> {
+    const data = this.data!;
+    const columns = { type: data.type ?? "", time: data.time ?? "", unit: data.unit ?? "", [key]: value };
+    await this.load({ ...data.origin, ...columns });
+  }
+
+  // --- the query ---
+
+  private async check(text: string): Promise<Checked["problems"]> {
+    this.checkedAt?.abort();
+    this.checkedAt = new AbortController();
+    try {
+      const body = { query: text, data: this.data?.id };
+      return (await tell<Checked>("/api/check", body, this.checkedAt.signal)).problems;
+    } catch (error) {
+      if (!(error instanceof DOMException)) this.say(error);
+      return [];
+    }
+  }
+
+  private tellProblem(problems: Checked["problems"]): void {
+    const box = byId("problem"), worst = problems.find((p) => p.severity === "error") ?? problems[0];
+    box.className = `problem ${worst?.severity ?? ""}`;
+    const where = worst?.line ? `Line ${worst.line}, column ${worst.column}: ` : "";
+    box.replaceChildren(...(worst ? [el("strong", {}, where + worst.message), worst.suggestion ? ` ${worst.suggestion}` : ""] : []));
+  }
+
+  private changed(): void {
+    for (const tab of ["automaton", "diagnose", "explain", "code"]) this.stale.add(tab);
+    this.remember();
+    if (this.tab !== "matches" && this.tab !== "diagnose") void this.fillSoon();
+  }
+
+  private fillSoon = later(() => void this.fill(), 500);
+
+  async run(): Promise<boolean> {
+    if (!this.data) {
+      this.say(new Refused("Open a file or pick an example first."));
+      return false;
+    }
+    const query = this.editor.text();
+    try {
+      this.status = await tell<Status>("/api/run", { query, data: this.data.id });
+    } catch (error) {
+      this.editor.recheck();
+      this.say(error);
+      return false;
+    }
+    this.ran = query;
+    this.chosen = -1;
+    await this.followMatch();
+    showMatch(byId("detail"), null, () => {}, () => {});
+    this.showStatus();
+    await this.timeline.show(this.data.id, this.status.id);
+    const finished = await this.watch(this.status.id);
+    if (finished && this.status?.matches && this.chosen < 0 && !this.status.live) await this.choose(0, false, false);
+    return finished;
+  }
+
+  /** Looks at a run until it has ended. */
+  private async watch(run: string): Promise<boolean> {
+    const turn = ++this.watching;
+    let wait = 60, seen = -1;
+    for (;;) {
+      try {
+        this.status = await ask<Status>(`/api/run/${run}`);
+      } catch (error) {
+        this.say(error);
+        return false;
+      }
+      if (turn !== this.watching) return false;
+      this.showStatus();
+      const ended = this.status.state !== "running";
+      if (this.status.matches !== seen || ended || this.status.live) {
+        seen = this.status.matches;
+        if (this.status.live && this.data) this.data.rows = this.status.total;
+        await this.timeline.refresh();
+        await this.grid.show(run, this.status.matches, await this.variables(run));
+        if (turn !== this.watching) return false;
+      }
+      if (ended) {
+        if (this.data?.live || this.status.total !== this.data?.rows) await this.reloadData();
+        return true;
+      }
+      await new Promise((done) => setTimeout(done, wait));
+      wait = Math.min(500, wait * 1.4);
+    }
+  }
+
+  private async reloadData(): Promise<void> {
+    if (!this.data) return;
+    this.data = await ask<Data>(`/api/data/${this.data.id}`);
+    this.showData();
+  }
+
+  private async variables(run: string): Promise<string[]> {
+    return (await ask<{ variables: string[] }>(`/api/run/${run}/lanes`, { count: 0 })).variables;
+  }
+
+  async cancel(): Promise<void> {
+    if (!this.status) return;
+    try {
+      this.status = await tell<Status>(`/api/run/${this.status.id}/cancel`, {});
+      this.showStatus();
+    } catch (error) {
+      this.say(error);
+    }
+  }
+
+  private showStatus(): void {
+    const { status } = this, running = status?.state === "running";
+    byId("cancel").hidden = !running;
+    const progress = byId<HTMLProgressElement>("progress");
+    progress.hidden = !running || Boolean(status?.live);
+    if (status) progress.value = status.total ? status.events / status.total : 0;
+    const rate = status?.rate ?? 0;
+    const cells: [string, string][] = [
+      ["events", status ? number(status.events) : "–"],
+      ["matches", status ? number(status.matches) : "–"],
+      ["events/s", rate ? rate >= 1e6 ? `${(rate / 1e6).toFixed(1)} M` : number(Math.round(rate)) : "–"],
+      ["memory", status ? bytes(status.memory) : "–"],
+    ];
+    byId("counters").replaceChildren(...cells.map(([name, value]) =>
+      el("div", { "data-counter": name, title: HINTS[name] ?? "" }, el("dt", {}, name), el("dd", {}, value))));
+    const notes = [status?.problem, status?.late ? `${number(status.late)} events came late and took no part` : null, this.data?.problem];
+    const shown = notes.filter((note): note is string => Boolean(note));
+    byId("note").className = `note ${status?.state ?? ""}`;
+    byId("note").textContent = shown.length ? shown.join("\n") : running ? (status.live ? "Following the stream …" : "Running …") : "";
+  }
+
+  // --- the views ---
+
+  async choose(match: number, reveal: boolean, keep = true): Promise<void> {
+    if (!this.status || match < 0 || match >= this.status.matches) return;
+    this.chosen = match;
+    this.grid.select(match);
+    try {
+      const found = await ask<Match>(`/api/run/${this.status.id}/match/${match}`);
+      if (this.chosen !== match) return;
+      this.timeline.select(match, reveal ? found : undefined);
+      showMatch(byId("detail"), found, () => this.timeline.focus(found.start, found.end), () => void this.step());
+      if (this.tab === "automaton") await this.followMatch();
+    } catch (error) {
+      this.say(error);
+    }
+    if (keep) this.remember();
+  }
+
+  private async step(): Promise<void> {
+    await this.open("automaton");
+    await this.followMatch();
+    byId("step-on").focus();
+  }
+
+  private async followMatch(): Promise<void> {
+    const wanted = this.status && this.chosen >= 0 ? `/api/run/${this.status.id}/steps/${this.chosen}` : "";
+    if (wanted === this.followed) return; // it may be in the midst of its steps
+    this.followed = wanted;
+    try {
+      const steps = wanted ? await ask<Steps>(wanted) : null;
+      if (wanted === this.followed) this.automaton.follow(steps);
+    } catch (error) {
+      this.followed = "";
+      this.say(error);
+    }
+  }
+
+  async open(tab: string): Promise<void> {
+    this.tab = TABS.includes(tab) ? tab : "matches";
+    for (const name of TABS) {
+      byId(name).hidden = name !== this.tab;
+      byId(`tab-${name}`).setAttribute("aria-selected", String(name === this.tab));
+      byId(`tab-${name}`).tabIndex = name === this.tab ? 0 : -1;
+    }
+    this.remember();
+    await this.fill();
+  }
+
+  /** Asks for what the open view shows, unless it is there. */
+  private async fill(): Promise<void> {
+    const { tab } = this, body = { query: this.editor.text(), data: this.data?.id };
+    if (tab === "matches") return this.timeline.redraw(true);
+    if (!this.stale.delete(tab)) return;
+    const box = byId(tab);
+    if (tab === "diagnose") box.replaceChildren(el("p", { class: "empty" }, "Looking through the events …"));
+    try {
+      if (tab === "automaton") {
+        this.automaton.show(await tell<Graph>("/api/automaton", body));
+        if (this.ran === body.query) await this.followMatch();
+        else {
+          this.followed = "";
+          this.automaton.follow(null);
+        }
+      } else if (tab === "diagnose") showDiagnosis(box, await tell<Diagnosis>("/api/diagnose", body));
+      else if (tab === "explain") box.replaceChildren(el("pre", {}, (await tell<{ text: string }>("/api/explain", body)).text));
+      else this.showCode(box, await tell<Record<string, string>>("/api/code", body));
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error);
+      if (tab === "automaton") this.automaton.show(null);
+      else box.replaceChildren(el("p", { class: "empty" }, text));
+    }
+  }
+
+  private showCode(box: HTMLElement, code: Record<string, string>): void {
+    const names: Record<string, string> = { python: "Python", pyspark: "PySpark", cli: "Command line" };
+    const run = this.status?.id;
+    const saves = el("p", { class: "saves" }, "Matches of the last run: ",
+      ...(run ? ["parquet", "csv"].map((format) => el("a", { class: "button", href: `/api/run/${run}/matches.${format}`, download: `matches.${format}` }, format === "csv" ? "CSV" : "Parquet")) : ["none yet."]));
+    const svgButton = el("button", { type: "button" }, "Timeline as SVG");
+    svgButton.onclick = () => this.timeline.save();
+    const save = el("button", { type: "button" }, "Query as a file");
+    save.onclick = () => download("query.ceql", this.editor.text() + "\n", "text/plain");
+    saves.append(svgButton, save);
+    box.replaceChildren(saves, ...Object.entries(code).map(([name, text]) => {
+      const copy = el("button", { type: "button" }, "Copy");
+      copy.onclick = () => void this.copy(text, `${names[name]} is copied.`);
+      return el("section", { class: "code" }, el("h2", {}, names[name] ?? name, copy), el("pre", { tabindex: "0" }, text));
+    }));
+  }
+
+  // --- around ---
+
+  link(): string {
+    const { data } = this;
+    const linked: Linked = {
+      query: this.editor.text(), origin: data?.origin, view: data ? this.timeline.view : undefined,
+      columns: { type: data?.type ?? undefined, time: data?.time ?? undefined, unit: data?.unit ?? undefined },
+      match: this.chosen, tab: this.tab,
+    };
+    return toFragment(linked);
+  }
+
+  private async copy(text: string, said: string): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(text);
+      this.toast(said);
+    } catch {
+      this.toast("The browser does not allow copying.");
+    }
+  }
+
+  say(error: unknown): void {
+    const text = error instanceof Error ? error.message : String(error);
+    const loader = byId<HTMLDialogElement>("loader");
+    if (loader.open) byId("loader-problem").textContent = text;
+    else this.toast(text);
+  }
+
+  private toast(text: string): void {
+    const box = byId("toast");
+    box.textContent = text;
+    box.classList.add("shown");
+    clearTimeout(Number(box.dataset.timer));
+    box.dataset.timer = String(window.setTimeout(() => box.classList.remove("shown"), 6000));
+  }
+
+  private listen(): void {
+    byId("run").onclick = () => void this.run();
+    byId("cancel").onclick = () => void this.cancel();
+    byId("share").onclick = () => {
+      history.replaceState(null, "", this.link());
+      const known = !this.data || "path" in this.data.origin || "example" in this.data.origin;
+      void this.copy(location.href, known ? "The link is copied. It opens this view." : "The link is copied. It has no data: these were not loaded by a path.");
+    };
+    byId("theme").onclick = () => {
+      const dark = document.documentElement.dataset.theme
+        ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      document.documentElement.dataset.theme = dark ? "light" : "dark";
+      localStorage.setItem("ceql-theme", dark ? "light" : "dark");
+      this.timeline.redraw();
+    };
+    const examples = byId<HTMLSelectElement>("example");
+    examples.replaceChildren(el("option", { value: "" }, "Examples"), ...this.start.examples.map((e) => el("option", { value: e.id }, e.title)));
+    examples.onchange = () => {
+      const found = this.start.examples.find((e) => e.id === examples.value);
+      examples.value = "";
+      if (found) void this.openExample(found.id, found.text);
+    };
+    for (const [k, name] of TABS.entries()) {
+      const tab = byId(`tab-${name}`);
+      tab.onclick = () => void this.open(name);
+      tab.onkeydown = (event) => {
+        const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (!by) return;
+        const next = TABS[(k + by + TABS.length) % TABS.length]!;
+        byId(`tab-${next}`).focus();
+        void this.open(next);
+      };
+    }
+    const loader = byId<HTMLDialogElement>("loader");
+    byId("open").onclick = () => {
+      byId("loader-problem").textContent = "";
+      loader.showModal();
+    };
+    const path = byId<HTMLInputElement>("path"), file = byId<HTMLInputElement>("file");
+    byId("load").onclick = async () => {
+      byId("loader-problem").textContent = "";
+      const chosen = file.files?.[0];
+      const origin = { path: path.value.trim(), follow: byId<HTMLInputElement>("follow").checked };
+      const good = path.value.trim() || !chosen ? await this.load(origin) : await this.take(() => upload(chosen));
+      if (good) loader.close();
+    };
+    path.onkeydown = (event) => {
+      if (event.key === "Enter") {
+        event.preventDefault();
+        byId("load").click();
+      }
+    };
+    file.onchange = () => (path.value = "");
+    const drop = byId("drop");
+    window.addEventListener("dragover", (event) => {
+      event.preventDefault();
+      drop.hidden = false;
+    });
+    window.addEventListener("dragleave", (event) => {
+      if (!event.relatedTarget) drop.hidden = true;
+    });
+    window.addEventListener("drop", (event) => {
+      event.preventDefault();
+      drop.hidden = true;
+      const dropped = event.dataTransfer?.files[0];
+      if (dropped) void this.take(() => upload(dropped));
+    });
+    window.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) void this.run();
+    });
+    window.addEventListener("hashchange", () => {
+      if (location.hash.length > 1 && location.hash !== this.link()) void this.restore(fromFragment(location.hash));
+    });
+  }
+
+  private async openExample(id: string, text: string): Promise<void> {
+    this.editor.replace(text);
+    if (await this.load({ example: id })) await this.run();
+  }
+
+  async begin(data: Data): Promise<void> {
+    await this.take(async () => data);
+    if (this.editor.text().trim()) await this.run();
+  }
+
+  /** Brings back the view of a link. */
+  async restore(linked: Linked): Promise<void> {
+    if (linked.query !== undefined && linked.query !== this.editor.text()) this.editor.replace(linked.query);
+    if (linked.origin && !(await this.load({ ...linked.origin, ...linked.columns }, linked.view))) return;
+    if (this.data && linked.query && (await this.run()) && linked.match !== undefined) await this.choose(linked.match, false);
+    if (linked.tab) await this.open(linked.tab);
+  }
+}
+
+const theme = localStorage.getItem("ceql-theme");
+if (theme) document.documentElement.dataset.theme = theme;
+const start = await ask<Start>("/api/start");
+const linked = fromFragment(location.hash);
+const page = new Page(start, linked.query ?? start.query);
+if (linked.origin) await page.restore(linked);
+else if (start.data) await page.begin(start.data);

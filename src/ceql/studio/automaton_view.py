@@ -1,0 +1,132 @@
+"""The automaton of a query as nodes and edges for the page to draw, and the states that each event brings runs to.
+
+The states come from the engine, which follows the runs of the query as `diagnose` does: within its window, its
+substreams and its conditions between events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
+from ceql.engine.common.chunk import Int64s
+from ceql.explain.automaton import START, AutomatonView
+from ceql.io.nested import with_columns
+from ceql.io.sorted_runs import EventBatch
+from ceql.io.sources import open_streams
+from ceql.plan import CorrelatedPlan
+from ceql.query import Query
+from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.correlated import CorrelatedRecognition
+from ceql.recognition.options import Options
+from ceql.recognition.recognise import recognise
+from ceql.recognition.unary import UnaryRecognition
+from ceql.results.text import attributes, cell, to_rows
+from ceql.studio.data import Data
+from ceql.studio.match_index import MatchIndex
+from ceql.studio.match_view import take
+
+MOST_STEPS = 400
+_BEFORE, _AFTER = 5, 3  # events that are shown around a match
+MOST_STATES, MOST_EDGES = 60, 150
+
+
+def automaton(query: Query) -> dict[str, Any]:
+    """The states and transitions."""
+    view = AutomatonView(query.plan)
+    arrows = list(view.arrows())
+    if view.states > MOST_STATES or len(arrows) > MOST_EDGES:
+        return {"states": [], "edges": [], "text": "\n".join(view.lines(MOST_EDGES)), "size": view.states}
+    final = {a.target for a in arrows if view._star(a.target).endswith("*")}
+    states = [{"id": str(k), "final": str(k) in final, "carries": view.carried(k)} for k in range(view.states)]
+    edges = []
+    for arrow in arrows:
+        for source in arrow.sources:
+            for state, compared in zip(source.states, source.compared, strict=False):
+                edges.append(
+                    {
+                        "from": state,
+                        "to": arrow.target,
+                        "event": arrow.event,
+                        "compares": compared,
+                        "binds": arrow.binds,
+                        "waits": arrow.waits,
+                        "joins": len(arrow.sources) > 1,
+                    }
+                )
+    return {"states": states, "edges": edges, "start": START, "size": view.states}
+
+
+def steps(index: MatchIndex, match: int) -> dict[str, Any]:
+    """The events around a match, in its substream, each with the states that it brought runs to."""
+    run, rows = index.run, _rows_around(index, match)
+    data, entered = run.data, _entered(run.query, run.data, rows)
+    own = {row: variable for _, variable, row in index.marks(match, MOST_STEPS)}
+    ends = np.isin(rows, np.asarray(index.batch.column("end")))
+    columns = data.columns
+    hidden = {name for name in (columns.type, columns.time) if name is not None}
+    events = to_rows(take(data, rows), " ")
+    found = [
+        {
+            "row": int(shown),
+            "type": cell(event.get(columns.type)) if columns.type is not None else "",
+            "time": cell(event.get(columns.time)) if columns.time is not None else "",
+            "text": attributes(event, hidden),
+            "variable": own.get(int(row), -1),
+            "entered": states,
+            "ends": bool(end),
+        }
+        for row, shown, event, states, end in zip(
+            rows, data.row_numbers(rows), events, entered, ends.tolist(), strict=True
+        )
+    ]
+    return {"match": match, "events": found, "variables": index.variables}
+
+
+def _rows_around(index: MatchIndex, match: int) -> Int64s:
+    """The rows from some before the match to some after it, of its substream where that is known."""
+    begin, end = (int(index.batch.column(name)[match].as_py()) for name in ("start", "end"))
+    own = index.rows_of_lane(int(index.lane[match]))
+    if own is None:
+        own = np.arange(max(0, begin - _BEFORE), min(index.run.data.rows, end + _AFTER + 1))
+    low, high = np.searchsorted(own, [begin, end + 1])
+    chosen = own[max(0, low - _BEFORE) : high + _AFTER]
+    return chosen[:MOST_STEPS]
+
+
+def _entered(query: Query, data: Data, rows: Int64s) -> list[list[int]]:
+    """The states that each of these events brings runs to, if the stream has these events alone."""
+    table = take(data, rows)
+    options = Options(**data.columns.options)
+    sources = [
+        with_columns(source, options.nested(query.plan.dotted))
+        for source in open_streams(table, query.plan.query.streams, time=options.time)
+    ]
+    bound = BoundPlan.over(query.plan, sources, options)
+    recognition = recognise(bound)
+    following = _following(recognition)
+    before = following.reached.entered.copy()
+    found = []
+    for batch in pa.Table.from_batches(list(sources[0].batches(bound.needed_columns()))).to_batches(1):
+        for _ in recognition.feed(EventBatch(batch, 0)):
+            pass
+        now = following.reached.entered
+        found.append(np.flatnonzero(now > before)[: following_states(following)].tolist())
+        before = now.copy()
+    return found
+
+
+def _following(recognition: Any) -> UnaryFollowing | CorrelatedFollowing:
+    if isinstance(recognition.bound.plan, CorrelatedPlan):
+        assert isinstance(recognition, CorrelatedRecognition)
+        return CorrelatedFollowing(recognition)
+    assert isinstance(recognition, UnaryRecognition)
+    return UnaryFollowing(recognition)
+
+
+def following_states(following: UnaryFollowing | CorrelatedFollowing) -> int:
+    """How many states the automaton has; what follows them in the report stands for NOT before a match."""
+    return len(following.cea.states) if isinstance(following, UnaryFollowing) else following.auto.states

@@ -1,0 +1,105 @@
+"""What one takes along from the studio: the query as a program or command, the matches as a file."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from ceql.cli.demo.show import SAMPLE
+from ceql.engine.common.chunk import Int64s
+from ceql.recognition.result_columns import POSITIONS, is_measure
+from ceql.results.text import to_python
+from ceql.studio.data import Data
+from ceql.studio.match_index import MatchIndex
+
+
+def code(query: str, data: Data | None) -> dict[str, str]:
+    """The query over the data as Python, as PySpark and as a command."""
+    path = _path(data)
+    options = _options(data)
+    text = query.strip().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    arguments = "".join(f", {name}={value!r}" for name, value in options.items())
+    python = f'''import ceql
+
+matches = ceql.match("""
+{text}
+""", {path!r}{arguments})
+print(matches)
+matches.to_arrow()                # or to_pandas(), to_polars(), events()
+'''
+    pyspark = f'''from pyspark.sql import SparkSession
+
+from ceql.spark import match
+
+spark = SparkSession.builder.getOrCreate()
+events = {_reader(path)}
+matches = match("""
+{text}
+""", events{arguments})
+matches.show()
+'''
+    flags = "".join(f" --{name.replace('_', '-')} {shlex.quote(value or '')}" for name, value in options.items())
+    command = f"cat > query.ceql <<'CEQL'\n{query.strip()}\nCEQL\nceql run query.ceql {shlex.quote(path)}{flags}\n"
+    return {"python": python, "pyspark": pyspark, "cli": command}
+
+
+def _path(data: Data | None) -> str:
+    if data is None:
+        return "events.parquet"
+    return str(data.origin.get("path") or (SAMPLE if "example" in data.origin else data.name))
+
+
+def _options(data: Data | None) -> dict[str, str | None]:
+    """The arguments that are not those that a call has anyway."""
+    if data is None:
+        return {}
+    columns, names = data.columns, data.table.schema.names
+    named = {"type": columns.type, "time": columns.time}
+    found = {name: column for name, column in named.items() if column != name and (column or name in names)}
+    if columns.time_unit is not None:
+        found["time_unit"] = columns.time_unit
+    return found
+
+
+def _reader(path: str) -> str:
+    if path.endswith((".csv", ".csv.gz")):
+        return f"spark.read.csv({path!r}, header=True, inferSchema=True)"
+    if path.endswith((".json", ".jsonl", ".ndjson")):
+        return f"spark.read.json({path!r})"
+    return f"spark.read.parquet({path!r})"
+
+
+def matches_file(index: MatchIndex, format: str) -> bytes:
+    """The matches as Parquet, or as CSV with lists as text. Rows have the numbers that they have in the file."""
+    table = index.table
+    data = index.run.data
+    if data.given is not None:
+        table = pa.Table.from_batches([_renumbered(index.batch, data.given)])
+    out = io.BytesIO()
+    if format == "parquet":
+        parquet.write_table(table, out)
+    else:
+        csv.write_csv(pa.table({name: _flat(table[name]) for name in table.schema.names}), out)
+    return out.getvalue()
+
+
+def _renumbered(batch: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
+    """The matches of a batch with `numbers[p]` in place of each position p."""
+    columns = []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if field.name in ("start", "end"):
+            column = pa.array(numbers[column.to_numpy()])
+        elif field.type == POSITIONS and not is_measure(field):
+            column = pa.ListArray.from_arrays(column.offsets, pa.array(numbers[column.values.to_numpy()]))
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _flat(column: pa.ChunkedArray) -> Any:
+    if not pa.types.is_nested(column.type):
+        return column
+    return pa.array([None if value is None else str(value) for value in to_python(column)], pa.string())

@@ -1,0 +1,126 @@
+"""Matches as rows of a table, and one match with the events behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.cli.table import table_rows
+from ceql.engine.common.chunk import Int64s
+from ceql.recognition.result_columns import FIXED
+from ceql.results.axis import duration
+from ceql.results.text import cell, to_rows
+from ceql.studio.data import Data
+from ceql.studio.match_index import MatchIndex
+
+MOST_ROWS = 500  # of one answer
+_MOST_EVENTS = 2000  # of one match
+
+
+def matches(index: MatchIndex, first: int, count: int) -> dict[str, Any]:
+    """Some matches, as the cells of a table: times, keys, the events of each variable, measures."""
+    batch = index.batch.slice(max(0, first), max(0, min(count, MOST_ROWS)))
+    data = index.run.data
+    columns = data.columns
+    hidden = {name for name in (columns.type, columns.time) if name is not None}
+    rows = take(data, np.asarray(batch.column("events").flatten()))
+    heads, lines = table_rows(_readable(batch), rows, index.run.query.plan.projections, hidden)
+    if data.given is not None:
+        for line, start, end in zip(lines, *(batch.column(name) for name in ("start", "end")), strict=True):
+            line[0] = "..".join(str(data.given[row.as_py()]) for row in (start, end))
+    # the numbers of rows come last: people look for times, keys and values
+    rows_last = [[*line[1:], line[0]] for line in lines]
+    return {"total": index.count, "first": first, "heads": [*heads[1:], "rows"], "rows": rows_last}
+
+
+def match(index: MatchIndex, number: int) -> dict[str, Any]:
+    """The events of a match, each with its variables and what lies between it and the one before."""
+    data = index.run.data
+    begin, end = index.first[number], index.first[number + 1]
+    rows = index.events[begin:end][:_MOST_EVENTS]
+    bound = _variables(index, number)
+    places, seconds = data.places
+    gaps = np.diff(places[rows], prepend=places[rows[:1]]).tolist()
+    skipped = np.diff(rows, prepend=rows[:1]) - 1
+    table = to_rows(take(data, rows), " ")
+    _shorten_times(table, data.columns.time)
+    events = [
+        {
+            "row": int(shown),
+            "at": float(places[row]),
+            "variables": bound.get(int(row), []),
+            "gap": "" if k == 0 else f"+{duration(gap)}" if seconds else f"+{gap:g}",
+            "skipped": 0 if k == 0 else int(skip),
+            "cells": [cell(value) for value in event.values()],
+        }
+        for k, (row, shown, gap, skip, event) in enumerate(
+            zip(rows, data.row_numbers(rows), gaps, skipped, table, strict=True)
+        )
+    ]
+    return {
+        "match": number,
+        "start": float(index.start[number]),
+        "end": float(index.end[number]),
+        "columns": data.table.schema.names,
+        "events": events,
+        "all": int(end - begin),
+        "variables": index.variables,
+        "measures": _measures(index, number),
+    }
+
+
+def _variables(index: MatchIndex, number: int) -> dict[int, list[str]]:
+    """The names that each row of a match is bound to."""
+    found: dict[int, list[str]] = {}
+    one = index.batch.slice(number, 1)
+    for name in index.variables:
+        if name in one.schema.names and pa.types.is_list(one.column(name).type) and name != "events":
+            for row in one.column(name).flatten().to_pylist():
+                found.setdefault(row, []).append(name)
+    return found
+
+
+def _measures(index: MatchIndex, number: int) -> list[dict[str, str]]:
+    """When a match begins and how long it lasts, its keys and its measures, by name."""
+    one = index.batch.slice(number, 1)
+    shown = [name for name in one.schema.names if name != "events" and not pa.types.is_list(one.column(name).type)]
+    (row,) = to_rows(_readable(one.select(shown)), " ")
+    found = {name: cell(value) for name, value in row.items() if name not in FIXED}
+    if "start_time" in row:
+        span = float(index.end[number] - index.start[number])
+        lasts = duration(span) if index.run.data.places[1] else f"{span:g}"
+        found = {"begins": cell(row["start_time"]), "lasts": lasts, **found}
+    return [{"name": name, "value": value} for name, value in found.items()]
+
+
+def _shorten_times(rows: list[dict[str, Any]], time: str | None) -> None:
+    """Leave out the date where all events are of one day; the match says which."""
+    if time is None:
+        return
+    times = [str(row.get(time)) for row in rows]
+    if len({text.partition(" ")[0] for text in times}) == 1 and all(" " in text for text in times):
+        for row, text in zip(rows, times, strict=True):
+            row[time] = text.partition(" ")[2]
+
+
+def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with durations as text, and floats without the last digits, which only rounding makes."""
+    for k, field in enumerate(batch.schema):
+        column = batch.column(k)
+        if pa.types.is_duration(field.type):
+            per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[field.type.unit]
+            numbers = column.cast(pa.int64()).to_pylist()
+            column = pa.array([None if n is None else duration(n / per_second) for n in numbers], pa.string())
+        elif pa.types.is_floating(field.type):
+            column = pa.array([None if x is None else float(f"{x:.12g}") for x in column.to_pylist()], pa.float64())
+        else:
+            continue
+        batch = batch.set_column(k, pa.field(field.name, column.type, metadata=field.metadata), column)
+    return batch
+
+
+def take(data: Data, rows: Int64s) -> pa.Table:
+    """The events of these rows."""
+    return data.table.take(pa.array(rows))

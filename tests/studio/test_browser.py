@@ -1,0 +1,303 @@
+"""The page in a real browser, as a user sees it. With CEQL_SCREENSHOTS=folder, the pictures of the manual are made."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from tests.studio.browser import CHROMIUM, FLAGS
+from tests.studio.served import Studio, serving
+
+from ceql.studio.examples import EXAMPLES
+from ceql.studio.session import Session
+
+if CHROMIUM is None:
+    pytest.skip("there is no Chromium on this machine", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+PICTURES = os.environ.get("CEQL_SCREENSHOTS")
+SIZE = {"width": 1360, "height": 800}
+MAXIMAL = EXAMPLES[1].text
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Studio]:
+    with serving(Session()) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as made:
+        found = made.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def open_page(served: Studio, browser: Any) -> Iterator[Open]:
+    """Opens the page. In the end, nothing may have gone wrong in it unseen."""
+    wrong: list[str] = []
+    contexts = []
+
+    def open(fragment: str = "", size: dict[str, int] = SIZE, scheme: str = "light") -> Any:
+        context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(120_000)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(served.address)
+        if fragment:
+            page.goto(f"http://127.0.0.1:{served.port}/{fragment}")
+            page.reload()
+        return page
+
+    yield open
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def picture(page: Any, name: str) -> None:
+    if PICTURES is not None:
+        Path(PICTURES).mkdir(parents=True, exist_ok=True)
+        page.wait_for_timeout(300)
+        page.screenshot(path=Path(PICTURES) / f"{name}.png")
+
+
+def write(page: Any, query: str) -> None:
+    """Type a query in place of the one that is there."""
+    page.click(".cm-content")
+    page.keyboard.press("Control+A")
+    page.keyboard.press("Delete")
+    page.keyboard.insert_text(query)
+
+
+def run_example(page: Any, example: str = "maximal") -> None:
+    page.select_option("#example", example)
+    page.wait_for_selector("[data-match='6']")
+    page.wait_for_selector(".detail h2")
+
+
+def counter(page: Any, name: str) -> str:
+    return str(page.inner_text(f"[data-counter='{name}'] dd"))
+
+
+def test_an_error_is_marked_and_mended(open_page: Open) -> None:
+    page = open_page()
+    run_example(page)
+    write(page, MAXIMAL.replace("amount <", "amont <"))
+    page.wait_for_selector(".cm-lintRange-error")
+    assert page.inner_text(".cm-lintRange-error") == "amont"
+    said = page.inner_text("#problem")
+    assert "the events have no column 'amont'" in said
+    assert "Did you mean 'amount'?" in said
+    page.hover(".cm-lintRange-error")
+    page.wait_for_selector(".cm-diagnosticAction")
+    picture(page, "error")
+    page.click(".cm-diagnosticAction")
+    page.wait_for_selector(".cm-lintRange-error", state="detached")
+    assert "amont" not in page.inner_text(".cm-content")
+
+
+def test_a_completion_is_accepted(open_page: Open) -> None:
+    page = open_page()
+    run_example(page)
+    write(page, "SELECT * WHERE Payment AS p FILTER p[")
+    page.keyboard.type("am")
+    page.wait_for_selector(".cm-tooltip-autocomplete li[aria-selected]")
+    picture(page, "completion")
+    page.wait_for_timeout(150)  # the editor takes no key in the first moment, lest it was meant for the text
+    page.keyboard.press("Tab")
+    assert page.inner_text(".cm-content").strip().endswith("p[amount")
+    page.keyboard.type(" > 1 AND country = '")
+    page.wait_for_selector(".cm-tooltip-autocomplete li:has-text('CL')")
+
+
+def test_matches_rows_zoom_and_pictures(open_page: Open) -> None:
+    page = open_page()
+    run_example(page)
+    assert (counter(page, "events"), counter(page, "matches")) == ("20,000", "7")
+    whole = page.inner_text(".range")
+    page.click("[data-match='3']")
+    page.wait_for_selector(".detail h2:has-text('Match 4')")
+    assert page.locator(".detail tbody tr").count() == 6
+    assert page.inner_text(".detail tbody tr >> nth=5").startswith("cash")
+    picture(page, "matches")
+    page.click("text=Zoom to it")
+    page.wait_for_function("before => document.querySelector('.range').textContent !== before", arg=whole)
+    picture(page, "zoomed")
+    zoomed = page.inner_text(".range")
+    page.focus("canvas")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("before => document.querySelector('.range').textContent !== before", arg=zoomed)
+    page.keyboard.press("0")
+    page.wait_for_function("before => document.querySelector('.range').textContent === before", arg=whole)
+    box = page.locator("canvas").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 150)
+    page.mouse.wheel(0, -400)
+    page.wait_for_function("before => document.querySelector('.range').textContent !== before", arg=whole)
+    page.keyboard.press("ArrowDown")
+    page.wait_for_selector(".detail h2:has-text('Match 5')")
+    with page.expect_download() as saved:
+        page.click("#svg")
+    drawn = Path(saved.value.path()).read_text()
+    assert drawn.startswith("<svg")
+    assert "265" in drawn
+
+
+def test_states_light_up_step_by_step(open_page: Open) -> None:
+    page = open_page()
+    run_example(page, "fraud")
+    page.click("#step-through")
+    page.wait_for_selector(".state.lit")
+    lit = [page.eval_on_selector_all(".state.lit", "found => found.map(e => e.dataset.state)")]
+    for k in range(3):
+        page.click("#step-on")
+        if k == 1:
+            picture(page, "automaton")
+        lit.append(page.eval_on_selector_all(".state.lit", "found => found.map(e => e.dataset.state)"))
+    assert lit == [["0"], ["0", "1"], ["0", "1", "2"], ["3"]]
+
+
+def test_a_long_run_is_cancelled(open_page: Open) -> None:
+    page = open_page()
+    run_example(page)
+    write(page, "SELECT * WHERE Payment+ ; Withdrawal")
+    page.click("#run")
+    page.click("#cancel")
+    page.wait_for_selector(".note.cancelled, .note.stopped")
+    assert page.is_hidden("#cancel")
+
+
+def test_a_bad_file_is_explained(open_page: Open, tmp_path: Path) -> None:
+    page = open_page()
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no, not really")
+    page.click("#open")
+    page.set_input_files("#file", tmp_path / "broken.parquet")
+    page.click("#load")
+    page.wait_for_selector("#loader-problem:has-text('broken.parquet')")
+    page.fill("#path", "/no/such/file.csv")
+    page.click("#load")
+    page.wait_for_selector("#loader-problem:has-text('no such file')")
+
+
+def test_a_link_brings_back_the_view(open_page: Open) -> None:
+    page = open_page()
+    run_example(page)
+    page.click("[data-match='2']")
+    page.wait_for_selector(".detail h2:has-text('Match 3')")
+    page.click("text=Zoom to it")
+    page.click("text=by match")
+    page.wait_for_function("() => location.hash.includes('match=2') && location.hash.includes('%2Cmatch')")
+    shown, fragment = page.inner_text(".range"), page.evaluate("location.hash")
+    again = open_page(fragment)
+    again.wait_for_selector(".detail h2:has-text('Match 3')")
+    assert again.inner_text(".range") == shown
+    assert again.get_attribute(".segmented button >> nth=1", "aria-pressed") == "true"
+
+
+def test_a_growing_file_is_followed(open_page: Open, tmp_path: Path) -> None:
+    path = tmp_path / "live.jsonl"
+    path.write_text('{"type": "A", "time": "2024-01-01T00:00:00"}\n')
+    page = open_page()
+    page.click("#open")
+    page.fill("#path", str(path))
+    page.check("#follow")
+    page.click("#load")
+    page.wait_for_selector(".live")
+    write(page, "SELECT * WHERE A ; B")
+    page.keyboard.press("Control+Enter")
+    for k in (1, 2):
+        with path.open("a") as file:
+            file.write(json.dumps({"type": "B", "time": f"2024-01-01T00:00:0{k}"}) + "\n")
+        page.wait_for_selector(f"[data-match='{k - 1}']")
+    page.click("#cancel")
+
+
+def test_diagnose_explain_and_export(open_page: Open) -> None:
+    page = open_page(scheme="dark")
+    run_example(page)
+    picture(page, "dark")
+    page.click("#tab-diagnose")
+    page.wait_for_selector(".bars")
+    assert "137 matches" in page.inner_text("#diagnose")
+    picture(page, "diagnose")
+    page.click("#tab-explain")
+    page.wait_for_selector("#explain pre:has-text('Class and guarantee')")
+    page.click("#tab-code")
+    page.wait_for_selector("#code pre:has-text('from ceql.spark import match')")
+    with page.expect_download() as saved:
+        page.click("#code a:has-text('Parquet')")
+    assert parquet.read_table(saved.value.path()).num_rows == 7
+
+
+def test_a_small_window(open_page: Open) -> None:
+    page = open_page(size={"width": 420, "height": 820})
+    run_example(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator("canvas").scroll_into_view_if_needed()
+    picture(page, "small")
+
+
+def test_a_hundred_thousand_matches_are_a_few_rows_of_the_page(open_page: Open, tmp_path: Path) -> None:
+    n = 20_000
+    table = pa.table({"type": ["A", "B"] * (n // 2), "time": range(n), "k": [0] * n})
+    parquet.write_table(table, tmp_path / "many.parquet")
+    page = open_page()
+    page.click("#open")
+    page.fill("#path", str(tmp_path / "many.parquet"))
+    page.click("#load")
+    page.wait_for_selector("strong:has-text('many.parquet')")
+    write(page, "SELECT * WHERE A ; B PARTITION BY k WITHIN 19 EVENTS")
+    page.click("#run")
+    page.wait_for_selector(".detail h2")
+    page.focus("#table")
+    page.keyboard.press("End")
+    page.wait_for_selector(".row.chosen")
+    last = int(page.get_attribute(".row.chosen", "data-match") or 0)
+    assert last > 90_000
+    assert page.locator(".rows .row").count() < 60
+
+
+@contextmanager
+def _timed(name: str) -> Iterator[None]:
+    begun = time.perf_counter()
+    yield
+    print(f"{name}: {1000 * (time.perf_counter() - begun):.0f} ms")
+
+
+@pytest.mark.skipif(PICTURES is None, reason="only measures: run with CEQL_SCREENSHOTS and -s")
+def test_how_long_interaction_takes_with_a_million_events(served: Studio, tmp_path: Path) -> None:
+    n = 1_000_000
+    kinds = pa.array(["A", "B", *["C"] * 8] * (n // 10))
+    table = pa.table({"type": kinds, "time": range(n), "k": pa.array(range(n)).cast(pa.int64())})
+    table = table.set_column(2, "k", pa.array([i // 10 % 1000 for i in range(n)]))
+    parquet.write_table(table, tmp_path / "million.parquet")
+    with _timed("load"):
+        data = served.tell("/api/data", path=str(tmp_path / "million.parquet"))["id"]
+    with _timed("run"):
+        run = served.run("SELECT * WHERE A ; B PARTITION BY k WITHIN 5 EVENTS", data)
+    print(run)
+    path = f"/api/run/{run['id']}"
+    served.ask(f"{path}/lanes", by="key")
+    with _timed("overview"):
+        served.ask("/api/overview", run=run["id"], width=1000)
+    for by in ("key", "match"):
+        for low, high in ((0, n), (n / 2, n / 2 + 1000)):
+            with _timed(f"lanes by {by}, {high - low:g} wide"):
+                served.ask(f"{path}/lanes", by=by, low=low, high=high, width=1000, count=30)
+    with _timed("rows"):
+        served.ask(f"{path}/matches", first=50_000, count=100)
+    with _timed("match"):
+        served.ask(f"{path}/match/50000")
