@@ -11,12 +11,22 @@ from __future__ import annotations
 import logging
 
 from ceql.errors import ArgumentError, CeqlError, DataError, NoMatchWarning, QueryError, ResourceError, SchemaError
+from ceql.match_recognize import from_match_recognize
 from ceql.query import LateEventsWarning, Query, compile, match, rule
+from ceql.recognition.metrics import Metrics
 from ceql.recognizer import Recognizer
 from ceql.results.match import Match
 from ceql.results.matches import Matches
 
 __version__ = "0.1.0"
+
+
+def load_ipython_extension(ipython: object) -> None:
+    """What `%load_ext ceql` calls: adds the cell magic `%%ceql`."""
+    from ceql.notebook import load
+
+    load(ipython)
+
 
 logging.getLogger("ceql").addHandler(logging.NullHandler())  # what is logged goes nowhere, unless the user says where
 
@@ -27,6 +37,7 @@ __all__ = [
     "LateEventsWarning",
     "Match",
     "Matches",
+    "Metrics",
     "NoMatchWarning",
     "Query",
     "QueryError",
@@ -34,6 +45,7 @@ __all__ = [
     "ResourceError",
     "SchemaError",
     "compile",
+    "from_match_recognize",
     "match",
     "rule",
 ]

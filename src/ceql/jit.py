@@ -10,7 +10,8 @@ stand in another, and does not tell checked code from unchecked. So the cache ha
 kernels, named after the content of that module and of all modules that it imports: under NUMBA_CACHE_DIR
 where that is set, else in the user's cache folder. A change to any other file recompiles nothing.
 
-Several processes that need the same kernel wait for one of them to compile it.
+Several processes that need the same kernel wait for one of them to compile it. If the cache cannot be written or read,
+each compiles for itself, and a warning says so once.
 """
 
 from __future__ import annotations
@@ -21,15 +22,19 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import RLock
 from typing import IO, Any, TypeVar
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -63,7 +68,7 @@ def _imports(module: Path) -> tuple[Path, ...]:
 
 @lru_cache
 def _folder(module: Path) -> str:
-    """The cache of a module's kernels; "" (Numba's own choice) when it cannot be written."""
+    """The cache of a module's kernels; "" when it cannot be written, and each process compiles for itself."""
     sources = [module]
     for source in sources:  # grows on the way
         sources += [other for other in _imports(source) if other not in sources]
@@ -73,9 +78,47 @@ def _folder(module: Path) -> str:
     folder = cache_root() / f"{module.stem}-{digest.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
+        with TemporaryFile(dir=folder):  # as Numba will
+            return str(folder)
+    except OSError as error:
+        _tell_no_cache(error)
         return ""
-    return str(folder) if os.access(folder, os.W_OK) else ""
+
+
+@lru_cache(1)
+def _warn_once() -> None:
+    _log.warning(
+        "compiled kernels cannot be kept in %s: each process compiles them anew, which takes a minute; "
+        "set NUMBA_CACHE_DIR to a folder that can be written",
+        cache_root(),
+    )
+
+
+def _tell_no_cache(error: Exception) -> None:
+    _log.debug("the cache of kernels: %s", error)
+    _warn_once()
+
+
+def _forgive(cache: Any) -> None:
+    """Let a cache that cannot be read or written be as none: its files may be damaged, or the disk full."""
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_overload(*given: Any) -> Any:
+        try:
+            return load(*given)
+        except Exception as error:  # what Numba unpickles raises anything
+            _tell_no_cache(error)
+            with suppress(Exception):
+                cache.flush()
+            return None
+
+    def save_overload(*given: Any) -> None:
+        try:
+            save(*given)
+        except OSError as error:
+            _tell_no_cache(error)
+
+    cache.load_overload, cache.save_overload = load_overload, save_overload
 
 
 # --- one process compiles, the others wait ---
@@ -139,18 +182,58 @@ class _Listener(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Listener())
 
 
+# --- parts of kernels ---
+
+
+class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a part of kernels, in LLVM's language alone.
+
+    Numba would optimise each part and make machine code of it, though only the kernels that it is linked into are ever
+    called. They optimise it once more, with all else that they have.
+    """
+
+    def _optimize_final_module(self) -> None:
+        """Not here; each function by itself was made shorter when it was added, which pays."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True  # what is asked for next has to be final
+        self._get_module_for_linking()
+        self._finalized = False
+        # Numba writes to the variables of environments, one for each function, before any kernel has them
+        whole: Any = self._final_module
+        names = [variable.name for variable in whole.global_variables if variable.name.startswith("_ZN08NumbaEnv")]
+        variables = "\n".join(f'@"{name}" = common global i64 0' for name in names)
+        self._final_module: Any = llvm.parse_assembly(f'target triple = "{whole.triple}"\n{variables}')
+        super()._finalize_final_module()
+
+
+class _PartCompiler(Compiler):  # type: ignore[misc]
+    """Compiles to a `_PartLibrary`."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
+        library = targetctx.codegen().create_library("part")
+        library.__class__ = _PartLibrary
+        library.enable_object_caching()  # so that it can be stored
+        super().__init__(typingctx, targetctx, library, *rest)
+
+
 # --- four ways to compile ---
+
+
+_PART = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
 
 
 def _compile(function: F, **options: Any) -> F:
     # Numba reads the folder when a function is decorated: other packages' functions are not concerned
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _folder(Path(function.__code__.co_filename)) or before
+    before, folder = numba.config.CACHE_DIR, _folder(Path(function.__code__.co_filename))
+    numba.config.CACHE_DIR = folder
     try:
-        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        compiled: Any = numba.njit(cache=bool(folder), nogil=True, error_model="numpy", **options)(function)
     finally:
         numba.config.CACHE_DIR = before
     if hasattr(compiled, "compile"):  # unless Numba is switched off
+        if folder:
+            _forgive(compiled._cache)
         alone = compiled.compile
 
         def compile(signature: Any) -> Any:
@@ -168,12 +251,12 @@ def kernel(function: F) -> F:
 
 def inlined(function: F) -> F:
     """The same for a part of a kernel, which Python cannot call: wrappers for that would double what is compiled."""
-    return _compile(function, _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compile(function, forceinline=True, **_PART)
 
 
 def called(function: F) -> F:
     """A part of a kernel that is compiled once and called, since it is large or asked for seldom."""
-    return _compile(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compile(function, **_PART)
 
 
 def allocating(function: F) -> F:

@@ -15,13 +15,17 @@ from functools import cached_property
 from typing import Any
 
 from ceql.analysis.classify import compares_events
-from ceql.analysis.fields import with_fields
+from ceql.analysis.counted import with_counts
+from ceql.analysis.counts import MOST_STATES, MOST_STATES_COMPARED, check_counts
+from ceql.analysis.fields import dotted_names, with_fields
+from ceql.analysis.lengths import window_of_all
+from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.resolve import resolve
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
-from ceql.analysis.substreams import is_simple, split_off
+from ceql.analysis.substreams import counts_events, is_simple, split_off
 from ceql.automata.ambiguity import is_ambiguous
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
@@ -50,6 +54,11 @@ class _BasePlan:
     split_by: tuple[t.Part, ...]
     """What the stream is split by though no clause says so: every match has it in common."""
 
+    @cached_property
+    def dotted(self) -> tuple[str, ...]:
+        """The attributes with a dot in their names, which may be fields of nested ones."""
+        return dotted_names(self.query)
+
     @property
     def selected(self) -> tuple[str, ...]:
         """The selected variables."""
@@ -57,7 +66,7 @@ class _BasePlan:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The variables that the result has columns for."""
+        """The variables whose events are told of each match: those that the result shows, and those of measures."""
         return () if self.query.distinct else self.selected
 
     @cached_property
@@ -87,6 +96,12 @@ class _BasePlan:
     def limit(self) -> int:
         """Matches per position, 0 for all. ANY keeps the first, which is one of latest start."""
         return 1 if self.query.strategy is t.Strategy.ANY else min(self.query.limit or 0, _MOST_MATCHES)
+
+    @property
+    def counts_events(self) -> bool:
+        """Whether a window counts events, so that those count too that no guard accepts."""
+        inside = self.whole is not None and counts_events(self.whole)
+        return inside or isinstance(self.query.window, t.EventsWindow)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -123,6 +138,7 @@ class CandidateReason(Enum):
     """Why the complete runs of a position are candidates for matches, the gravest reason first."""
 
     CHECKS = "some conditions are checked on each candidate"
+    ABSENCES = "for each candidate, the events that NOT keeps away are looked up"
     STRATEGY = "a strategy chooses among all candidates of a position"
     STRICT = "candidates may not be contiguous"
     DUPLICATES = "two runs may give the same match"
@@ -155,6 +171,7 @@ class CorrelatedPlan(_BasePlan):
         auto, query, selected = self.automaton, self.query, frozenset(self.selected)
         holds = {
             CandidateReason.CHECKS: bool(auto.checks),
+            CandidateReason.ABSENCES: bool(auto.absences),
             CandidateReason.STRATEGY: self.rivalry is not None,
             CandidateReason.STRICT: query.strategy is t.Strategy.STRICT and not auto.is_strict,
             CandidateReason.DUPLICATES: is_ambiguous(auto, selected, query.distinct),
@@ -184,13 +201,14 @@ class Draft:
 
 
 def to_tree(text: str) -> Draft:
-    """Parse, and tell the fields of nested attributes from the attributes of variables.
+    """Parse, tell the fields of nested attributes from the attributes of variables, and make a window on the whole
+    formula the clause.
 
     >>> print(print_query(to_tree("select * where A;B").query))
     SELECT *
     WHERE A ; B
     """
-    return Draft(with_fields(parse(text)), text)
+    return Draft(with_lapses(window_of_all(with_fields(parse(text)))), text)
 
 
 def check_names(draft: Draft) -> Draft:
@@ -202,6 +220,7 @@ def check_names(draft: Draft) -> Draft:
     ...
     """
     check(draft.query, draft.source)
+    check_measures(draft.query, draft.source)
     return draft
 
 
@@ -227,12 +246,16 @@ def find_claims(draft: Draft) -> Draft:
     >>> find_claims(to_tree("SELECT * WHERE A AS x ; B FILTER x.v < 3")).whole is None
     True
     """
-    query = draft.query
+    query = replace(draft.query, formula=with_counts(draft.query.formula))
     if not compares_events(query, draft.source):
-        return replace(draft, shape=resolve(query.formula, draft.source, unary=True))
+        shape = resolve(query.formula, draft.source, unary=True)
+        if not _looks_up_absences(shape, query):
+            check_counts(shape, MOST_STATES)
+            return replace(draft, shape=shape)
     by_variable = query.partition and not draft.shown_keys
     formula = t.PartitionBy(query.formula, query.partition, span=query.span) if by_variable else query.formula
     whole = resolve(formula, draft.source, unary=False).at_leaves().without(draft.dropped)
+    check_counts(whole, MOST_STATES_COMPARED)
     return replace(draft, whole=whole, shape=whole)
 
 
@@ -266,8 +289,8 @@ def choose_loop(draft: Draft) -> Plan:
     assert shape is not None
     if draft.whole is None:
         return _unary(draft, normalize(shape))
-    simple = is_simple(shape)
-    if simple and draft.prefers_unary:
+    simple = is_simple(shape) and not _looks_up_absences(shape, query)
+    if simple and (draft.prefers_unary or shape.absences):
         return _unary(draft, to_normal(shape))
     selected = frozenset(variables(query))
     automaton = compile_shape(shape, selected if query.strategy is t.Strategy.STRICT else None)
@@ -280,6 +303,20 @@ def choose_loop(draft: Draft) -> Plan:
     if simple and draft.split_by and (unsure or not automaton.is_chain or compares):
         return _unary(draft, to_normal(shape))
     return CorrelatedPlan(query, draft.source, draft.whole, draft.shown_keys, draft.split_by, shape, automaton)
+
+
+def _looks_up_absences(shape: Shape, query: t.Query) -> bool:
+    """Whether NOT cannot be decided by the states of an automaton.
+
+    That is so if it stands at the end, or compares the absent event with others. It is also so if it looks back from
+    the first event of a match, and a window says how far, which moves with the last event, or a strategy compares
+    matches by their starts.
+    """
+    strategy = _strategy(query)
+    compares = strategy is not None and strategy.compare is not None
+    numbers = range(len(shape.absences))
+    back = any(map(shape.leads, numbers))
+    return bool(shape.denials) or any(map(shape.trails, numbers)) or (back and (query.window is not None or compares))
 
 
 def _unary(draft: Draft, normal: Normal) -> UnaryPlan:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from inspect import cleandoc
 from math import inf
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +26,18 @@ from ceql.io.source import Source
 from ceql.io.sources import open_streams
 from ceql.plan import Plan, make_plan
 from ceql.predicates.patterns import check_patterns
+from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.graph_totals import listen
 from ceql.recognition.options import TIME_UNITS, Lateness, Options, duration
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
+from ceql.recognition.totals_table import Request
 from ceql.recognition.types_seen import TypesSeen
 from ceql.recognizer import Recognizer, restore
 from ceql.results.matches import Matches
 from ceql.results.source import RowsKept
+from ceql.syntax import tree as t
 from ceql.syntax.printer import print_query
 from ceql.syntax.rules import parse_rule
 
@@ -111,6 +116,7 @@ def match(
     memory: int = 4 << 30,
     max_states: int = 1 << 16,
     max_buffered_rows: int = 50_000_000,
+    threads: int | Literal["all"] = 1,
     batch_rows: int = 1 << 17,
 ) -> Matches:
     """Compile and run: `ceql.match(text, events, type=..., time=...)`, with the options of `Query.run`."""
@@ -123,6 +129,7 @@ def match(
         memory=memory,
         max_states=max_states,
         max_buffered_rows=max_buffered_rows,
+        threads=threads,
         batch_rows=batch_rows,
     )
 
@@ -154,6 +161,7 @@ class Query:
         memory: int = 4 << 30,
         max_states: int = 1 << 16,
         max_buffered_rows: int = 50_000_000,
+        threads: int | Literal["all"] = 1,
         batch_rows: int = 1 << 17,
     ) -> Matches:
         """Find the matches in `events`, lazily: they are found as the result is read.
@@ -166,10 +174,13 @@ class Query:
         caller's rows. If they are not in order, `max_buffered_rows` bounds how many rows are held to sort them.
         Of a reader or generator, `lateness` (a number, text such as "10 seconds", or a timedelta) is how far behind the
         latest time an event may come and still be put in order; later ones are left out, and `Matches.late()` has them.
+
+        If the stream is split by a key, and partial matches are many, `threads` work on them at once (`"all"`: as
+        many as the machine has cores). Matches and their order do not depend on it.
         """
-        options = _options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
+        options = _options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
         opened = open_streams(events, self._plan.query.streams, _whole("batch_rows", batch_rows), time)
-        sources = [with_columns(source, options.nested(self._plan.query)) for source in opened]
+        sources = [with_columns(source, options.nested(self._plan.dotted)) for source in opened]
         return Matches(Run(self._plan, sources, options), options.memory)
 
     def recognizer(
@@ -182,18 +193,19 @@ class Query:
         memory: int = 4 << 30,
         max_states: int = 1 << 16,
         max_buffered_rows: int = 50_000_000,
+        threads: int | Literal["all"] = 1,
         keep_rows: bool = True,
     ) -> Recognizer:
         """A recogniser to push events into, piece by piece.
 
         `keep_rows=False` spares the memory that `Matches.events()` needs: the rows that matches may still name.
         """
-        options = _options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows)
+        options = _options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
         return Recognizer(self._plan, options, keep_rows)
 
-    def restore(self, snapshot: bytes) -> Recognizer:
+    def restore(self, snapshot: bytes, *, threads: int | Literal["all"] = 1) -> Recognizer:
         """The recogniser that `snapshot` was taken of, to go on with the very same matches."""
-        return restore(self._plan, snapshot)
+        return restore(self._plan, snapshot, _threads(threads))
 
     def explain(
         self,
@@ -251,6 +263,7 @@ def _options(
     memory: object = 4 << 30,
     max_states: object = 1 << 16,
     max_buffered_rows: object = 50_000_000,
+    threads: object = 1,
 ) -> Options:
     """The options of a call; an `ArgumentError` names the one that makes no sense."""
     for name, column in (("type", type), ("time", time)):
@@ -260,7 +273,17 @@ def _options(
         raise ArgumentError(f"time_unit must be one of {', '.join(TIME_UNITS)}, not {time_unit!r}")
     limits = {"memory": memory, "max_states": max_states, "max_buffered_rows": max_buffered_rows}
     counts = [_whole(name, value) for name, value in limits.items()]
-    return Options(type, time, time_unit, _checked_lateness(lateness), *counts)  # type: ignore[arg-type]
+    options = Options(type, time, time_unit, _checked_lateness(lateness), *counts)  # type: ignore[arg-type]
+    return replace(options, threads=_threads(threads))
+
+
+def _threads(value: object) -> int | Literal["all"]:
+    if value == "all":
+        return "all"
+    try:
+        return _whole("threads", value)
+    except ArgumentError:
+        raise ArgumentError(f"threads= is a whole number of at least 1, or 'all', not {value!r}") from None
 
 
 def _whole(name: str, value: object) -> int:
@@ -305,6 +328,10 @@ class Run:
         self._position_of: npt.NDArray[np.int64] | None = None  # of each of the caller's rows
 
     @property
+    def query(self) -> t.Query:
+        return self._bound.plan.query
+
+    @property
     def schema(self) -> pa.Schema:
         return self._bound.result.schema
 
@@ -337,7 +364,7 @@ class Run:
             if rows:
                 yield from self._by_caller_rows(recognition.flush())
                 self._rows.forget_before(recognition.oldest_position())
-        yield from self._by_caller_rows(recognition.flush())
+        yield from self._by_caller_rows(recognition.finish())
 
     def _by_caller_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The matches with the caller's rows in place of positions."""
@@ -351,6 +378,19 @@ class Run:
             for _ in recognition.feed(batch):
                 pass
         return recognition.counted
+
+    def aggregation(self, request: Request) -> Aggregation:
+        return Aggregation(request, self._bound)
+
+    def add_up(self, aggregation: Aggregation) -> None:
+        recognition = recognise(self._bound)
+        listen(aggregation, recognition)
+        columns = {*self._bound.needed_columns(), *aggregation.request.attributes} & {*self._bound.schema.names}
+        for batch in self._ordered(None if self._bound.open_schema else sorted(columns)):
+            for _ in recognition.feed(batch):
+                pass
+        for _ in recognition.finish():
+            pass
 
     def _ordered(self, columns: list[str] | None) -> Iterator[EventBatch]:
         bound, options = self._bound, self._bound.options

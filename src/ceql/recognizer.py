@@ -10,12 +10,14 @@ What recognition does with it can be done again (`recognition.journal`).
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import Any, NamedTuple, NoReturn
+from time import perf_counter
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -26,21 +28,30 @@ from ceql.engine.common.check import require
 from ceql.errors import CeqlError, DataError, ResourceError, SchemaError, did_you_mean
 from ceql.io.growing import Growing
 from ceql.io.nested import with_columns
-from ceql.io.schemas import conform, unify_schemas
+from ceql.io.schemas import conform, no_rows, unify_schemas
 from ceql.io.sequencer import Sequencer
-from ceql.io.sorted_runs import EventBatch
+from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.io.sources import open_source
 from ceql.plan import Plan
 from ceql.recognition import snapshot
+from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import Recognition
-from ceql.recognition.journal import Journal, Work
+from ceql.recognition.journal import ALLOWANCE, MANY, Journal, Work
+from ceql.recognition.metrics import Metrics
 from ceql.recognition.options import Options
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.rows import RowStore
+from ceql.recognition.totals_table import Request
 from ceql.recognition.types_seen import TypesSeen
 from ceql.results.matches import Matches
 from ceql.results.source import RowsKept
+from ceql.results.tables import one_batch
+from ceql.syntax import tree as t
+from ceql.syntax.absence import trailing
+
+_log = logging.getLogger(__name__)
+_NO_ROWS = "this recogniser keeps no rows; make it with keep_rows=True"
 
 
 class _Intake(NamedTuple):
@@ -76,10 +87,16 @@ class Recognizer:
         self._plan = plan
         self._options = options
         self._keep_rows = keep_rows
-        self._nested = options.nested(plan.query)
+        self._nested = options.nested(plan.dotted)
         self._streams: tuple[str | None, ...] = plan.query.streams or (None,)
         self._intake = _Intake(RowStore(pa.schema([])), {}, waiting=Growing())
         self._turn = threading.RLock()
+        self._row_bytes = 0.0  # of an event, as it was last measured
+        self._unmeasured = 0  # batches until it is measured again
+        self._check_at = 0  # when so many events are taken in, the memory they take is looked at
+        self._matches_found = 0  # in feeds before the last one
+        self._feed_seconds = self._recognise_seconds = self._snapshot_seconds = 0.0
+        self._snapshots = self._snapshot_bytes = 0
 
     def feed(self, events: Any, stream: str | None = None) -> Matches:
         """Push events (a batch, table, frame, dicts, ...), of `stream` where FROM lists several.
@@ -88,6 +105,7 @@ class Recognizer:
         in: all of them, or none.
         """
         self._refuse_nested()
+        begun = perf_counter()
         with self._turn:
             if self._intake.finished:
                 raise DataError("this recogniser is finished and takes no more events")
@@ -103,7 +121,34 @@ class Recognizer:
                 if isinstance(events, Mapping):
                     events = [events]  # one event
                 intake, ordered = self._push(intake, events, self._stream_number(stream))
-            return self._take_in(before, intake, ordered)
+            matches = self._take_in(before, intake, ordered)
+            self._feed_seconds += perf_counter() - begun
+            return matches
+
+    def advance(self, time: Any) -> Matches:
+        """Say that time has come to `time`: no event before it will be fed any more, and one that is comes late.
+
+        The events that lateness held back until then are recognised now, and matches with NOT at the end whose window
+        is over come out.
+        """
+        self._refuse_nested()
+        with self._turn:
+            if self._intake.finished:
+                raise DataError("this recogniser is finished, and time has come to its end")
+            self._settle()
+            before, intake = self._intake, self._draft()
+            sequencer = intake.sequencer
+            if sequencer is None:
+                raise DataError("there is no time to move on: no event with a time has come")
+            key = sequencer.key(time)
+            ordered = sequencer.advance(key)
+            return self._take_in(before, intake, [*ordered, self._mark(intake, key)])
+
+    @staticmethod
+    def _mark(intake: _Intake, until: int) -> EventBatch:
+        """No events, and the word that none before a time will come."""
+        assert intake.journal is not None
+        return EventBatch(no_rows(intake.journal.recognition.schema), 0, until)
 
     def finish(self) -> Matches:
         """Say that no more events come; the events that lateness held back are recognised now."""
@@ -116,6 +161,7 @@ class Recognizer:
                     intake, ordered = self._start(intake)
                 if intake.sequencer is not None:
                     ordered += intake.sequencer.finish()
+                    ordered += [self._mark(intake, ENDED)] if trailing(self._plan.query.formula) else []
                 self._take_in(before, intake._replace(finished=True), ordered)
             matches = self._matches()
             if self._intake.types is not None:
@@ -156,6 +202,7 @@ class Recognizer:
         self._refuse_nested()
         with self._turn:
             self._options = replace(self._options, memory=memory)
+            self._check_at = 0
             if self._intake.journal is not None:
                 self._intake.journal.set_memory(memory)
 
@@ -165,6 +212,49 @@ class Recognizer:
         keys = self._recognition.keys if self._recognition is not None else None
         return keys.known if keys is not None else 1
 
+    def metrics(self) -> Metrics:
+        """What the recogniser has done and holds, as numbers. Other threads may ask in the middle of a feed."""
+        intake = self._intake
+        sequencer, journal, last = intake.sequencer, intake.journal, intake.last
+        measures = journal.measures() if journal is not None else {}
+        rows, waiting, held = self._held(intake)
+        return Metrics(
+            **measures,
+            events=intake.fed,
+            recognised=self.position,
+            late=sequencer.late_rows if sequencer is not None else 0,
+            waiting=intake.waiting_rows + (sequencer.buffered_rows if sequencer is not None else 0),
+            feeds=intake.feeds,
+            matches=self._matches_found + (last.found if last is not None else 0),
+            partitions=self.partitions,
+            memory_rows=rows,
+            memory_waiting=waiting,
+            memory_used=held + measures.get("memory_graph", 0) + (journal.state_bytes if journal is not None else 0),
+            memory_limit=self.memory,
+            feed_seconds=self._feed_seconds,
+            recognise_seconds=self._recognise_seconds,
+            snapshots=self._snapshots,
+            snapshot_bytes=self._snapshot_bytes,
+            snapshot_seconds=self._snapshot_seconds,
+        )
+
+    def worked(self, seconds: float) -> None:
+        """Add to the time that finding matches took."""
+        self._recognise_seconds += seconds
+
+    def _held(self, intake: _Intake) -> tuple[int, int, int]:
+        """The bytes of rows that are kept, of rows that wait, and of all that is held besides the graph's own."""
+        sequencer, journal = intake.sequencer, intake.journal
+        if sequencer is None or journal is None:
+            waiting = sum(batch.nbytes for batch, _ in intake.waiting)
+            return 0, waiting, waiting
+        rows = int(intake.rows.count * self._row_bytes)
+        waiting = int((sequencer.buffered_rows + sequencer.late_kept) * (self._row_bytes + 8))
+        # the journal's feeds are among the rows that are kept, where these are kept
+        recognition = journal.recognition
+        asked = recognition.keys_bytes + recognition.rows_bytes
+        return rows, waiting, waiting + max(rows, journal.feeds_bytes) + asked
+
     @property
     def _recognition(self) -> Recognition | None:
         return self._intake.journal.recognition if self._intake.journal is not None else None
@@ -173,7 +263,7 @@ class Recognizer:
         intake = self._intake
         waiting = intake.waiting_rows + (intake.last.waiting if intake.last is not None else 0)
         waiting += intake.sequencer.buffered_rows if intake.sequencer is not None else 0
-        used = self._recognition.machine.used if self._recognition is not None else 0
+        used = self._recognition.used if self._recognition is not None else 0
         parts = [f"position {self.position:,}", f"{waiting:,} row{'s' * (waiting != 1)} waiting"]
         if self._recognition is not None and self._recognition.keys is not None:
             parts.append(f"{self.partitions:,} partition{'s' * (self.partitions != 1)}")
@@ -216,6 +306,8 @@ class Recognizer:
         if source.open_schema:
             intake = intake._replace(open=True)
         batches = list(source.batches())
+        for batch in batches:
+            self._measure(batch)
         if stream not in intake.schemas:
             if source.open_schema and not batches:
                 return intake, []  # without a dict, the columns are not known yet
@@ -235,6 +327,13 @@ class Recognizer:
                 intake.schemas[stream] = batch.schema
             ready += intake.sequencer.push(batch, stream)
         return intake, ready
+
+    def _measure(self, batch: pa.RecordBatch) -> None:
+        """Measure the bytes of an event. To ask Arrow takes long, so small batches are taken to be like others."""
+        self._unmeasured -= 1
+        if batch.num_rows >= MANY or self._unmeasured < 0:
+            self._row_bytes = batch.nbytes / max(1, batch.num_rows)
+            self._unmeasured = MANY
 
     def _check_waiting(self, intake: _Intake) -> None:
         most = self._options.max_buffered_rows
@@ -278,10 +377,29 @@ class Recognizer:
             types = types.copy()
             for batch in ordered:
                 types.look(batch)
+        if intake.journal is not None and intake.fed >= self._check_at:
+            self._check_budget(intake, intake.journal)
         fed = Fed(self, before, intake, ordered)
         matches = fed.matches()
         self._intake = intake._replace(types=types, feeds=intake.feeds + bool(ordered), last=fed)
         return matches
+
+    def _check_budget(self, intake: _Intake, journal: Journal) -> None:
+        """Leave partial matches what the budget has left beside all else; an error if that is less than they have."""
+        rows, waiting, held = self._held(intake)
+        held, used = max(0, held - ALLOWANCE), journal.recognition.used + journal.state_bytes
+        journal.leave_room(self.memory - held)
+        self._check_at = intake.fed + int((ALLOWANCE >> 3) / max(1.0, self._row_bytes))
+        if held and held + used > self.memory:
+            self._check_at = 0
+            what = [f"events kept for matches {rows:,} (keep_rows=False keeps none)"] * bool(rows)
+            what += [f"events that wait or came late {waiting:,}"] * bool(waiting)
+            what += [f"partial matches {used:,}"]
+            raise ResourceError(
+                f"the recogniser holds {held + used:,} bytes, and memory= is {self.memory:,}: {', '.join(what)}; "
+                "raise memory=, or bound the query with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",
+                limit="memory",
+            )
 
     def _take_back(self, fed: Fed) -> None:
         """Be as before this feed, whose events cannot be recognised."""
@@ -297,6 +415,7 @@ class Recognizer:
         intake = self._intake
         if intake.last is not None:
             intake.last.settle(self._options.memory)
+            self._matches_found += intake.last.take_found()
             if intake.journal is not None:
                 intake.rows.cut(intake.journal.position)
                 intake.rows.forget_before(intake.journal.oldest_position(intake.feeds))
@@ -306,6 +425,7 @@ class Recognizer:
     def snapshot(self) -> bytes:
         """The state as bytes, from which `Query.restore` goes on, in this process or another."""
         self._refuse_nested()
+        begun = perf_counter()
         with self._turn:
             self._settle()
             intake = self._intake
@@ -330,10 +450,14 @@ class Recognizer:
                 header["rows"] = [intake.rows.first, len(intake.rows.batches)]
                 for k, batch in enumerate(intake.rows.batches):
                     tables[f"rows.{k}"] = [batch]
-            return snapshot.write(header, arrays, tables)
+            blob = snapshot.write(header, arrays, tables)
+            self._snapshots, self._snapshot_bytes = self._snapshots + 1, len(blob)
+            self._snapshot_seconds += perf_counter() - begun
+            _log.debug("a snapshot of %d bytes, after %d events", len(blob), intake.fed)
+            return blob
 
 
-def restore(plan: Plan, blob: bytes) -> Recognizer:
+def restore(plan: Plan, blob: bytes, threads: int | Literal["all"] = 1) -> Recognizer:
     """The recogniser that `blob` was taken of. `DataError` if there can be no such recogniser."""
     header, arrays, tables = snapshot.read(blob)
     with snapshot.guarded():
@@ -341,7 +465,7 @@ def restore(plan: Plan, blob: bytes) -> Recognizer:
             raise DataError("the snapshot is of another query; restore it with the query it was taken of")
         flags = header["keep_rows"], header["open"], header["finished"]
         require(all(type(flag) is bool for flag in flags), "a truth value is none")
-        recognizer = Recognizer(plan, _options_from_json(header["options"]), header["keep_rows"])
+        recognizer = Recognizer(plan, _options_from_json(header["options"], threads), header["keep_rows"])
         streams = range(len(recognizer._streams))
         waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
         schemas = {int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()}
@@ -397,6 +521,8 @@ class Fed:
         self._batches = batches
         self._done = not batches  # whether there is nothing to find any more
         self._given = 0  # matches handed out in this pass
+        self.found = 0
+        """How many matches were read or counted, in whatever pass had most."""
         self._work: Work | None = None  # finds those that follow
         self._kept: list[pa.RecordBatch] | None = None  # what was left when the next feed came
         self._own_rows: RowStore | None = None
@@ -414,6 +540,10 @@ class Fed:
     def waiting(self) -> int:
         """How many events are not recognised yet."""
         return 0 if self._done or self._kept is not None else sum(batch.data.num_rows for batch in self._batches)
+
+    @property
+    def query(self) -> t.Query:
+        return self._recognizer._plan.query
 
     @property
     def schema(self) -> pa.Schema:
@@ -467,15 +597,18 @@ class Fed:
                 raise DataError("these matches are being read anew, and this reader cannot go on")
             if self._done:
                 return None
+            begun = perf_counter()
             try:
                 work, self._work = self._begun(), None  # an exception leaves no work that has gone on
                 batch = next(work, None)
             except Exception as error:
                 self._failed(error)
+            self._recognizer.worked(perf_counter() - begun)
             if batch is None:
                 self._done = True
             else:
                 self._given += batch.num_rows
+                self.found = max(self.found, self._given)
                 self._work = work
             return batch
 
@@ -508,18 +641,26 @@ class Fed:
             return
         try:
             rest = self._rest(memory)
-        except ResourceError:
+        except (ResourceError, MemoryError):
             raise
         except Exception as error:
+            if self._done:  # all events are recognised: what failed is not to blame on them
+                raise
             self._error = error
             self._recognizer._take_back(self)
             message = f"the events fed before cannot be recognised, and were taken back: {error}"
             raise (DataError(message) if isinstance(error, CeqlError) else error) from error
+        self.found = max(self.found, self._given + sum(batch.num_rows for batch in rest))
         if rest:
             self._own_rows = self._intake.rows.copy()
         self._kept = rest
         self._batches = []
         self.before = self._intake  # it is not taken back any more
+
+    def take_found(self) -> int:
+        """How many matches were found, to be added to a total once."""
+        found, self.found = self.found, 0
+        return found
 
     def _rest(self, memory: int) -> list[pa.RecordBatch]:
         rest: list[pa.RecordBatch] = []
@@ -549,27 +690,54 @@ class Fed:
         work, self._work = self._begun(), None
         intake.journal.finish(intake.feeds, self._batches, self._rows_to_fill, work)
 
-    def count(self) -> int:
+    def _at_once(self, work: Callable[[Journal], int]) -> int | None:
+        """Do the feed whole by `work`, which gives the number of its matches; None if they are found already."""
         self._recognizer._refuse_nested()
         with self._recognizer._turn:
             if self._error is not None:
                 raise self._error
-            intake = self._intake
-            if self._kept is None and not self._done and intake.journal is not None:
-                try:
-                    found = intake.journal.count(intake.feeds, self._batches, self._rows_to_fill)
-                except Exception as error:
-                    self._failed(error)
-                self._done = True
-                return found
-        return sum(batch.num_rows for batch in self._kept or ())
+            journal = self._intake.journal
+            if self._kept is not None or self._done or journal is None:
+                return None
+            begun = perf_counter()
+            try:
+                found = work(journal)
+            except Exception as error:
+                self._failed(error)
+            self._recognizer.worked(perf_counter() - begun)
+            self._done = True
+            self.found = found
+            return found
+
+    def count(self) -> int:
+        found = self._at_once(lambda journal: journal.count(self._intake.feeds, self._batches, self._rows_to_fill))
+        return sum(batch.num_rows for batch in self._kept or ()) if found is None else found
+
+    def aggregation(self, request: Request) -> Aggregation:
+        if self._recognition is None:
+            raise DataError("no events were fed yet, so their columns are not known")
+        if request.attributes and not self._recognizer._keep_rows:
+            raise SchemaError(_NO_ROWS)
+        return Aggregation(request, self._recognition.bound)
+
+    def add_up(self, aggregation: Aggregation) -> None:
+        def gather(journal: Journal) -> int:
+            journal.gather(self._intake.feeds, self._batches, self._rows_to_fill, aggregation, self._attributes_at)
+            return sum(aggregation.totals.counts.values())
+
+        if self._at_once(gather) is None:
+            for batch in self._kept or ():
+                aggregation.add(batch, self._attributes_at)
+
+    def _attributes_at(self, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        return one_batch(self.rows(positions))
 
     def late(self) -> pa.Table:
         return self._recognizer.late()
 
     def rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         if not self._recognizer._keep_rows:
-            raise SchemaError("this recogniser keeps no rows; make it with keep_rows=True")
+            raise SchemaError(_NO_ROWS)
         rows = self._intake.rows if self._own_rows is None else self._own_rows
         return rows.take(positions)
 
@@ -594,10 +762,11 @@ class _Pass:
 
 def _options_to_json(options: Options) -> dict[str, Any]:
     fields = asdict(options)
+    del fields["threads"]  # it says something of the machine, not of the stream
     if isinstance(options.lateness, timedelta):
         fields["lateness"] = f"{options.lateness // timedelta(microseconds=1) / 1_000_000:.6f} seconds"
     return fields
 
 
-def _options_from_json(fields: dict[str, Any]) -> Options:
-    return Options(**fields)
+def _options_from_json(fields: dict[str, Any], threads: int | Literal["all"]) -> Options:
+    return Options(**fields, threads=threads)

@@ -15,8 +15,10 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from ceql.analysis.conditions import leaves as attributes_of
-from ceql.analysis.conditions import of_one_event
-from ceql.analysis.shape import Claim, Either, Kind, Leaves, Shape, Test
+from ceql.analysis.conditions import of_one_event, skips_null, spell_out
+from ceql.analysis.lengths import bound_name, key_name, never_falls
+from ceql.analysis.separate import separated
+from ceql.analysis.shape import Claim, Either, Kind, Leaves, Length, Same, Shape, Test
 from ceql.syntax import tree as t
 
 ORDERED = ("<", "<=", ">", ">=")
@@ -58,6 +60,8 @@ class Condition:
     predicate: Any
     operands: tuple[Operand, ...]
     roles: tuple[Role, ...]
+    forward: bool = False
+    """Whether it is about pairs alone in which the second role's event comes after that of the first."""
 
     @property
     def pair(self) -> tuple[str, int, int] | None:
@@ -82,7 +86,10 @@ def conditions(shape: Shape, claims: list[Claim]) -> tuple[list[Condition], list
     left: list[Claim] = []
     ors = 0
     for claim in claims:
-        made = list(_conditions(shape, claim))
+        try:
+            made = list(_conditions(shape, claim))
+        except NotCut:
+            made = []
         cases = 1 + max((condition.case for condition in made), default=-1)
         fits = cases <= _MOST_CASES and (not cases or ors < _MOST_ORS)
         if made and fits and all(_can_combine(shape, condition) for condition in made):
@@ -94,6 +101,8 @@ def conditions(shape: Shape, claims: list[Claim]) -> tuple[list[Condition], list
 
 
 def _conditions(shape: Shape, claim: Claim) -> Iterator[Condition]:
+    if any(test.is_measured for test in claim.tests):
+        return  # only a whole match has all events of a variable
     match claim.what:
         case Test() as test:
             yield _condition(shape, claim, test.predicate, [test], -1)
@@ -111,6 +120,18 @@ def _conditions(shape: Shape, claim: Claim) -> Iterator[Condition]:
             for k, case in enumerate(cases):
                 for test in case:
                     yield _condition(shape, claim, test.predicate, [test], k)
+        case Length(window) if never_falls(window):
+            yield _length(shape, claim, window)
+
+
+def _length(shape: Shape, claim: Claim, window: t.Window) -> Condition:
+    """Every event is within the window of those before it."""
+    names = {"first": key_name(window), "last": bound_name(window)}
+    asked = t.Comparison(">=", t.Ref("first", names["first"]), t.Ref("last", names["last"]))
+    over_operands: Any = replace(asked, left=Read(0), right=Read(1))  # type: ignore[arg-type]
+    operands = tuple(Operand(k, False, t.Attribute(name)) for k, name in enumerate(names.values()))
+    roles = tuple(Role(name, shape.below(claim.node), claim.node, False) for name in names)
+    return Condition(claim, -1, asked, over_operands, operands, roles, forward=True)
 
 
 def _condition(shape: Shape, claim: Claim, predicate: t.Predicate, tests: list[Test], case: int) -> Condition:
@@ -129,10 +150,49 @@ def _condition(shape: Shape, claim: Claim, predicate: t.Predicate, tests: list[T
         # of two, those combine that are in the same instance of the outer scope, in whichever round of the inner one
         scope = outer if count <= 2 else comparand.scope
         roles.append(Role(name, comparand.leaves, scope, _most(shape, scope, comparand.leaves) <= 1))
+        if all(operand.role != len(roles) - 1 for operand in cut.operands) and not shape.surely(
+            scope, comparand.leaves
+        ):
+            cut.operands.append(_there(len(roles) - 1))  # none of its values is read, but there must be an event
     if conditional:
         roles.append(Role("", shape.below(claim.node), outer if count <= 2 else claim.node, True))
-        cut.operands.append(Operand(len(roles) - 1, False, t.Comparison("=", t.Literal(1), t.Literal(1))))
+        cut.operands.append(_there(len(roles) - 1))
     return Condition(claim, case, predicate, over_operands, tuple(cut.operands), tuple(roles))
+
+
+def denial(shape: Shape, claim: Claim, names: frozenset[str]) -> Condition | None:
+    """A condition on an absent event, which plays the first role and has no leaves.
+
+    None if it speaks of variables with several events, in each of which it would have to hold.
+    """
+    absent = Role(next(iter(names), ""), frozenset(), -1, True)
+    match claim.what:
+        case Same(terms):
+            leaves = frozenset(terms) - {-1}
+            own, other = terms[-1][0], terms[min(leaves)][0]
+            if len(terms[-1]) > 1:
+                return None
+            asked = t.Comparison("=", spell_out(own, absent.name), spell_out(other, "match"), span=claim.span)
+            over_operands: Any = replace(asked, left=Read(0), right=Read(1))  # type: ignore[arg-type]
+            operands = (Operand(0, False, own), Operand(1, False, other))
+            return Condition(claim, -1, asked, over_operands, operands, (absent, Role("", leaves, claim.node, True)))
+        case Test(predicate, variables) as test:
+            if test.is_measured or any(_most(shape, c.scope, c.leaves) > 1 for c in variables.values()):
+                return None
+            cut = _Cut({name: k for k, name in enumerate([absent.name, *variables])}, None)
+            try:
+                predicate_over_operands = cut.predicate(predicate)
+            except NotCut:
+                return None
+            roles = [Role(name, c.leaves, c.scope, True) for name, c in variables.items()]
+            return Condition(claim, -1, predicate, predicate_over_operands, tuple(cut.operands), (absent, *roles))
+        case _:
+            return None
+
+
+def _there(role: int) -> Operand:
+    """What is true of any event of a role."""
+    return Operand(role, False, t.Comparison("=", t.Literal(1), t.Literal(1)))
 
 
 def _can_combine(shape: Shape, condition: Condition) -> bool:
@@ -167,7 +227,8 @@ def _order(shape: Shape, leaf: int, later: int) -> bool:
     """Whether `later` can be read after `leaf` in one instance of the node that has both."""
     way, other = shape.above(leaf), shape.above(later)
     meet = next(node for node in way if node in other)
-    if any(shape.nodes[node].kind is Kind.REPEAT for node in other[other.index(meet) :]):
+    around = [shape.nodes[node] for node in other[other.index(meet) :]]
+    if any(node.kind is Kind.REPEAT and node.most != 1 for node in around):
         return True
     if shape.nodes[meet].kind is Kind.SEQUENCE:
         items = shape.nodes[meet].items
@@ -180,10 +241,15 @@ def _most(shape: Shape, node: int, leaves: Leaves) -> int:
     here = shape.nodes[node]
     if here.kind is Kind.LEAF:
         return int(node in leaves)
-    inside = [_most(shape, item, leaves) for item in here.items]
+    inside = [_most(shape, item, leaves) for item in here.items if not leaves.isdisjoint(shape.below(item))]
     if here.kind is Kind.CHOICE:
-        return max(inside)
-    return min(2, 2 * sum(inside)) if here.kind is Kind.REPEAT else min(2, sum(inside))
+        return max(inside, default=0)
+    rounds = here.most if here.kind is Kind.REPEAT and here.most is not None else 2 if here.kind is Kind.REPEAT else 1
+    return min(2, rounds * sum(inside))
+
+
+class NotCut(Exception):
+    """Only candidates, which have all their events, can be tested: a function takes values of several events."""
 
 
 class _Cut:
@@ -207,6 +273,8 @@ class _Cut:
         return found
 
     def _operand(self, node: Any, event: tuple[int, bool], truth: bool) -> Read:
+        if event[1] and not truth and skips_null(node):
+            raise NotCut  # what it is of no event, before the first one, is not NULL
         self.operands.append(Operand(*event, of_one_event(node)))
         return Read(len(self.operands) - 1, truth)
 
@@ -220,6 +288,9 @@ class _Cut:
             case t.Neg(item):
                 return replace(node, item=self.predicate(item))
             case t.Comparison(_, left, right):
+                other = separated(node, lambda part: len(self._events(part)) > 1)
+                if other is not node:
+                    return self.predicate(other)
                 return replace(node, left=self.expression(left), right=self.expression(right))
             case t.Between(operand, low, high, negated):
                 ends = ((">=", low), ("<=", high))
@@ -230,8 +301,8 @@ class _Cut:
                 return self.predicate(t.Neg(either) if negated else either)
             case t.IsNull(operand):
                 return replace(node, operand=self.expression(operand))
-            case _:  # LIKE of a calculated value, which is no text: binding refuses it
-                return self._operand(node, min(events), truth=True)
+            case _:  # LIKE of a text that a function makes of several events
+                raise NotCut
 
     def expression(self, node: Any) -> Any:
         events = self._events(node)
@@ -242,6 +313,10 @@ class _Cut:
                 return replace(node, left=self.expression(left), right=self.expression(right))
             case t.Minus(operand):
                 return replace(node, operand=self.expression(operand))
+            case t.Call():
+                if events:
+                    raise NotCut
+                return self._operand(node, (0, False), truth=False)
             case _:
                 return node
 
@@ -281,7 +356,7 @@ def _sign(node: Any, operand: int) -> int | None:
     match node:
         case Read(k):
             return 1 if k == operand else 0
-        case t.Literal():
+        case t.Literal() | t.Duration():
             return 0
         case t.Minus(inner):
             sign = _sign(inner, operand)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from ceql.analysis.conditions import is_correlated, leaves, simplify
-from ceql.analysis.scopes import bound_once, subformulas, types
+from ceql.analysis.conditions import is_correlated, is_measured, leaves, simplify
+from ceql.analysis.scopes import bound_once, forbids, subformulas, types
 from ceql.syntax import tree as t
 
 
@@ -15,10 +13,14 @@ def compares_events(query: t.Query, source: str) -> bool:
     `QueryError` where a filter does not say whose attributes it reads.
     """
     formulas = list(subformulas(query.formula))
-    conditions = [simplify(f.condition, bound_once(f.formula), source) for f in formulas if isinstance(f, t.Filter)]
+    conditions = [
+        simplify(f.condition, bound_once(f.formula) | forbids(f.formula), source)
+        for f in formulas
+        if isinstance(f, t.Filter)
+    ]
     named = {ref.name for part in query.partition for ref in part.refs if ref.name is not None}
     return (
-        any(isinstance(formula, t.PartitionBy) for formula in formulas)
+        any(isinstance(formula, t.PartitionBy | t.Within) for formula in formulas)
         or any(map(_in_condition, conditions))
         or not named <= types(query.formula)
     )
@@ -28,7 +30,7 @@ def _in_condition(condition: t.Condition) -> bool:
     match condition:
         case t.Conj(items) | t.Disj(items):
             return any(map(_in_condition, items))
-        case t.Bracket() | t.Comparison():
-            return is_correlated(condition) and bool(leaves(condition))
+        case t.Neg(item):
+            return _in_condition(item)
         case _:
-            return _in_condition(cast(t.Neg, condition).item)
+            return is_measured(condition) or (is_correlated(condition) and bool(leaves(condition)))

@@ -1,7 +1,8 @@
 """Filter conditions made simple: NOT stands at the atoms, and a condition on one variable is a bracket.
 
 In: the condition of a FILTER, as parsed. Out: the same condition made of `Conj` and `Disj` over
-`Bracket` (one event at a time) and `Comparison` (two variables or more, or PREV: the correlated class).
+`Bracket` (one event at a time) and `Comparison` (two variables or more, or PREV: the correlated class), or another
+predicate that has an aggregate.
 `x.a > 1` becomes `x[a > 1]`. A disjunction over one variable that binds a single event becomes one predicate,
 `x[P] OR x[Q]` -> `x[P OR Q]`, so that the formula need not be copied for each case.
 """
@@ -14,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from ceql.errors import QueryError
 from ceql.syntax import tree as t
+from ceql.syntax.limits import nodes
 
 Read = t.Ref | t.Prev | t.Attribute
 N = TypeVar("N", t.Predicate, t.Expression)
@@ -25,30 +27,59 @@ def refs(node: t.Condition | t.Expression) -> list[t.Ref]:
     return [leaf for leaf in leaves(node) if isinstance(leaf, t.Ref)]
 
 
-def leaves(node: t.Condition | t.Expression) -> list[t.Ref | t.Prev | t.Attribute]:
-    """Every attribute that a condition or expression reads, in order."""
+def leaves(node: t.Condition | t.Expression, of_aggregates: bool = True) -> list[t.Ref | t.Prev | t.Attribute]:
+    """Every attribute that a condition or expression reads, in order; those inside aggregates too, if wanted."""
+
+    def of(*parts: t.Condition | t.Expression) -> list[t.Ref | t.Prev | t.Attribute]:
+        return [leaf for part in parts for leaf in leaves(part, of_aggregates)]
+
     match node:
         case t.Ref() | t.Prev() | t.Attribute():
             return [node]
-        case t.Literal():
+        case t.Literal() | t.Duration() | t.Lapse():
             return []
+        case t.Aggregate(_, _, operand):
+            return [] if operand is None or not of_aggregates else of(operand)
+        case t.Call(_, arguments):
+            return of(*arguments)
         case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
-            return leaves(left) + leaves(right)
+            return of(left, right)
         case t.Minus(inner) | t.Like(inner) | t.In(inner) | t.IsNull(inner):
-            return leaves(inner)
+            return of(inner)
         case t.Between(inner, low, high):
-            return leaves(inner) + leaves(low) + leaves(high)
+            return of(inner, low, high)
         case t.Bracket(_, predicate):
-            return leaves(predicate)
+            return of(predicate)
         case t.Neg(item):
-            return leaves(item)
+            return of(item)
         case t.Conj(items) | t.Disj(items):
-            return [leaf for item in items for leaf in leaves(item)]
+            return of(*items)
 
 
-def is_correlated(condition: t.Bracket | t.Comparison) -> bool:
+def is_measured(node: t.Condition | t.Expression) -> bool:
+    """Whether a condition asks for an aggregate, or for a time of the match."""
+    return any(isinstance(part, t.Aggregate | t.Lapse) for part in nodes(node))
+
+
+def read_singly(node: t.Condition | t.Expression) -> list[Read]:
+    """The attributes that a condition or expression reads of one event at a time, outside of aggregates."""
+    return leaves(node, of_aggregates=False)
+
+
+def aggregates(node: object) -> list[t.Aggregate]:
+    """The aggregates of a condition."""
+    return [part for part in nodes(node) if isinstance(part, t.Aggregate)]
+
+
+def skips_null(node: t.Condition | t.Expression, of: Callable[[t.Call], bool] = lambda call: True) -> bool:
+    """Whether a function (one that `of` tells, if it is given) has a value though an argument is NULL."""
+    calls = (part for part in nodes(node) if isinstance(part, t.Call))
+    return any(call.function in ("COALESCE", "LEAST", "GREATEST") and of(call) for call in calls)
+
+
+def is_correlated(condition: t.FilterCondition) -> bool:
     """Whether a simplified condition looks at more than one event."""
-    return isinstance(condition, t.Comparison) or any(
+    return not isinstance(condition, t.Bracket) or any(
         not isinstance(leaf, t.Attribute) for leaf in leaves(condition.predicate)
     )
 
@@ -60,20 +91,18 @@ def simplify(condition: t.FilterCondition, single: Collection[str], source: str)
     """
     match condition:
         case t.Neg(item):
-            return simplify(_negate_filter(cast(t.FilterCondition, item)), single, source)
+            return simplify(_negate_filter(item), single, source)
         case t.Bracket(name, predicate, span=span):
             return t.Bracket(name, _own(predicate, name), span=span)
-        case t.Comparison():
+        case t.Comparison() | t.Like() | t.In() | t.Between() | t.IsNull():
             return _comparison(condition, source)
         case t.Conj(items):
-            return t.Conj(tuple(simplify(cast(t.FilterCondition, i), single, source) for i in items))
+            return t.Conj(tuple(simplify(i, single, source) for i in items))
         case t.Disj(items):
             flat: list[t.FilterCondition] = []
             for item in items:
-                simple = simplify(cast(t.FilterCondition, item), single, source)
-                flat.extend(
-                    cast(tuple[t.FilterCondition, ...], simple.items) if isinstance(simple, t.Disj) else [simple]
-                )
+                simple = simplify(item, single, source)
+                flat.extend(simple.items if isinstance(simple, t.Disj) else [simple])
             return _merge_single(flat, single)
 
 
@@ -103,15 +132,15 @@ def _as_bracket(item: t.FilterCondition, single: Collection[str]) -> t.Bracket |
     if isinstance(item, t.Bracket):
         return item if item.name in single and not is_correlated(item) else None
     if isinstance(item, t.Conj):
-        parts = [_as_bracket(cast(t.FilterCondition, i), single) for i in item.items]
+        parts = [_as_bracket(i, single) for i in item.items]
         if all(p is not None and p.name == cast(t.Bracket, parts[0]).name for p in parts):
             brackets = cast(list[t.Bracket], parts)
             return t.Bracket(brackets[0].name, t.Conj(tuple(b.predicate for b in brackets)), span=brackets[0].span)
     return None
 
 
-def _comparison(condition: t.Comparison, source: str) -> t.FilterCondition:
-    found = leaves(condition)
+def _comparison(condition: t.Predicate, source: str) -> t.FilterCondition:
+    found = read_singly(condition)
     for leaf in found:
         if isinstance(leaf, t.Attribute):
             raise QueryError(
@@ -122,6 +151,8 @@ def _comparison(condition: t.Comparison, source: str) -> t.FilterCondition:
             )
     names = {leaf.variable for leaf in found if isinstance(leaf, t.Ref)}
     if any(isinstance(leaf, t.Prev) for leaf in found):
+        if len(names) == 1 and is_measured(condition):
+            return condition
         if len(names) == 1:  # `x.a = PREV.a` is `x[a = PREV.a]`
             name = names.pop()
             return t.Bracket(name, _own(condition, name), span=condition.span)
@@ -129,7 +160,7 @@ def _comparison(condition: t.Comparison, source: str) -> t.FilterCondition:
             "an event to precede" if not names else f"one event to precede, not those of {' and '.join(sorted(names))}"
         )
         raise QueryError(f"PREV needs {which}", source, condition.span, "Write the comparison inside x[...].")
-    if len(names) == 1:
+    if len(names) == 1 and not is_measured(condition):
         name = names.pop()
         return t.Bracket(name, _own(condition, name), span=condition.span)
     return condition
@@ -138,7 +169,7 @@ def _comparison(condition: t.Comparison, source: str) -> t.FilterCondition:
 def _negate_filter(condition: t.FilterCondition) -> t.FilterCondition:
     match condition:
         case t.Neg(item):
-            return cast(t.FilterCondition, item)
+            return item
         case t.Conj(items):
             return t.Disj(tuple(t.Neg(i) for i in items))
         case t.Disj(items):
@@ -147,11 +178,13 @@ def _negate_filter(condition: t.FilterCondition) -> t.FilterCondition:
             return t.Bracket(name, t.Neg(predicate), span=span)
         case t.Comparison(op, left, right, span=span):
             return t.Comparison(_NEGATED[op], left, right, span=span)
+        case t.Like() | t.In() | t.Between() | t.IsNull():
+            return replace(condition, negated=not condition.negated)
 
 
 def variables_of(node: t.Condition | t.Expression) -> set[str]:
-    """The variables whose attributes a condition or expression reads."""
-    return {ref.variable for ref in refs(node)}
+    """The variables that a condition or expression reads."""
+    return {ref.variable for ref in refs(node)} | {aggregate.variable for aggregate in aggregates(node)}
 
 
 def _own(node: N, name: str) -> N:
@@ -199,6 +232,10 @@ def _replaced(node: Any, change: Callable[[Read], t.Expression]) -> Any:
         case t.Between(inner, low, high):
             operand, low, high = (_replaced(e, change) for e in (inner, low, high))
             return replace(node, operand=operand, low=low, high=high)
+        case t.Aggregate(_, _, operand) if operand is not None:
+            return replace(node, operand=_replaced(operand, change))
+        case t.Call(_, arguments):
+            return replace(node, arguments=tuple(_replaced(argument, change) for argument in arguments))
         case t.Neg(item):
             return replace(node, item=_replaced(item, change))
         case t.Conj(items) | t.Disj(items):

@@ -62,17 +62,18 @@ def _merged(shape: Shape, found: list[Equality]) -> list[Equality]:
     merged: list[Equality] = []
     for equality in found:
         while True:
-            other = next((e for e in merged if e.scope == equality.scope and _share(shape, e, equality)), None)
+            here = equality.terms
+            near = (e for e in merged if e.scope == equality.scope and not e.terms.keys().isdisjoint(here))
+            other = next((e for e in near if _share(shape, e, equality)), None)
             if other is None:
                 break
             merged.remove(other)
-            terms = {
-                leaf: tuple(dict.fromkeys((*other.terms.get(leaf, ()), *equality.terms.get(leaf, ()))))
-                for leaf in sorted(other.terms.keys() | equality.terms.keys())
-            }
+            terms = dict(other.terms)
+            for leaf, own in equality.terms.items():
+                terms[leaf] = tuple(dict.fromkeys((*terms.get(leaf, ()), *own)))
             equality = Equality(equality.scope, terms, other.claims + equality.claims)
         merged.append(equality)
-    return merged
+    return [Equality(e.scope, dict(sorted(e.terms.items())), e.claims) for e in merged]
 
 
 def _share(shape: Shape, a: Equality, b: Equality) -> bool:

@@ -25,6 +25,8 @@ def with_fields(query: t.Query) -> t.Query:
         match node:
             case t.As(_, variable):
                 known.append(variable)
+            case t.Not(_, str(variable)):
+                known.append(variable)
             case t.Event():
                 known += [node.type, *([node.stream] if node.stream is not None else [])]
 

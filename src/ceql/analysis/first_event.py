@@ -7,7 +7,7 @@ the other attributes could make it true.
 
 from __future__ import annotations
 
-from ceql.analysis.conditions import leaves
+from ceql.analysis.conditions import leaves, skips_null
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape, Test
 from ceql.errors import QueryError
 from ceql.syntax import tree as t
@@ -45,9 +45,12 @@ def _first(shape: Shape, node: int) -> Leaves:
     match here.kind:
         case Kind.LEAF:
             return frozenset([node])
-        case Kind.SEQUENCE | Kind.REPEAT:
-            return _first(shape, here.items[0])
-        case Kind.CHOICE | Kind.ALL:
+        case Kind.SEQUENCE:
+            kept = next((k for k, item in enumerate(here.items) if not shape.nullable(item)), len(here.items) - 1)
+            return frozenset[int]().union(*(_first(shape, item) for item in here.items[: kept + 1]))
+        case Kind.REPEAT if here.most == 0:
+            return frozenset()
+        case Kind.REPEAT | Kind.CHOICE | Kind.ALL:
             return frozenset[int]().union(*(_first(shape, item) for item in here.items))
 
 
@@ -59,12 +62,15 @@ def _blocked(shape: Shape, claim: Claim) -> Leaves:
     if test.owner is None or set(test.variables) != {test.owner} or True in _truths(test.predicate):
         return frozenset()
     owner = test.variables[test.owner]
-    return owner.leaves if shape.surely(owner.scope, shape.below(claim.node)) else frozenset()
+    sure = owner.scope == claim.node or shape.surely(owner.scope, shape.below(claim.node))
+    return owner.leaves if sure else frozenset()
 
 
 def _truths(condition: t.Condition) -> _Truths:
     """The values that a condition may have where PREV is NULL."""
     match condition:
+        case t.Comparison() | t.Like() | t.In() | t.Between() | t.IsNull() if skips_null(condition, _has_prev):
+            return _ANY
         case t.Comparison() | t.Like() | t.In():
             return _UNKNOWN if _has_prev(condition) else _ANY
         case t.Between(operand, negated=negated):

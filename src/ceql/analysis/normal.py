@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ceql.analysis.conditions import of_one_event
-from ceql.analysis.shape import Claim, Kind, Leaves, Shape, Test
+from ceql.analysis.shape import Absence, Claim, Kind, Leaves, Shape, Test
 from ceql.syntax import tree as t
 
 
@@ -29,14 +29,24 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
+    """The items one after the other; `absent` has what must not come before, between and after them, if anything.
+
+    Of no items, nothing: it may always be left out.
+    """
+
     items: tuple[Normal, ...]
     contiguous: tuple[bool, ...]
+    absent: tuple[tuple[Atom, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
+    """From `least` to `most` rounds; None is any number."""
+
     body: Normal
     contiguous: bool
+    least: int = 1
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,7 @@ class Both:
 
 Normal = Atom | Sequence | Repeat | Choice | Both
 NEVER = Choice(())
+NOTHING = Sequence((), ())
 
 
 def normalize(shape: Shape) -> Normal:
@@ -98,9 +109,9 @@ class _Cases:
                 self.asked[leaf].append((claim.number, of_one_event(test.predicate)))
 
     def normal(self, node: int, assumed: frozenset[int], refused: Leaves = frozenset()) -> Normal:
-        """A node, where claims `assumed` hold and nodes `refused` are not used."""
+        """A node, where claims `assumed` hold and nodes `refused` have no event."""
         if node in refused:
-            return NEVER
+            return NOTHING if self.shape.nullable(node) else NEVER
         return self._discharged(node, list(self.at_scope.get(node, {}).values()), assumed, refused)
 
     def _discharged(self, node: int, left: list[list[Claim]], assumed: frozenset[int], refused: Leaves) -> Normal:
@@ -123,14 +134,27 @@ class _Cases:
                 return Atom(leaf.type, leaf.stream, leaf.variables, (*leaf.predicates, *asked))
             case Kind.CHOICE:
                 return _choice(items)
+            case Kind.REPEAT if here.most == 0 or items[0] == NOTHING or (here.least == 0 and items[0] == NEVER):
+                return NOTHING
             case _ if NEVER in items:
                 return NEVER
             case Kind.SEQUENCE:
-                return Sequence(items, here.contiguous)
+                return Sequence(items, here.contiguous, self._absent(node))
             case Kind.REPEAT:
-                return Repeat(items[0], here.contiguous[0])
+                return Repeat(items[0], here.contiguous[0], here.least, here.most)
             case Kind.ALL:
                 return Both(items)
+
+    def _absent(self, node: int) -> tuple[tuple[Atom, ...], ...]:
+        return tuple(
+            tuple(atom for number in gap for atom in absent_atoms(self.shape.absences[number]))
+            for gap in self.shape.nodes[node].absent
+        )
+
+
+def absent_atoms(absence: Absence) -> list[Atom]:
+    """The events that an absence keeps away; their variables play no part."""
+    return [Atom(type, stream, frozenset(), absence.predicates) for type, stream in absence.kinds]
 
 
 def _choice(items: tuple[Normal, ...] | list[Normal]) -> Normal:

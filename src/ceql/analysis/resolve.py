@@ -8,18 +8,38 @@ correlated one if each case has something to look up. Otherwise it stays one cla
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from typing import cast
 
-from ceql.analysis.conditions import simplify, spell_out, variables_of
-from ceql.analysis.scopes import binds, bound_once, subformulas
-from ceql.analysis.shape import Claim, Comparand, Either, Kind, Leaf, Leaves, Node, Same, Shape, Test, join_of
-from ceql.errors import QueryError
+from ceql.analysis.conditions import is_correlated, read_singly, simplify, spell_out, variables_of
+from ceql.analysis.conditions import leaves as leaves_of
+from ceql.analysis.missing import without_empty
+from ceql.analysis.scopes import binds, bound_once, forbids, name_of, subformulas
+from ceql.analysis.shape import (
+    Absence,
+    Claim,
+    Comparand,
+    Either,
+    Kind,
+    Leaf,
+    Leaves,
+    Length,
+    Node,
+    Same,
+    Shape,
+    Test,
+    join_of,
+)
+from ceql.errors import QueryError, ResourceError, Span
 from ceql.syntax import tree as t
-from ceql.syntax.printer import print_condition
+from ceql.syntax.absence import events_of
+from ceql.syntax.printer import print_condition, print_formula, print_window
 
+MOST_NODES = 100_000
+"""Nodes of a shape and claims on them: to compile them takes seconds. Only copies make more; a query has fewer."""
 _MOST_LEAVES = 256  # copies of leaves that a disjunction in a correlated query may become
 
 
@@ -36,7 +56,7 @@ def resolve(formula: t.Formula, source: str, unary: bool) -> Shape:
     assert not waiting, "check() lets through no variable that nothing binds"
     parent = {item: number for number, node in enumerate(resolver.nodes) for item in node.items}
     nodes = tuple(replace(node, parent=parent.get(number, -1)) for number, node in enumerate(resolver.nodes))
-    return Shape(nodes, resolver.leaf, tuple(resolver.claims), root)
+    return Shape(nodes, resolver.leaf, tuple(resolver.claims), root, tuple(resolver.absences), tuple(resolver.denials))
 
 
 class _Resolver:
@@ -46,6 +66,9 @@ class _Resolver:
         self.nodes: list[Node] = []
         self.leaf: dict[int, Leaf] = {}
         self.claims: list[Claim] = []
+        self._named: dict[int, dict[str, set[int]]] = {}  # the leaves below a node by variable, until an AS adds one
+        self.absences: list[Absence] = []
+        self.denials: list[Claim] = []
 
     def build(self, formula: t.Formula) -> tuple[int, list[Claim]]:
         """The node of a formula, and the claims in it that wait for an enclosing formula to bind a variable."""
@@ -56,27 +79,49 @@ class _Resolver:
                 return node, []
             case t.As(inner, variable):
                 node, waiting = self.build(inner)
+                self._named.clear()
                 for number in self._below(node):
                     leaf = self.leaf[number]
                     self.leaf[number] = replace(leaf, variables=leaf.variables | {variable})
                 return node, self._settle(waiting, node, [variable])
             case t.Plus(inner, contiguous):
-                body, waiting = self.build(inner)
-                node = self._add(Kind.REPEAT, [body], (contiguous,))
-                return node, self._settle(waiting, node, binds(inner))
+                return self._repeat(inner, contiguous, 1, None)
+            case t.Count(inner, least, most, contiguous):
+                return self._repeat(inner, contiguous, least, most)
+            case t.Then(items, contiguous) if any(isinstance(item, t.Not) for item in items):
+                return self._build_gaps(formula)
             case t.Then(items, contiguous):
                 return self._build_items(Kind.SEQUENCE, items, contiguous)
+            case t.Not():
+                raise AssertionError("check_absence() lets NOT through in sequences alone")
             case t.All(items):
                 return self._build_items(Kind.ALL, items)
             case t.Or(items):
                 return self._choice([self.build(item) for item in items])
             case t.Filter(inner, condition):
-                return self._filter(inner, simplify(condition, bound_once(inner), self.source))
+                simple = simplify(condition, bound_once(inner) | forbids(inner), self.source)
+                return self._filter(without_empty(inner, simple, self.source), simple)
             case t.PartitionBy(inner, parts):
+                first = len(self.absences)
                 node, waiting = self.build(inner)
                 for part in parts:
-                    self._partition(node, part, formula)
+                    self._partition(node, part, formula, range(first, len(self.absences)))
                 return node, waiting
+            case t.Within(inner, window):
+                node, waiting = self.build(inner)
+                self._within(node, window, window.span or formula.span)
+                return node, waiting
+
+    def _within(self, node: int, window: t.Window, span: Span | None) -> None:
+        if self.nodes[node].kind is not Kind.LEAF or isinstance(window, t.AttributeWindow):
+            text = f"WITHIN {print_window(window)}"
+            self.claims.append(Claim(len(self.claims), node, Length(window), text, span))
+
+    def _repeat(self, inner: t.Formula, contiguous: bool, least: int, most: int | None) -> tuple[int, list[Claim]]:
+        body, waiting = self.build(inner)
+        node = self._add(Kind.REPEAT, [body], (contiguous,))
+        self.nodes[node] = replace(self.nodes[node], least=least, most=most)
+        return node, self._settle(waiting, node, binds(inner))
 
     def _add(self, kind: Kind, items: Iterable[int] = (), contiguous: tuple[bool, ...] = ()) -> int:
         self.nodes.append(Node(kind, tuple(items), contiguous))
@@ -87,6 +132,15 @@ class _Resolver:
             return frozenset([node])
         return frozenset().union(*(self._below(item) for item in self.nodes[node].items))
 
+    def _leaves_of(self, node: int, name: str) -> Leaves:
+        """The leaves below a node that are bound to a variable."""
+        if node not in self._named:
+            named = self._named[node] = defaultdict(set)
+            for number in self._below(node):
+                for variable in self.leaf[number].variables:
+                    named[variable].add(number)
+        return frozenset(self._named[node].get(name, ()))
+
     def _choice(self, built: list[tuple[int, list[Claim]]]) -> tuple[int, list[Claim]]:
         return self._add(Kind.CHOICE, [node for node, _ in built]), [c for _, claims in built for c in claims]
 
@@ -96,52 +150,135 @@ class _Resolver:
         built = [self.build(item) for item in items]
         node = self._add(kind, [item for item, _ in built], contiguous)
         waiting: list[Claim] = []
-        for index, (_, claims) in enumerate(built):
-            beside = frozenset().union(*(binds(item) for k, item in enumerate(items) if k != index))
-            waiting += self._settle(claims, node, beside)
+        count: Counter[str] = Counter()
+        if any(claims for _, claims in built):
+            count.update(name for item in items for name in binds(item))
+        for item, (_, claims) in zip(items, built, strict=True):
+            if claims:
+                asked = {name for claim in claims for test in claim.tests for name in test.variables}
+                waiting += self._settle(claims, node, (n for n in asked if count[n] > (n in binds(item))))
         return node, waiting
+
+    # --- NOT ---
+
+    def _build_gaps(self, formula: t.Then) -> tuple[int, list[Claim]]:
+        """A sequence with NOT: the items that are there, and what is absent before, between and after them."""
+        there: list[t.Formula] = []
+        contiguous: list[bool] = []
+        absent: list[list[t.Not]] = [[]]
+        for item, joined in zip(formula.items, (False, *formula.contiguous), strict=True):
+            if isinstance(item, t.Not):
+                absent[-1].append(item)
+                continue
+            if there:
+                contiguous.append(joined)
+            there.append(item)
+            absent.append([])
+        node, waiting = self._build_items(Kind.SEQUENCE, tuple(there), tuple(contiguous))
+        gaps = tuple(tuple(self._absence(one) for one in gap) for gap in absent)
+        self.nodes[node] = replace(self.nodes[node], absent=gaps)
+        return node, waiting
+
+    def _absence(self, absent: t.Not) -> int:
+        kinds = tuple((event.type, event.stream) for event in events_of(absent))
+        name = name_of(absent)
+        names = frozenset[str]() if name is None else frozenset([name])
+        self.absences.append(Absence(kinds, names, (), print_formula(absent), absent.span))
+        return len(self.absences) - 1
+
+    def _forbid(
+        self, node: int, condition: t.FilterCondition, names: frozenset[str], absences: range, own: frozenset[str]
+    ) -> list[Claim]:
+        """Put a condition on the absent events that it names; the result waits as that of `_claim` does."""
+        if any(isinstance(leaf, t.Prev) for leaf in leaves_of(condition)):
+            raise QueryError(
+                "PREV has no meaning for an event that is absent",
+                self.source,
+                condition.span,
+                "Compare it with a variable of the match.",
+            )
+        waiting: list[Claim] = []
+        for number in absences:
+            mine = self.absences[number].names & names
+            if not mine:
+                continue
+            (name,) = mine
+            if isinstance(condition, t.Bracket) and condition.name == name and not is_correlated(condition):
+                old = self.absences[number]
+                self.absences[number] = replace(old, predicates=(*old.predicates, condition.predicate))
+                continue
+            for claim in self._claims(node, condition):
+                what = claim.what
+                assert isinstance(what, Test | Either)
+                told = _without(what, name) if isinstance(what, Test) else _cases_without(what, name)
+                waiting += self._settle([replace(claim, what=told, absence=number)], node, own)
+        return waiting
 
     # --- FILTER ---
 
     def _filter(self, inner: t.Formula, condition: t.FilterCondition) -> tuple[int, list[Claim]]:
+        absent = forbids(inner)
+        mine = [part for part in _conjuncts(condition) if absent & _named(part)] if absent else []
+        if not mine:
+            return self._filter_there(inner, condition)
+        first = len(self.absences)
+        others = tuple(part for part in _conjuncts(condition) if not absent & _named(part))
+        node, waiting = self._filter_there(inner, t.Conj(others)) if others else self.build(inner)
+        for part in mine:
+            waiting += self._forbid(node, part, absent & _named(part), range(first, len(self.absences)), binds(inner))
+        return node, waiting
+
+    def _filter_there(self, inner: t.Formula, condition: t.FilterCondition) -> tuple[int, list[Claim]]:
         parts = _conjuncts(condition)
         either = [k for k, part in enumerate(parts) if isinstance(part, t.Disj)]
         if self.unary and either:  # each case is a copy with all conditions
+            if len(self.nodes) + len(self.claims) > MOST_NODES:
+                raise ResourceError(
+                    "the ORs of a FILTER multiply: the formula is copied for each way to choose one case of each, and "
+                    f"{MOST_NODES:,} nodes are the most; write fewer ORs between different variables, or put those on "
+                    "one variable into one bracket, x[... OR ...]",
+                    limit="MOST_NODES",
+                )
             cases = cast(t.Disj, parts[either[-1]]).items
             before, after = parts[: either[-1]], parts[either[-1] + 1 :]
-            return self._choice([self._filter(inner, t.Conj((*before, case, *after))) for case in cases])
+            return self._choice([self._filter_there(inner, t.Conj((*before, case, *after))) for case in cases])
         parts.sort(key=lambda part: not isinstance(part, t.Disj))
         if either and self._spreads(inner, cast(t.Disj, parts[0])):  # the other conditions are on all copies together
             cases = cast(t.Disj, parts.pop(0)).items
-            node, waiting = self._choice([self._filter(inner, cast(t.FilterCondition, case)) for case in cases])
+            node, waiting = self._choice([self._filter_there(inner, case) for case in cases])
         else:
             node, waiting = self.build(inner)
+        own = binds(inner)  # looked up by the hash of the whole tree, which takes a walk over it
         for part in parts:
-            waiting += self._claim(node, part, binds(inner))
+            waiting += self._claim(node, part, own)
         return node, waiting
 
     def _spreads(self, inner: t.Formula, condition: t.Disj) -> bool:
         """Whether a disjunction becomes a choice of copies: every case has a part that the engine can look up."""
-        cases = [cast(t.FilterCondition, item) for item in condition.items]
+        cases = condition.items
         copies = len(cases) * sum(1 for formula in subformulas(inner) if isinstance(formula, t.Event))
         return copies <= _MOST_LEAVES and all(any(map(_can_look_up, _conjuncts(case))) for case in cases)
 
     def _claim(self, node: int, condition: t.FilterCondition, own: frozenset[str]) -> list[Claim]:
         """Put a condition on a node; the result waits for variables of an enclosing formula."""
+        return self._settle(self._claims(node, condition), node, own)
+
+    def _claims(self, node: int, condition: t.FilterCondition) -> list[Claim]:
         text, span = print_condition(condition), condition.span
         if isinstance(condition, t.Disj):
             cases = tuple(tuple(test for part in case for test in _tests(part)) for case in _cases(condition))
-            return self._settle([Claim(-1, node, Either(cases), text, span)], node, own)
-        tests = [_test(cast(t.Bracket | t.Comparison, condition))] if self.unary else _tests(condition)
-        return self._settle([Claim(-1, node, test, text, span) for test in tests], node, own)
+            return [Claim(-1, node, Either(cases), text, span)]
+        tests = [_test(condition)] if self.unary else _tests(condition)
+        return [Claim(-1, node, test, text, span) for test in tests]
 
     def _settle(self, claims: Iterable[Claim], scope: int, bound: Iterable[str]) -> list[Claim]:
         """Tell the claims whose events the variables `bound` are, in `scope`; the result still waits for others."""
-        names, leaves, waiting = frozenset(bound), self._below(scope), []
+        claims = list(claims)
+        names, waiting = frozenset(bound) if claims else frozenset(), []
 
         def told(test: Test) -> Test:
             here = {
-                name: Comparand(scope, frozenset(leaf for leaf in leaves if name in self.leaf[leaf].variables))
+                name: Comparand(scope, self._leaves_of(scope, name))
                 for name, comparand in test.variables.items()
                 if comparand.scope < 0 and name in names
             }
@@ -155,13 +292,15 @@ class _Resolver:
                 claim = replace(claim, what=Either(tuple(tuple(map(told, case)) for case in what.cases)))
             if any(c.scope < 0 for test in claim.tests for c in test.variables.values()):
                 waiting.append(claim)
+            elif claim.absence >= 0:
+                self.denials.append(replace(claim, number=len(self.denials)))
             else:
                 self.claims.append(replace(claim, number=len(self.claims)))
         return waiting
 
     # --- PARTITION BY ---
 
-    def _partition(self, node: int, part: t.Part, formula: t.PartitionBy) -> None:
+    def _partition(self, node: int, part: t.Part, formula: t.PartitionBy, absences: range) -> None:
         terms: dict[int, tuple[t.Expression, ...]] = {}
         span = part.span or formula.span
         for number in sorted(self._below(node)):
@@ -177,12 +316,42 @@ class _Resolver:
                     f"Add {leaf.type}.attribute to the list, or a bare attribute for every event.",
                 )
         refs = ", ".join(f"{r.name}.{r.attribute}" if r.name else r.attribute for r in part.refs)
-        self.claims.append(Claim(len(self.claims), node, Same(terms), f"PARTITION BY [{refs}]", span))
+        text = f"PARTITION BY [{refs}]"
+        self.claims.append(Claim(len(self.claims), node, Same(terms), text, span))
+        for number in absences:
+            called = self.absences[number].names
+            own = [ref for ref in part.refs if ref.name is None or ref.name in called]
+            if own:
+                absent = tuple(dict.fromkeys(t.Attribute(ref.attribute, span=ref.span) for ref in own))
+                same = Same({**terms, -1: absent})
+                self.denials.append(Claim(len(self.denials), node, same, text, span, number))
+
+
+def _named(condition: t.Condition) -> set[str]:
+    """The variables that a condition speaks of."""
+    match condition:
+        case t.Conj(items) | t.Disj(items):
+            return {name for item in items for name in _named(item)}
+        case t.Neg(item):
+            return _named(item)
+        case t.Bracket(name, predicate):
+            return {name, *variables_of(predicate)}
+        case _:
+            return variables_of(condition)
+
+
+def _without(test: Test, name: str) -> Test:
+    """The test, with an absent event that is not among its variables."""
+    return replace(test, variables={k: v for k, v in test.variables.items() if k != name}, owner=None)
+
+
+def _cases_without(either: Either, name: str) -> Either:
+    return Either(tuple(tuple(_without(test, name) for test in case) for case in either.cases))
 
 
 def _conjuncts(condition: t.FilterCondition) -> list[t.FilterCondition]:
     if isinstance(condition, t.Conj):
-        return [part for item in condition.items for part in _conjuncts(cast(t.FilterCondition, item))]
+        return [part for item in condition.items for part in _conjuncts(item)]
     return [condition]
 
 
@@ -190,9 +359,9 @@ def _cases(condition: t.FilterCondition) -> list[list[t.FilterCondition]]:
     """Disjunctive normal form."""
     match condition:
         case t.Disj(items):
-            return [case for item in items for case in _cases(cast(t.FilterCondition, item))]
+            return [case for item in items for case in _cases(item)]
         case t.Conj(items):
-            parts = [_cases(cast(t.FilterCondition, item)) for item in items]
+            parts = [_cases(item) for item in items]
             return [[atom for part in chosen for atom in part] for chosen in product(*parts)]
         case _:
             return [[condition]]
@@ -211,14 +380,15 @@ def _tests(condition: t.FilterCondition) -> list[Test]:
     if isinstance(condition, t.Bracket) and isinstance(condition.predicate, t.Conj):
         inner = cast(tuple[t.Predicate, ...], condition.predicate.items)
         return [test for item in inner for test in _tests(t.Bracket(condition.name, item))]
-    return [_test(cast(t.Bracket | t.Comparison, condition))]
+    return [_test(condition)]
 
 
-def _test(condition: t.Bracket | t.Comparison) -> Test:
+def _test(condition: t.FilterCondition) -> Test:
     if isinstance(condition, t.Bracket):
         predicate = spell_out(condition.predicate, condition.name)
         names = {condition.name, *variables_of(predicate)}
         return Test(predicate, {name: Comparand() for name in sorted(names)}, condition.name)
     names = variables_of(condition)
-    owner = next(iter(names)) if len(names) == 1 else None
+    singly = {leaf.variable for leaf in read_singly(condition) if isinstance(leaf, t.Ref)}
+    owner = next(iter(singly)) if len(singly) == 1 else None
     return Test(condition, {name: Comparand() for name in sorted(names)}, owner)

@@ -6,20 +6,23 @@ what it lets through, the later stages can rely on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ceql.analysis.conditions import refs
+from ceql.analysis.conditions import aggregates, refs
 from ceql.errors import QueryError, did_you_mean
 from ceql.syntax import tree as t
+from ceql.syntax.absence import events_of
+from ceql.syntax.limits import nodes
 
 
 def parts(formula: t.Formula) -> tuple[t.Formula, ...]:
     """The direct subformulas."""
     match formula:
-        case t.Event():
+        case t.Event() | t.Not():
             return ()
-        case t.As(inner) | t.Plus(inner) | t.Filter(inner) | t.PartitionBy(inner):
+        case t.As(inner) | t.Plus(inner) | t.Count(inner) | t.Filter(inner) | t.PartitionBy(inner) | t.Within(inner):
             return (inner,)
         case t.Then(items) | t.All(items) | t.Or(items):
             return items
@@ -57,11 +60,12 @@ def bound_once(formula: t.Formula) -> frozenset[str]:
             return frozenset([type])
         case t.As(inner, variable):
             once = bound_once(inner)
-            covers_one = isinstance(inner, t.Event) or (isinstance(inner, t.Filter | t.As) and _one_event(inner))
-            return once | {variable} if covers_one and variable not in binds(inner) - once else once - {variable}
-        case t.Plus():
+            return once | {variable} if _one_event(inner) and variable not in binds(inner) - once else once - {variable}
+        case t.Count(inner, _, most) if most is not None and most <= 1:
+            return bound_once(inner)
+        case t.Plus() | t.Count() | t.Not():
             return frozenset()
-        case t.Filter(inner) | t.PartitionBy(inner):
+        case t.Filter(inner) | t.PartitionBy(inner) | t.Within(inner):
             return bound_once(inner)
         case t.Then(items) | t.All(items):
             counts: dict[str, int] = {}
@@ -73,19 +77,72 @@ def bound_once(formula: t.Formula) -> frozenset[str]:
             return frozenset(n for n in binds(formula) if all(n in bound_once(i) for i in items if n in binds(i)))
 
 
+@lru_cache(maxsize=4096)
+def forbids(formula: t.Formula) -> frozenset[str]:
+    """The names of the events that NOT keeps away, by which conditions can speak of them.
+
+    That is the name after AS, or the type. A type that the formula also binds means the events that are bound.
+
+    >>> from ceql.syntax.parser import parse_formula
+    >>> sorted(forbids(parse_formula("A ; NOT B ; C ; NOT C ; NOT (D OR E) AS x ; B")))
+    ['x']
+    """
+    absent = [f for f in subformulas(formula) if isinstance(f, t.Not)]
+    return frozenset(name for f in absent if (name := name_of(f)) is not None) - binds(formula)
+
+
+def name_of(absent: t.Not) -> str | None:
+    """The name of an event that NOT keeps away."""
+    if absent.variable is not None:
+        return absent.variable
+    return absent.formula.type if isinstance(absent.formula, t.Event) else None
+
+
 def _one_event(formula: t.Formula) -> bool:
-    return isinstance(formula, t.Event) or (isinstance(formula, t.Filter | t.As) and _one_event(formula.formula))
+    match formula:
+        case t.Event():
+            return True
+        case t.Filter(inner) | t.As(inner) | t.Within(inner):
+            return _one_event(inner)
+        case t.Count(inner, _, most):
+            return most is not None and most <= 1 and _one_event(inner)
+        case _:
+            return False
+
+
+def only_empty(formula: t.Formula) -> bool:
+    """Whether no match of `formula` has an event.
+
+    >>> only_empty(t.Then((t.Count(t.Event("A"), 0, 0), t.Count(t.Event("B"), 0, 0)), (False,)))
+    True
+    """
+    if isinstance(formula, t.Count) and formula.most == 0:
+        return True
+    return bool(parts(formula)) and all(map(only_empty, parts(formula)))
 
 
 def types(formula: t.Formula) -> frozenset[str]:
     """The event types named in `formula`."""
-    return frozenset(f.type for f in subformulas(formula) if isinstance(f, t.Event))
+    found: set[str] = set()
+    for part in subformulas(formula):
+        match part:
+            case t.Event(type):
+                found.add(type)
+            case t.Not():
+                found.update(event.type for event in events_of(part))
+    return frozenset(found)
+
+
+def there(formula: t.Formula) -> frozenset[str]:
+    """The types of the events that a match has, those of absent events left out."""
+    return frozenset(part.type for part in subformulas(formula) if isinstance(part, t.Event))
 
 
 def variables(query: t.Query) -> tuple[str, ...]:
-    """The selected variables, in order: as listed, or all in order of appearance for `*`."""
+    """The selected variables, in order: as listed, then those of measures; or all in order of appearance for `*`."""
     if query.items is not None:
-        return tuple(dict.fromkeys(i.name for i in query.items))
+        named = [node.variable for node in nodes(query.measures) if isinstance(node, t.Ref | t.Aggregate)]
+        return tuple(dict.fromkeys([*(i.name for i in query.items), *sorted(named)]))
     order: dict[str, None] = {}
     for formula in _in_order(query.formula):
         match formula:
@@ -103,22 +160,38 @@ def _in_order(formula: t.Formula) -> Iterator[t.Formula]:
 
 
 def check(query: t.Query, source: str) -> None:
-    """Raise `QueryError` for a name that nothing binds, or a stream that FROM does not list."""
+    """Raise `QueryError` for a name that nothing binds, a stream that FROM does not list, or a formula of no events."""
     known = binds(query.formula)
+    if only_empty(query.formula):
+        raise QueryError(
+            "this formula matches no events, and a match has at least one",
+            source,
+            query.formula.span,
+            "A count of {0} leaves its part out.",
+        )
     for item in query.items or ():
         if item.name not in known:
+            if any(ref.attribute == item.name for part in query.partition for ref in part.refs):
+                raise QueryError(
+                    f"'{item.name}' is an attribute, and SELECT lists variables",
+                    source,
+                    item.span,
+                    "Leave it out: what PARTITION BY names is a column of the result anyway.",
+                )
             raise _unbound(item.name, known, source, item, "nothing in WHERE binds")
     for formula in subformulas(query.formula):
-        if isinstance(formula, t.Event) and formula.stream is not None and formula.stream not in query.streams:
-            listed = ", ".join(query.streams) or "no stream"
-            raise QueryError(
-                f"FROM does not list the stream '{formula.stream}' (it lists {listed})",
-                source,
-                formula.span,
-                did_you_mean(formula.stream, list(query.streams)) or "S>T is type T of stream S; write ';' for 'then'.",
-            )
+        for event in (formula,) if isinstance(formula, t.Event) else _absent_events(formula):
+            _check_stream(event, query, source)
+        if isinstance(formula, t.Filter):
+            for aggregate in aggregates(formula.condition):
+                if aggregate.variable in forbids(query.formula):
+                    raise QueryError(
+                        f"'{aggregate.variable}' is absent from every match, so there is nothing to aggregate",
+                        source,
+                        aggregate.span,
+                    )
         if isinstance(formula, t.PartitionBy):
-            own = binds(formula.formula)
+            own = binds(formula.formula) | forbids(formula.formula)
             for ref in (r for part in formula.parts for r in part.refs if r.name is not None and r.name not in own):
                 raise _unbound(str(ref.name), own, source, ref, "nothing in the partitioned formula binds")
     if len(set(query.streams)) < len(query.streams):
@@ -128,34 +201,46 @@ def check(query: t.Query, source: str) -> None:
         raise _unbound(name, known, source, node, reason)
     for part in query.partition:
         for ref in part.refs:
-            if ref.name is not None and ref.name not in known:
+            if ref.name is not None and ref.name not in known | forbids(query.formula) | types(query.formula):
                 raise _unbound(ref.name, known, source, ref, "nothing in WHERE binds")
 
 
-Named = tuple[str, t.Bracket | t.Ref | t.PartRef]
+def _absent_events(formula: t.Formula) -> tuple[t.Event, ...]:
+    return events_of(formula) if isinstance(formula, t.Not) else ()
+
+
+def _check_stream(event: t.Event, query: t.Query, source: str) -> None:
+    if event.stream is not None and event.stream not in query.streams:
+        listed = ", ".join(query.streams) or "no stream"
+        raise QueryError(
+            f"FROM does not list the stream '{event.stream}' (it lists {listed})",
+            source,
+            event.span,
+            did_you_mean(event.stream, list(query.streams)) or "S>T is type T of stream S; write ';' for 'then'.",
+        )
+
+
+Named = tuple[str, t.Bracket | t.Ref | t.PartRef | t.Aggregate]
 
 
 def _waiting(formula: t.Formula) -> list[Named]:
     """The names in filters of `formula` that are not bound by it, where the enclosing formula must."""
     match formula:
-        case t.Event():
+        case t.Event() | t.Not():
             return []
         case t.Filter(inner, condition):
-            own = binds(inner)
+            own = binds(inner) | forbids(inner)
             return _waiting(inner) + [use for use in _uses(condition) if use[0] not in own]
         case t.As(inner, variable):
             return [use for use in _waiting(inner) if use[0] != variable]
-        case t.Plus(inner):
+        case t.Plus(inner) | t.Count(inner):
             return [use for use in _waiting(inner) if use[0] not in binds(inner)]
         case t.Then(items) | t.All(items):
-            found: list[Named] = []
-            for index, item in enumerate(items):
-                others = frozenset().union(*(binds(i) for j, i in enumerate(items) if j != index))
-                found += [use for use in _waiting(item) if use[0] not in others]
-            return found
+            count = Counter(name for item in items for name in binds(item))
+            return [use for item in items for use in _waiting(item) if count[use[0]] == (use[0] in binds(item))]
         case t.Or(items):
             return [use for item in items for use in _waiting(item)]
-        case t.PartitionBy(inner):
+        case t.PartitionBy(inner) | t.Within(inner):
             return _waiting(inner)
 
 
@@ -169,7 +254,8 @@ def _uses(condition: t.Condition) -> list[Named]:
         case t.Neg(item):
             return _uses(item)
         case _:
-            return [(ref.variable, ref) for ref in refs(condition)]
+            totals: list[Named] = [(aggregate.variable, aggregate) for aggregate in aggregates(condition)]
+            return totals + [(ref.variable, ref) for ref in refs(condition)]
 
 
 def _unbound(name: str, known: frozenset[str], source: str, node: object, reason: str) -> QueryError:

@@ -38,14 +38,16 @@ def selection(query: t.Query) -> Selection:
     if query.distinct:
         return Selection(keys=keys, distinct=True)
     singles = frozenset(name for name, most in _most(query.formula)[1].items() if most == 1)
-    names = variables(query) if query.items is not None else _best_names(query, singles)
+    listed = None if query.items is None else tuple(dict.fromkeys(item.name for item in query.items))
+    names = _best_names(query, singles) if listed is None else listed
     projections = {i.name: i.attributes for i in query.items or () if i.attributes}
     return Selection(names, singles, projections, keys)
 
 
 def _best_names(query: t.Query, singles: frozenset[str]) -> tuple[str, ...]:
     """All variables, but no type whose events are all bound to variables of one event, or to one of just these."""
-    leaves, kinds = _leaves(query.formula), types(query.formula)
+    leaves = _leaves(query.formula)
+    kinds = types(query.formula) & leaves.keys()
     given = [name for name in leaves if name not in kinds]
     alone = frozenset[int]().union(*(leaves[name] for name in given if name in singles))
     covered = {name for name in kinds if leaves[name] <= alone or leaves[name] in [leaves[x] for x in given]}
@@ -61,7 +63,11 @@ def _most(formula: t.Formula) -> tuple[int, dict[str, int]]:
             return 1, {name: 1}
         case t.As(_, name):
             return inner[0][0], inner[0][1] | {name: inner[0][0]}
-        case t.Plus():
+        case t.Not():
+            return 0, {}
+        case t.Count(_, _, most) if most is not None and most <= 1:
+            return inner[0] if most else (0, names)
+        case t.Plus() | t.Count():
             return 2, dict.fromkeys(names, 2)
         case t.Or():
             return max(n for n, _ in inner), {name: max(most.get(name, 0) for _, most in inner) for name in names}
@@ -76,7 +82,8 @@ def _leaves(formula: t.Formula) -> dict[str, frozenset[int]]:
     found: dict[str, frozenset[int]] = {}
 
     def visit(node: t.Formula) -> frozenset[int]:
-        below = frozenset([next(numbers)]) if isinstance(node, t.Event) else frozenset().union(*map(visit, parts(node)))
+        inner: list[frozenset[int]] = [visit(part) for part in parts(node)]
+        below = frozenset([next(numbers)]) if isinstance(node, t.Event) else frozenset[int]().union(*inner)
         match node:
             case t.Event(name) | t.As(_, name):
                 found[name] = found.get(name, frozenset()) | below

@@ -11,13 +11,15 @@ compare events.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import NamedTuple
 
+from ceql.analysis.conditions import is_measured, of_one_event, read_singly, skips_null, variables_of
 from ceql.analysis.conditions import leaves as attributes_of
-from ceql.analysis.conditions import of_one_event, variables_of
 from ceql.errors import Span
 from ceql.syntax import tree as t
 
@@ -34,12 +36,19 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator or a leaf. `contiguous` is as in `tree.Then`, or one flag of a repetition."""
+    """An operator or a leaf. `contiguous` is as in `tree.Then`, or one flag of a repetition.
+
+    A repetition has from `least` to `most` rounds (None: any number of them).
+    A sequence with NOT has in `absent` the numbers of the absences before its first item, after it, and so on.
+    """
 
     kind: Kind
     items: tuple[int, ...] = ()
     contiguous: tuple[bool, ...] = ()
     parent: int = -1
+    least: int = 1
+    most: int | None = None
+    absent: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,8 @@ class Comparand:
 class Test:
     """A predicate that all combinations of its variables' events must satisfy. Attributes are `Ref`s, or `Prev`.
 
-    It holds where a variable is bound to nothing: there is no combination then.
+    It holds where a variable is bound to nothing: there is no combination then. Variables that are in aggregates alone
+    take no part in combinations; an aggregate is over all events of its variable.
     """
 
     predicate: t.Predicate
@@ -78,7 +88,20 @@ class Test:
     @property
     def is_unary(self) -> bool:
         """Whether the test looks at one event at a time."""
-        return len(self.variables) <= 1 and not self.has_prev
+        return len(self.variables) <= 1 and not self.has_prev and not self.is_measured
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the test asks for an aggregate, or for a time of the match."""
+        return is_measured(self.predicate)
+
+    @property
+    def combined(self) -> dict[str, Comparand]:
+        """The variables whose events are combined."""
+        if not self.is_measured:
+            return dict(self.variables)
+        singly = {leaf.variable for leaf in read_singly(self.predicate) if isinstance(leaf, t.Ref)}
+        return {name: comparand for name, comparand in self.variables.items() if name in singly}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +119,22 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
+class Length:
+    """The first and the last event are no further apart than the window says."""
+
+    window: t.Window
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """What is asked of the events of each instance of `node`."""
 
     number: int
     node: int
-    what: Test | Same | Either
+    what: Test | Same | Either | Length
     text: str
     span: Span | None
+    absence: int = -1  # of a denial
 
     @property
     def tests(self) -> list[Test]:
@@ -112,8 +143,30 @@ class Claim:
                 return [self.what]
             case Either(cases):
                 return [test for case in cases for test in case]
-            case Same():
+            case Same() | Length():
                 return []
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A NOT: no event of one of these types (each with its stream, or None) that satisfies the predicates.
+
+    Further conditions on the event, which compare it with others, are the shape's `denials`.
+    """
+
+    kinds: tuple[tuple[str, str | None], ...]
+    names: frozenset[str]
+    """What conditions call the event."""
+    predicates: tuple[t.Predicate, ...] = ()
+    text: str = ""
+    span: Span | None = None
+
+
+class Gap(NamedTuple):
+    """Where an absence is asked for: before item `item` of a sequence (after the last one, if it is their number)."""
+
+    node: int
+    item: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +177,28 @@ class Shape:
     leaf: Mapping[int, Leaf]
     claims: tuple[Claim, ...]
     root: int
+    absences: tuple[Absence, ...] = ()
+    denials: tuple[Claim, ...] = ()
+    """The conditions that compare an absent event with events of the match. In a `Test`, the absent event is not among
+    the variables; in a `Same`, its terms are those of leaf -1."""
+
+    @cached_property
+    def gaps(self) -> tuple[Gap, ...]:
+        """The place of each absence."""
+        found: dict[int, Gap] = {}
+        for number, node in enumerate(self.nodes):
+            for item, absent in enumerate(node.absent):
+                found.update(dict.fromkeys(absent, Gap(number, item)))
+        return tuple(found[k] for k in range(len(self.absences)))
+
+    def leads(self, absence: int) -> bool:
+        """Whether the absence is asked for before the match."""
+        return self.gaps[absence].item == 0
+
+    def trails(self, absence: int) -> bool:
+        """Whether the absence is asked for after the match."""
+        gap = self.gaps[absence]
+        return gap.item == len(self.nodes[gap.node].items)
 
     @cached_property
     def _below(self) -> tuple[Leaves, ...]:
@@ -137,6 +212,26 @@ class Shape:
         """The leaves of a node."""
         return self._below[node]
 
+    @cached_property
+    def _nullable(self) -> tuple[bool, ...]:
+        found: list[bool] = []
+        for node in self.nodes:
+            items = [found[item] for item in node.items]
+            match node.kind:
+                case Kind.LEAF:
+                    found.append(False)
+                case Kind.REPEAT:
+                    found.append(node.least == 0 or items[0])
+                case Kind.CHOICE:
+                    found.append(any(items))
+                case _:
+                    found.append(all(items))
+        return tuple(found)
+
+    def nullable(self, node: int) -> bool:
+        """Whether a node may be left out: it has an empty match."""
+        return self._nullable[node]
+
     def above(self, node: int) -> list[int]:
         """The nodes that a node is part of, itself included, inside first."""
         found = [node]
@@ -145,15 +240,30 @@ class Shape:
         return found
 
     def surely(self, node: int, leaves: Leaves) -> bool:
-        """Whether every match of the node reads an event at one of the leaves."""
-        here = self.nodes[node]
-        match here.kind:
-            case Kind.LEAF:
-                return node in leaves
-            case Kind.CHOICE:
-                return all(self.surely(item, leaves) for item in here.items)
-            case _:
-                return any(self.surely(item, leaves) for item in here.items)
+        """Whether every match of the node that has events reads one at one of the leaves.
+
+        Goes up from the leaves, since a formula may have very many items and claims.
+        """
+        if self.below(node) <= leaves:
+            return True
+        todo = list(leaves & self.below(node))  # nodes that surely do
+        seen = set(todo)
+        count: Counter[int] = Counter()  # of the items of a node that surely do
+        while todo:
+            item = todo.pop()
+            parent = self.nodes[item].parent
+            count[parent] += 1
+            here = self.nodes[parent]
+            if here.kind in (Kind.CHOICE, Kind.REPEAT):
+                surely = count[parent] == len(here.items)
+            else:
+                surely = not self.nullable(item) or self.below(parent) <= leaves
+            if surely and parent == node:
+                return True
+            if surely and parent not in seen:
+                seen.add(parent)
+                todo.append(parent)
+        return False
 
     def claim(self, number: int) -> Claim:
         """The claim of a number."""
@@ -183,14 +293,15 @@ class Shape:
         if not isinstance(claim.what, Test) or not claim.what.is_unary:
             return None
         for comparand in claim.what.variables.values():
-            return comparand.leaves if self.surely(comparand.scope, self.below(claim.node)) else None
+            own = comparand.scope == claim.node
+            return comparand.leaves if own or self.surely(comparand.scope, self.below(claim.node)) else None
         return self.below(claim.node)  # a constant: the same for every event
 
 
 def join_of(test: Test) -> tuple[str, t.Expression, str, t.Expression] | None:
     """`x`, its side, `y`, its side, of a test that is an equality between two variables."""
     p = test.predicate
-    if not isinstance(p, t.Comparison) or p.op != "=" or test.has_prev:
+    if not isinstance(p, t.Comparison) or p.op != "=" or test.has_prev or test.is_measured:
         return None
     left, right = variables_of(p.left), variables_of(p.right)
     if len(left) != 1 or len(right) != 1 or left == right:
@@ -201,7 +312,9 @@ def join_of(test: Test) -> tuple[str, t.Expression, str, t.Expression] | None:
 def prev_of(test: Test) -> tuple[str, t.Expression, t.Expression] | None:
     """The operator (= or !=), PREV's side and the event's own side, of a test that compares the two."""
     p = test.predicate
-    if not isinstance(p, t.Comparison) or p.op not in ("=", "!=") or len(test.variables) != 1:
+    if not isinstance(p, t.Comparison) or p.op not in ("=", "!=") or len(test.variables) != 1 or skips_null(p):
+        return None
+    if test.is_measured:
         return None
     for before, own in ((p.left, p.right), (p.right, p.left)):
         kinds = {type(leaf) for leaf in attributes_of(before)}, {type(leaf) for leaf in attributes_of(own)}

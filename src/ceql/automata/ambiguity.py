@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ceql.analysis.shape import Kind, Shape
 from ceql.automata.correlated import Correlated, Transition
 
 
@@ -25,8 +26,20 @@ def _private(auto: Correlated, selected: frozenset[str], distinct: bool) -> bool
         alike = [other for k, other in leaves.items() if k != number and other.type == leaf.type]
         if not mine or (alike and (distinct or not mine.difference(*(other.variables for other in alike)))):
             return False
+    if any(_counts_rounds(auto.shape, node) for node in range(len(auto.shape.nodes))):
+        return False
     ways = [(t.links, auto.marks[t.mark].leaves, t.target) for t in auto.transitions]
     return len(set(ways)) == len(ways)
+
+
+def _counts_rounds(shape: Shape, node: int) -> bool:
+    """Whether a count goes round something that has rounds itself, so that the same events may be other rounds."""
+    here = shape.nodes[node]
+    if here.kind is not Kind.REPEAT or (here.least == 1 and here.most is None):
+        return False
+    return any(
+        other.kind is Kind.REPEAT and node in shape.above(k)[1:] for k, other in enumerate(shape.nodes) if k != node
+    )
 
 
 def _two_paths(auto: Correlated, labels: list[frozenset[str]], distinct: bool) -> bool:

@@ -51,6 +51,12 @@ class TableCache:
         """Number these states, in this order; their transitions are found when they are met."""
         self._clear(states)
 
+    def copy(self) -> TableCache:
+        """Another cache of the same automaton that knows the same states by the same numbers."""
+        made = TableCache(self.automaton, self.bits_of, self.max_states)
+        made._clear(list(self.states), self.tables.next.shape[1])
+        return made
+
     @property
     def is_full(self) -> bool:
         return len(self.states) > self._most(self.tables.next.shape[1])

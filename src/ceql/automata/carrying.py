@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ceql.analysis.between import ORDERED, Condition, Read, Role, worst
 from ceql.analysis.equalities import Equality
 from ceql.analysis.shape import Leaves, Shape
+from ceql.automata.endings import Gaps, crossed
 from ceql.automata.lookups import compared
 from ceql.automata.parallel import Parallel, Step
 from ceql.syntax import tree as t
@@ -124,6 +125,20 @@ class Way:
     """The registers of ORs whose cases are decided here and were looked at before, in the same round."""
 
 
+class Ending(NamedTuple):
+    """How a forbidden event rules out runs that wait to go over its gap: those found by hash that pass all tests."""
+
+    absence: int
+    hashed: tuple[tuple[int, int], ...]
+    tests: tuple[Evaluation, ...]
+
+    @property
+    def asked(self) -> set[int]:
+        """The registers that it speaks of."""
+        found = {register for register, _ in self.hashed}
+        return found | {s.number for test in self.tests for s in test.sources if s.kind == CARRIED}
+
+
 @dataclass(frozen=True, eq=False)
 class Carrying:
     """The registers of an automaton; `live` has those of each state, in order."""
@@ -142,6 +157,9 @@ class Carrying:
     """Of each condition: the terms of its operands."""
     alive: Mapping[int, int]
     """Of each claim that is an OR: the register of the cases that have not failed."""
+    endings: Mapping[tuple[Step, int], tuple[Ending, ...]]
+    """Of each step and source state that a gap lies between: what rules out the runs there. Absences without conditions
+    on other events are not among them."""
 
     def carries_on(self, move: Move) -> bool:
         """Whether the register's value depends on the run that is found, and not on the event alone."""
@@ -151,49 +169,67 @@ class Carrying:
 
 
 def carry(
-    shape: Shape, auto: Parallel, conditions: Sequence[Condition], known: Sequence[Equality]
-) -> tuple[Carrying | None, list[int]]:
-    """The registers for these conditions and equalities.
+    shape: Shape, auto: Parallel, conditions: Sequence[Condition], known: Sequence[Equality], gaps: Gaps
+) -> tuple[Carrying | None, list[int], Gaps]:
+    """The registers for these conditions and equalities, and for what ends runs.
 
     None if a step that joins several runs would have to carry something: only a chain can. The numbers are those of the
-    claims whose conditions combine too many sets; they are not among the conditions that are carried.
+    claims whose conditions combine too many sets; they are not among the conditions that are carried. Of the gaps,
+    those are left whose conditions speak of events that every run has read by then.
     """
     left: list[int] = []
     while True:
         kept = [c for c in conditions if c.claim.number not in left]
-        work = _Work(shape, auto, kept, known)
+        work = _Work(shape, auto, kept, known, gaps)
         work.run()
         more = sorted({kept[k].claim.number for k in work.not_folded()})
-        if not more:
-            return (work.result() if work.leaves_joins_alone() else None), left
+        if not more and not work.not_ended:
+            return (work.result() if work.leaves_joins_alone() else None), left, gaps
         left += more
+        gaps = gaps.without(work.not_ended)
 
 
 class _Work:
     def __init__(
-        self, shape: Shape, auto: Parallel, conditions: Sequence[Condition], known: Sequence[Equality]
+        self,
+        shape: Shape,
+        auto: Parallel,
+        conditions: Sequence[Condition],
+        known: Sequence[Equality],
+        gaps: Gaps,
     ) -> None:
         self.shape = shape
         self.auto = auto
-        self.conditions = conditions
         self.known = known
+        self.gaps = gaps
+        self.asked = len(conditions)  # those after these are on absent events
+        self.conditions = [*conditions, *chain.from_iterable(gaps.compared.values())]
+        self.not_ended: set[int] = set()
         self.every: Leaves = frozenset(shape.leaf)
         self.terms: dict[Term, int] = {}
         self.compares: dict[tuple[int, int], None] = {}
         self.registers: dict[Register, int] = {}
-        self.operands = [self._terms_of(c) for c in conditions]
+        self.operands = [self._terms_of(c) for c in self.conditions]
         self.folded: dict[tuple[int, int], tuple[int, int]] = {}
         """Of a condition and an operand: the register that carries it; if that is a set, as which value of a member."""
         for k, condition in enumerate(conditions):
             for n, operand in enumerate(condition.operands):
                 self.folded[k, n] = self._fold(condition, condition.roles[operand.role], k, n)
         self.classes = [self._class(equality) for equality in known]
+        self.denied = {k: self._denied(k) for k in range(self.asked, len(self.conditions))}
+        """Of a condition on an absent event: the registers of its operands, None for those of that event."""
         self.alive = {
             c.claim.number: self._register(Register(-1, Fold.ALIVE, frozenset(), c.claim.node, claim=c.claim.number))
             for c in conditions
             if c.case >= 0
         }
         self.live: list[set[int]] = [set() for _ in auto.last]
+        self.asking: dict[int, set[int]] = {leaf: set() for leaf in self.every}
+        """The conditions in which an event at a leaf plays a role."""
+        for k, condition in enumerate(conditions):  # those on absent events are asked of none
+            for role in condition.roles:
+                for leaf in role.leaves:
+                    self.asking[leaf].add(k)
 
     # --- terms and registers ---
 
@@ -226,6 +262,34 @@ class _Work:
             fold = Fold(found.value)
         return self._register(Register(term, fold, role.leaves, role.scope, operand.previous)), -1
 
+    def _denied(self, k: int) -> list[int | None]:
+        condition = self.conditions[k]
+        found: list[int | None] = []
+        for n, operand in enumerate(condition.operands):
+            role = condition.roles[operand.role]
+            shared = self._shared(operand.what, role) if condition.pair is not None and condition.pair[0] == "=" else []
+            if not operand.role:
+                found.append(None)
+            elif shared:
+                equality = self.known[self.classes.index(shared[0])]
+                own = self._term(Term(operand.what, Use.NUMBER))
+                for value in chain.from_iterable(equality.terms.values()):
+                    self.compares[own, self._term(Term(value, Use.NUMBER))] = None
+                found.append(shared[0])
+            else:
+                found.append(self._register(Register(self.operands[k][n], Fold.LATEST, role.leaves, role.scope)))
+        return found
+
+    def _shared(self, what: t.Expression | t.Predicate, role: Role) -> list[int]:
+        """The register of an equality that a role's value is part of."""
+        return [
+            register
+            for equality, register in zip(self.known, self.classes, strict=True)
+            if role.leaves <= equality.terms.keys()
+            and equality.scope in self.shape.above(role.scope)
+            and any(what in equality.terms[leaf] for leaf in role.leaves)
+        ]
+
     def _previous(self, term: int) -> int:
         """The register of the last event."""
         return self._register(Register(term, Fold.LATEST, self.every, -1))
@@ -250,8 +314,15 @@ class _Work:
                 if operand.previous:
                     self._previous(self.operands[k][n])
         self.numbered = list(self.registers)
+        self.set_at = self._set_at()
         self.may = self._forward(any_way=True)
         self.must = self._forward(any_way=False)
+        self.endings = {
+            (step, state): tuple(self._endings(step, state))
+            for step in self.auto.steps
+            for state in self._states(step)
+            if state >= 0 and len(step.sources) == 1
+        }
         self.decided = {
             (step, state): self._decide(step, state) for step in self.auto.steps for state in self._states(step)
         }
@@ -264,7 +335,6 @@ class _Work:
 
     def _forward(self, any_way: bool) -> list[set[int]]:
         """Of each state, the registers that are set by some run there, or by every run."""
-        everything = set(range(len(self.numbered)))
         found: list[set[int] | None] = [None for _ in self.auto.last]
         grows = True
         while grows:
@@ -279,11 +349,9 @@ class _Work:
                         before |= set.union(*sets) if any_way else set.intersection(*sets)
                 if not known:
                     continue
-                after = {
-                    r
-                    for r in everything
-                    if self._sets(self.numbered[r], step) or (r in before and not self.resets(self.numbered[r], step))
-                }
+                if step.loops:
+                    before = {r for r in before if not self.resets(self.numbered[r], step)}
+                after = before.union(*(self.set_at[leaf] for leaf in step.leaves))
                 old = found[step.target]
                 new = after if old is None else (old | after if any_way else old & after)
                 if new != old:
@@ -291,13 +359,44 @@ class _Work:
                     grows = True
         return [s if s is not None else set() for s in found]
 
-    def _sets(self, register: Register, step: Step) -> bool:
-        if register.fold is Fold.ALIVE:
-            return any(
-                c.claim.number == register.claim and any(step.leaves & role.leaves for role in c.roles)
-                for c in self.conditions
-            )
-        return bool(step.leaves & register.leaves)
+    def _set_at(self) -> dict[int, set[int]]:
+        """The registers that an event at a leaf sets."""
+        found: dict[int, set[int]] = {leaf: set() for leaf in self.every}
+        for number, register in enumerate(self.numbered):
+            for leaf in register.leaves:
+                found[leaf].add(number)
+        for leaf, asking in self.asking.items():
+            for k in asking:
+                if self.conditions[k].case >= 0:
+                    found[leaf].add(self.alive[self.conditions[k].claim.number])
+        return found
+
+    # --- what rules out runs ---
+
+    def _endings(self, step: Step, state: int) -> Iterator[Ending]:
+        """What rules out the runs in a state that wait for a step."""
+        for absence in crossed(self.shape, frozenset(self.gaps.compared), self.auto.last[state], step):
+            hashed: list[tuple[int, int]] = []
+            tests: list[Evaluation] = []
+            for k, registers in self.denied.items():
+                condition = self.conditions[k]
+                if condition.claim.absence != absence:
+                    continue
+                terms = self.operands[k]
+                if not self.must[state].issuperset(register for register in registers if register is not None):
+                    self.not_ended.add(absence)
+                sources = [
+                    Source(EVENT, term) if register is None else Source(CARRIED, register)
+                    for term, register in zip(terms, registers, strict=True)
+                ]
+                evaluation = Evaluation(k, tuple(sources), ())
+                pair = self._hash(condition, evaluation, self.must[state])
+                if pair is not None:
+                    self.compares[self.numbered[pair[0]].term, pair[1]] = None
+                    hashed.append(pair)
+                else:
+                    tests.append(evaluation)
+            yield Ending(absence, tuple(hashed), tuple(tests))
 
     # --- what a step decides ---
 
@@ -311,17 +410,21 @@ class _Work:
             here = sorted(step.leaves & equality.terms.keys())
             if not here or register not in may or self.resets(self.numbered[register], step):
                 continue
-            if compared(self.shape, equality, self.auto.last[state], step) is not None:
-                continue  # the value of the event before is at hand
+            at_hand = compared(self.shape, equality, self.auto.last[state], step) is not None
+            if at_hand and not self.endings.get((step, state)):
+                continue  # the value of the event before
             own = self._term(Term(equality.terms[here[0]][0], Use.NUMBER))
             self.compares[self.numbered[register].term, own] = None
             if register in must:
                 hashed[register, own] = None
             else:
                 tests.append(Evaluation(-1, (Source(CARRIED, register), Source(EVENT, own)), (register,)))
-        for k, condition in enumerate(self.conditions):
+        for k in sorted(set[int]().union(*(self.asking[leaf] for leaf in step.leaves))):
+            condition = self.conditions[k]
             roles = [n for n, role in enumerate(condition.roles) if step.leaves & role.leaves]
             for chosen in _subsets(roles):
+                if condition.forward and chosen != (1,):
+                    continue
                 evaluation = self._evaluation(k, condition, frozenset(chosen), step, state, may)
                 if evaluation is None:
                     continue
@@ -386,7 +489,7 @@ class _Work:
             for equality, register in zip(self.known, self.classes, strict=True):
                 if sum(register in side for side in kept) > 1 and not step.leaves & equality.terms.keys():
                     return False
-            for k, condition in enumerate(self.conditions):
+            for k, condition in enumerate(self.conditions[: self.asked]):
                 found = [
                     {operand.role for n, operand in enumerate(condition.operands) if self.folded[k, n][0] in side}
                     for side in kept
@@ -401,7 +504,7 @@ class _Work:
         grows = True
         while grows:
             grows = False
-            for (step, state), (hashed, tests) in self.decided.items():
+            for (step, state), (hashed, tests) in reversed(self.decided.items()):  # what is live is known from the end
                 if state < 0:
                     continue
                 needed = {register for register, _ in hashed}
@@ -413,6 +516,8 @@ class _Work:
                     if move.kept:
                         needed.add(r)
                     needed |= {source.number for source in move.sources if source.kind == CARRIED}
+                for ending in self.endings.get((step, state), ()):
+                    needed |= ending.asked
                 needed &= self.may[state]
                 if not needed <= self.live[state]:
                     self.live[state] |= needed
@@ -471,6 +576,7 @@ class _Work:
             tuple(self.conditions),
             tuple(self.operands),
             self.alive,
+            {at: endings for at, endings in self.endings.items() if endings},
         )
 
 

@@ -1,8 +1,8 @@
 """Complex event automata (core-vldb2022, section 3), with sets of variables in place of the mark.
 
-A transition fires on an event that satisfies all guards of its mask (mask 0: any event), and binds the event to
-the variables of its label (empty: the event is read and not part of the match). Runs start at any
-event with an `initial` transition and end in a `final` state, at the event that enters it.
+A transition fires on an event that satisfies all guards of its mask (mask 0: any event) and none of those that NOT
+forbids. It binds the event to the variables of its label (empty: the event is read and not part of the match). Runs
+start at any event with an `initial` transition and end in a `final` state, at the event that enters it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ class Transition(NamedTuple):
     guard: int  # bit mask over the automaton's guards; all must hold
     label: Label
     target: int
+    unless: int = 0  # none of these may hold
+    after: int = 0  # of an initial transition: none of these may have held at an event before, in the substream
+
+    def fires(self, bits: int) -> bool:
+        """Whether an event that satisfies these guards is read."""
+        return bits & self.guard == self.guard and not bits & self.unless
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +69,30 @@ class CEA:
 
     def resting_after(self) -> tuple[frozenset[int], ...]:
         """The same, of states whose own event has been dealt with: that a state is final plays no part."""
-        waits = [frozenset(t.target for t in row if t.guard == 0 and not t.label) for row in self.states]
+        waits, moves = self._waits_and_moves()
+        return tuple(
+            frozenset(t.target for t in waits[s]) if self._rests(s, waits, moves) else frozenset([s])
+            for s in range(len(self.states))
+        )
+
+    def _waits_and_moves(self) -> tuple[list[frozenset[Transition]], list[frozenset[Transition]]]:
+        waits = [frozenset(t for t in row if t.guard == 0 and not t.label) for row in self.states]
         moves = [frozenset(t for t in row if t.guard != 0 or t.label) for row in self.states]
-        return tuple(waits[s] if self._rests(s, waits, moves) else frozenset([s]) for s in range(len(self.states)))
+        return waits, moves
 
     @staticmethod
-    def _rests(state: int, waits: list[frozenset[int]], moves: list[frozenset[Transition]]) -> bool:
-        after = waits[state]
+    def _rests(state: int, waits: list[frozenset[Transition]], moves: list[frozenset[Transition]]) -> bool:
+        after = {t.target for t in waits[state]}
         return (
             bool(after)
             and frozenset().union(*(moves[w] for w in after)) == moves[state]
-            and frozenset().union(*(waits[w] for w in after)) == after
+            and frozenset().union(*(waits[w] for w in after)) == waits[state]
         )
 
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing that can be seen: every state rests, or is left
         by nothing."""
-        waits = [frozenset(t.target for t in row if t.guard == 0 and not t.label) for row in self.states]
-        moves = [frozenset(t for t in row if t.guard != 0 or t.label) for row in self.states]
+        waits, moves = self._waits_and_moves()
         return all(t.guard != 0 for row in moves for t in row) and all(
             not row or self._rests(s, waits, moves) for s, row in enumerate(self.states)
         )
@@ -131,8 +143,8 @@ def _merge_equal(cea: CEA) -> CEA:
         members.setdefault(number, set()).add(state)
     fresh = count(2)
 
-    def moves(state: int) -> frozenset[tuple[int, Label, int]]:
-        return frozenset((t.guard, t.label, block[t.target]) for t in cea.states[state])
+    def moves(state: int) -> frozenset[Transition]:
+        return frozenset(t._replace(target=block[t.target]) for t in cea.states[state])
 
     todo = set(range(len(cea.states)))
     while todo:
@@ -141,7 +153,7 @@ def _merge_equal(cea: CEA) -> CEA:
             looked_at.setdefault(block[state], []).append(state)
         parts: list[set[int]] = []
         for number, states in looked_at.items():
-            alike: dict[frozenset[tuple[int, Label, int]], set[int]] = {}
+            alike: dict[frozenset[Transition], set[int]] = {}
             for state in states:
                 alike.setdefault(moves(state), set()).add(state)
             whole = members[number]
@@ -173,8 +185,8 @@ def _renumber(cea: CEA, number: dict[int, int]) -> CEA:
     """`cea` with its states renamed; those without a new name are dropped, those with the same name are one."""
 
     def row(transitions: tuple[Transition, ...]) -> tuple[Transition, ...]:
-        kept = {Transition(t.guard, t.label, number[t.target]) for t in transitions if t.target in number}
-        return tuple(sorted(kept, key=lambda t: (t.guard, sorted(t.label), t.target)))
+        kept = {t._replace(target=number[t.target]) for t in transitions if t.target in number}
+        return tuple(sorted(kept, key=lambda t: (t.guard, sorted(t.label), *t[2:])))
 
     states: dict[int, tuple[Transition, ...]] = {}
     for old, new in number.items():

@@ -1,7 +1,7 @@
 """LP-normal form to CEA (core-vldb2022, Theorem 1), of linear size but for ALL, which is a product.
 
 Each construct is a fragment: the transitions that may read its first event, and the states entered at its last.
-`;` inserts a state that waits over any events; `:` does not.
+`;` inserts a state that waits over any events, but for those that NOT forbids there; `:` does not.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from ceql.errors import ResourceError
 class Fragment(NamedTuple):
     initial: list[Transition]
     final: set[int]
+    nullable: bool = False  # whether it may be left out
 
 
 NOT_STARTED, FINISHED = -1, -2
 MAX_MOVES = 1_000_000
 """The most transitions that the products of ALL may have: some seconds, and a few hundred megabytes."""
+MAX_JOINED = 100_000
+"""The most transitions from one part of a sequence to the next: some seconds."""
 
 
 def compile_formula(formula: Normal, selected: Iterable[str]) -> CEA:
@@ -52,6 +55,7 @@ class _Builder:
         self.states: list[list[Transition]] = []
         self.guards: dict[Atom, int] = {}
         self.moves = 0  # of products, those of smaller ones included
+        self.joined = 0  # moves from one part to the next
 
     def new_state(self, row: Iterable[Transition] = ()) -> int:
         self.states.append(list(row))
@@ -64,20 +68,15 @@ class _Builder:
                 bit = self.guards.setdefault(guard, len(self.guards))
                 state = self.new_state()
                 return Fragment([Transition(1 << bit, variables, state)], {state})
-            case Sequence(items, contiguous):
-                result = self.build(items[0])
-                for item, tight in zip(items[1:], contiguous, strict=True):
-                    following = self.build(item)
-                    self._join(result.final, following.initial, tight)
-                    result = Fragment(result.initial, following.final)
-                return result
-            case Repeat(body, contiguous):
-                result = self.build(body)
-                self._join(result.final, list(result.initial), contiguous)
-                return result
+            case Sequence(items, contiguous, absent):
+                unless = [self._mask(atoms) for atoms in absent] or [0] * (len(items) + 1)
+                return self._sequence([self.build(item) for item in items], contiguous, unless)
+            case Repeat():
+                return self._repeat(formula)
             case Choice(items):
                 parts = [self.build(item) for item in items]
-                return Fragment([t for p in parts for t in p.initial], set().union(*(p.final for p in parts)))
+                initial = [t for p in parts for t in p.initial]
+                return Fragment(initial, set().union(*(p.final for p in parts)), any(p.nullable for p in parts))
             case Both(items):
                 result = self.build(items[0])
                 for item in items[1:]:
@@ -86,14 +85,65 @@ class _Builder:
             case _:
                 raise AssertionError(f"not in LP-normal form: {formula}")
 
-    def _join(self, final: set[int], initial: list[Transition], contiguous: bool) -> None:
+    def _mask(self, atoms: Iterable[Atom]) -> int:
+        """The guards that these events satisfy."""
+        mask = 0
+        for atom in atoms:
+            mask |= 1 << self.guards.setdefault(atom, len(self.guards))
+        return mask
+
+    def _sequence(self, parts: list[Fragment], contiguous: tuple[bool, ...], unless: list[int]) -> Fragment:
+        """One part after the other, without the events `unless` before, between and after them.
+
+        The neighbours of a part that is left out are joined directly, by `:` if both operators around it are. What is
+        absent on either side of it is then absent between them.
+        """
+        initial: list[Transition] = []
+        begins = True
+        open_ends: list[tuple[set[int], bool, int]] = []
+        """The ends that the next part may follow, whether in direct succession, and what may not come between."""
+        for k, part in enumerate(parts):
+            tight = k > 0 and contiguous[k - 1]
+            open_ends = [(ends, close and tight, forbidden | unless[k]) for ends, close, forbidden in open_ends]
+            for ends, close, forbidden in open_ends:
+                self._join(ends, part.initial, close, forbidden)
+            if begins:
+                initial += [t._replace(after=t.after | unless[0]) for t in part.initial]
+            begins = begins and part.nullable
+            open_ends = [*(open_ends if part.nullable else []), (part.final, True, 0)]
+        return Fragment(initial, set().union(*(ends for ends, _, _ in open_ends)), begins)
+
+    def _repeat(self, formula: Repeat) -> Fragment:
+        """A copy of the body for each round that is counted; the last one of no upper end goes round."""
+        first = self.build(formula.body)
+        nullable = formula.least == 0 or first.nullable
+        least = 1 if nullable else formula.least
+        rounds = [first]
+        for _ in range(1, least if formula.most is None else formula.most):
+            rounds.append(self.build(formula.body))
+            self._join(rounds[-2].final, rounds[-1].initial, formula.contiguous)
+        if formula.most is None:
+            self._join(rounds[-1].final, list(rounds[-1].initial), formula.contiguous)
+        return Fragment(first.initial, set().union(*(part.final for part in rounds[least - 1 :])), nullable)
+
+    def _join(self, final: set[int], initial: list[Transition], contiguous: bool, unless: int = 0) -> None:
+        """Let `initial` follow; where any events may come between, none that satisfies one of `unless`."""
+        if not initial:
+            return
+        self.joined += len(initial) * len(final)
+        if self.joined > MAX_JOINED:
+            raise ResourceError(
+                f"the automaton has more than {MAX_JOINED:,} transitions: where many parts stand side by side that may "
+                "be missing, or that are alternatives, each can be followed by all; write fewer of them in a row",
+                limit="MAX_JOINED",
+            )
         for state in final:
             self.states[state].extend(initial)
         if not contiguous:
             wait = self.new_state(initial)
-            self.states[wait].append(Transition(0, NO_LABEL, wait))
+            self.states[wait].append(Transition(0, NO_LABEL, wait, unless))
             for state in final:
-                self.states[state].append(Transition(0, NO_LABEL, wait))
+                self.states[state].append(Transition(0, NO_LABEL, wait, unless))
 
     def _both(self, first: Fragment, second: Fragment) -> Fragment:
         """The product: each side not started, under way or finished; an event may serve both."""
@@ -117,12 +167,21 @@ class _Builder:
                     found.append(t._replace(target=FINISHED))
             return found
 
+        done = (FINISHED, FINISHED)
+
         def combine(pair: tuple[int, int]) -> list[Transition]:
             row = []
             for one, two in product(moves(first, pair[0]), moves(second, pair[1])):
                 target = (one.target, two.target)
-                if target != (NOT_STARTED, NOT_STARTED):
-                    row.append(Transition(one.guard | two.guard, one.label | two.label, number(target)))
+                if target == (NOT_STARTED, NOT_STARTED):
+                    continue
+                guard, label, unless = one.guard | two.guard, one.label | two.label, one.unless | two.unless
+                row.append(Transition(guard, label, number(target), unless))
+                if target != pair and all(  # a side that may be left out is
+                    at == FINISHED or (at == NOT_STARTED and side.nullable)
+                    for side, at in zip((first, second), target, strict=True)
+                ):
+                    row.append(row[-1]._replace(target=number(done)))
             self.moves += len(row)
             if self.moves > MAX_MOVES:
                 raise ResourceError(
@@ -135,7 +194,7 @@ class _Builder:
         initial = combine((NOT_STARTED, NOT_STARTED))
         while queue:
             pair = queue.pop()
-            if pair != (FINISHED, FINISHED):
+            if pair != done:
                 self.states[numbers[pair]] = combine(pair)
-        done = numbers.get((FINISHED, FINISHED))
-        return Fragment(initial, set() if done is None else {done})
+        nullable = first.nullable and second.nullable
+        return Fragment(initial, {numbers[done]} if done in numbers else set(), nullable)

@@ -8,18 +8,25 @@ are left as checks.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
+from functools import cached_property
 
 from ceql.analysis.between import Condition, Worst, conditions, hardest
+from ceql.analysis.conditions import skips_null
 from ceql.analysis.equalities import Equality, equalities
-from ceql.analysis.normal import Atom
+from ceql.analysis.normal import Atom, absent_atoms
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape, Test, prev_of
-from ceql.automata.carrying import CARRIED, Carrying, Use, Way, carry
-from ceql.automata.correlated import Correlated, Index, Link, Mark, Transition
+from ceql.automata.carrying import CARRIED, EVENT, Carrying, Ending, Evaluation, Use, Way, carry
+from ceql.automata.carrying import Source as From
+from ceql.automata.correlated import Correlated, Index, Link, Mark, Transition, Watched
+from ceql.automata.endings import Gaps, crossed, gaps_of
 from ceql.automata.lookups import compared, is_settled
 from ceql.automata.parallel import Parallel, Source, Step, build
+from ceql.errors import ResourceError
 from ceql.syntax import tree as t
 
+MOST_KNOWN = 1_000_000  # equalities times leaves: some seconds
 MOST_SIDES = 5  # of an ALL that is a product: each multiplies the states by four
 
 
@@ -29,20 +36,27 @@ def compile_shape(shape: Shape, strict: frozenset[str] | None = None) -> Correla
     `strict` are the selected variables under STRICT: if they name every event of a chain, each must follow the other.
     """
     known = equalities(shape)
+    if len(known) * len(shape.leaf) > MOST_KNOWN:
+        raise ResourceError(
+            f"{len(known):,} equalities of different values between {len(shape.leaf):,} events are too many to "
+            f"compile: {MOST_KNOWN:,} is the most of one times the other",
+            limit="MOST_KNOWN",
+        )
     prev = {claim.number: _prev_leaves(claim) for claim in shape.claims}
     shown = strict is not None and all(leaf.variables & strict for leaf in shape.leaf.values())
     looks_up = _Compiler(shape, _built(shape, known, prev, shown, False), known, prev)
-    if looks_up.settles_all:
-        return looks_up.compile()
+    gaps = gaps_of(shape, frozenset().union(*prev.values()))
+    if looks_up.settles_all and not gaps.compared:
+        return looks_up.compile(gaps)
     asked, left = conditions(shape, [c for c in shape.claims if c.number not in looks_up.settled_by_key])
     for chain in (False, True):
         if chain and any(n.kind is Kind.ALL and len(n.items) > MOST_SIDES for n in shape.nodes):
             break  # the product would have too many states
         compiler = _Compiler(shape, _built(shape, known, prev, shown, chain), known, prev)
-        carrying, more = carry(shape, compiler.parallel, asked, known)
+        carrying, more, ended = carry(shape, compiler.parallel, asked, known, gaps)
         if carrying is not None:
-            return compiler.compile(carrying, {claim.number for claim in left} | set(more))
-    return looks_up.compile()
+            return compiler.compile(ended, carrying, {claim.number for claim in left} | set(more))
+    return looks_up.compile(Gaps(gaps.plain))
 
 
 def _built(shape: Shape, known: list[Equality], prev: dict[int, Leaves], strict: bool, chain: bool) -> Parallel:
@@ -83,6 +97,8 @@ class _Compiler:
         self.marks: dict[Mark, int] = {}
         self.loops: Leaves = frozenset()
         self.unlike: set[int] = set()  # the claims with != that indexes settle
+        self.gaps = Gaps()
+        self.endings: dict[Transition, None] = {}
         self.carrying: Carrying | None = None
         self.reads = 0
         partly = {c for e in self.known for c in e.claims}
@@ -128,12 +144,18 @@ class _Compiler:
             self.shape.surely(comparand.scope, comparand.leaves) for comparand in others
         )
 
-    def compile(self, carrying: Carrying | None = None, left: set[int] = frozenset()) -> Correlated:  # type: ignore[assignment]
+    def compile(
+        self,
+        gaps: Gaps,
+        carrying: Carrying | None = None,
+        left: set[int] = frozenset(),  # type: ignore[assignment]
+    ) -> Correlated:
         """The automaton, with what runs carry; `left` are the claims that are checked all the same."""
+        self.gaps = gaps
         if carrying is None:
             self.unlike = self.different
             left = {c.number for c in self.shape.claims if c.number not in self.settled}
-        elif any(carrying.live) or any(way.tests for way in carrying.ways.values()):
+        elif any(carrying.live) or any(way.tests for way in carrying.ways.values()) or carrying.endings:
             self.carrying = carrying
             self.reads = sum(term.use is not Use.NUMBER for term in carrying.terms)
             for term in carrying.terms:
@@ -142,7 +164,9 @@ class _Compiler:
             for one, other in carrying.compares:
                 self.compares[self._number(carrying, one), self._number(carrying, other)] = None
         checks = tuple(c for c in self.shape.claims if c.number in left)
-        self.loops = frozenset(loop for claim in checks for loop in self.shape.above(claim.node)[1:])
+        watched = [self._watched(number) for number in range(len(self.shape.absences))]
+        around = [claim.node for claim in (*checks, *self.shape.denials)] + [gap.node for gap in self.shape.gaps]
+        self.loops = frozenset(loop for node in around for loop in self.shape.above(node)[1:])
         for step in self.parallel.steps:
             self._transition(step)
         return Correlated(
@@ -159,21 +183,42 @@ class _Compiler:
             states=len(self.parallel.last),
             final=self.parallel.final,
             carrying=self.carrying,
+            absences=tuple(w for w in watched if w.number not in gaps.numbers),
+            denials=tuple(claim for claim in self.shape.denials if claim.absence not in gaps.numbers),
+            ends=tuple(w for w in watched if w.number in gaps.plain),
+            endings=tuple(self.endings),
         )
+
+    @cached_property
+    def _known_at(self) -> dict[int, list[int]]:
+        """Of each leaf: the equalities that speak of it."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for number, equality in enumerate(self.known):
+            for leaf in equality.terms:
+                found[leaf].append(number)
+        return found
+
+    def _watched(self, number: int) -> Watched:
+        mask = 0
+        for atom in absent_atoms(self.shape.absences[number]):
+            mask |= 1 << self._guard(atom)
+        return Watched(number, mask)
 
     def _number(self, carrying: Carrying, term: int) -> int:
         return self._term(carrying.terms[term].what) - self.reads  # type: ignore[arg-type]
 
     def _transition(self, step: Step) -> None:
         prev = [(number, test) for number, leaves, test in self.prev if step.leaves & leaves]
-        if not step.sources and any(isinstance(test.predicate, t.Comparison) for _, test in prev):
+        asked = [test.predicate for _, test in prev if isinstance(test.predicate, t.Comparison)]
+        if not step.sources and any(not skips_null(predicate) for predicate in asked):
             return  # PREV is NULL at the first event
         guard = 0
         for leaf in sorted(step.leaves):
             here = self.shape.leaf[leaf]
             guard |= 1 << self._guard(Atom(here.type, here.stream, frozenset(), tuple(here.predicates)))
         needs: dict[int, None] = {}
-        for equality in self.known:
+        for number in sorted({k for leaf in step.leaves for k in self._known_at[leaf]}):
+            equality = self.known[number]
             values = list(dict.fromkeys(e for leaf in sorted(step.leaves) for e in equality.terms.get(leaf, ())))
             if len(values) > 1:
                 here, span = self.shape.leaf[min(step.leaves)], self.shape.claim(equality.claims[0]).span
@@ -184,33 +229,72 @@ class _Compiler:
         if self.carrying is not None and len(step.sources) <= 1:
             for state in step.sources[0].states if step.sources else (-1,):
                 way = self.carrying.ways[step, state]
-                carried = (self._carried(step, state, way, prev),) if step.sources else ()
-                self.transitions[Transition(guard, tuple(needs), carried, mark, step.target, (), way)] = None
+                endings = self.carrying.endings.get((step, state), ())
+                both = _hashed_by_all(way, endings)
+                way = replace(way, hashed=both, tests=way.tests + _as_tests(way.hashed, both))
+                carried = [self._carried(step, state, way, prev, endings)] if step.sources else []
+                self.transitions[Transition(guard, tuple(needs), tuple(carried), mark, step.target, (), way)] = None
+                for ending in endings:
+                    self._ending(ending, way, carried[0])
             return
         way = self.carrying.ways[step, step.sources[0].states[0]] if self.carrying is not None else Way()
         for links in self._links(step, prev):
             self.transitions[Transition(guard, tuple(needs), links, mark, step.target, (), way)] = None
 
-    def _carried(self, step: Step, state: int, way: Way, prev: list[tuple[int, Test]]) -> Link:
+    def _ending(self, ending: Ending, way: Way, link: Link) -> None:
+        """What the forbidden events of an absence find under the link of a step, and test."""
+        assert self.carrying is not None
+        terms = dict(ending.hashed)
+        key = [self._term(self.carrying.terms[terms[register]].what) for register, _ in way.hashed]  # type: ignore[arg-type]
+        tests = ending.tests + _as_tests(ending.hashed, way.hashed)
+        found = Way(tuple((register, terms[register]) for register, _ in way.hashed), tests)
+        for atom in absent_atoms(self.shape.absences[ending.absence]):
+            guard = 1 << self._guard(atom)
+            self.endings[Transition(guard, (), (Link(link.where, tuple(key)),), 0, 0, (), found)] = None
+
+    def _carried(
+        self, step: Step, state: int, way: Way, prev: list[tuple[int, Test]], endings: tuple[Ending, ...]
+    ) -> Link:
         """The link of a step to the runs of one state that carry something."""
         assert self.carrying is not None
-        before, now, _, _ = self._compared(step, state, prev)
+        # what forbidden events are compared with must not stand in the key, which they need not have
+        before, now = ((), ()) if endings else self._compared(step, state, prev)[:2]
         hashed = tuple(register for register, _ in way.hashed)
         asked = {s.number for test in way.tests for s in test.sources if s.kind == CARRIED}
         asked.update(way.cases)
         for move in way.moves:
             asked |= {move.register} if move.kept else set()
             asked |= {source.number for source in move.sources if source.kind == CARRIED}
+        asked = asked.union(*(ending.asked for ending in endings))
         rest = tuple(sorted(asked - set(hashed)))
         sure = self.carrying.sure[state].issuperset(rest)
-        order = self._order(way, rest) if sure and not (asked.intersection(hashed) or step.sources[0].tight) else 0
-        key = ({state: (before, ())}, step.sources[0].tight, hashed + rest, len(hashed), order)
-        known = (state, before, *key[1:])
+        ends = self._crossed(step, state)
+        able = sure and not (asked.intersection(hashed) or step.sources[0].tight) and self._is_own(state, rest)
+        # runs in order stay where they are, for those that have found them: they cannot end
+        order = self._order(way, rest) if able and not (ends or endings) else 0
+        key = ({state: (before, ())}, step.sources[0].tight, hashed + rest, len(hashed), order, ends)
+        known = (state, before, *key[1:], frozenset(ending.absence for ending in endings))
         if known not in self.indexes:
             self.indexes[known] = len(self.rows)
             self.rows.append(Index(*key))
         own = tuple(self._term(self.carrying.terms[term].what) for _, term in way.hashed)  # type: ignore[arg-type]
         return Link(self.indexes[known], now + own)
+
+    def _is_own(self, state: int, registers: tuple[int, ...]) -> bool:
+        """Whether these registers of a state have values of the last event alone.
+
+        Else each event makes a run of every group it meets, of which many carry the same: these are better united.
+        """
+        return self._carried_on[state].isdisjoint(registers)
+
+    @cached_property
+    def _carried_on(self) -> dict[int, set[int]]:
+        """Of each state: the registers that have values of earlier events."""
+        assert self.carrying is not None
+        found: defaultdict[int, set[int]] = defaultdict(set)
+        for (step, _), way in self.carrying.ways.items():
+            found[step.target].update(move.register for move in way.moves if self.carrying.carries_on(move))
+        return found
 
     def _order(self, way: Way, rest: tuple[int, ...]) -> int:
         """How the groups that pass the only test are found in order of the only register; 0 if they are not."""
@@ -231,15 +315,16 @@ class _Compiler:
         """The sources of a step as links; several where the states of a source are looked up by different values."""
         ways: list[tuple[Link, ...]] = [()]
         for source in step.sources:
-            by_key: dict[
-                tuple[tuple[int, ...], tuple[int, ...]], dict[int, tuple[tuple[int, ...], tuple[int, ...]]]
-            ] = {}
+            by_key: dict[tuple[tuple[int, ...], ...], dict[int, tuple[tuple[int, ...], tuple[int, ...]]]] = {}
             for state in source.states:
                 before, now, unlike_before, unlike_now = self._compared(
                     step, state, prev if len(step.sources) == 1 else []
                 )
-                by_key.setdefault((now, unlike_now), {})[state] = (before, unlike_before)
-            found = [Link(self._index(feeders, source), key, unlike) for (key, unlike), feeders in by_key.items()]
+                ends = self._crossed(step, state)
+                by_key.setdefault((now, unlike_now, ends), {})[state] = (before, unlike_before)
+            found = [
+                Link(self._index(feeders, source, ends), key, unlike) for (key, unlike, ends), feeders in by_key.items()
+            ]
             ways = [(*way, link) for way in ways for link in found]
         return ways
 
@@ -268,11 +353,17 @@ class _Compiler:
             tuple(b for _, b in unlike),
         )
 
-    def _index(self, feeders: dict[int, tuple[tuple[int, ...], tuple[int, ...]]], source: Source) -> int:
-        key = (tuple(sorted(feeders.items())), source.tight)
+    def _crossed(self, step: Step, state: int) -> tuple[int, ...]:
+        """The absences that end all runs in a state that wait for a step."""
+        return crossed(self.shape, self.gaps.plain, self.parallel.last[state], step)
+
+    def _index(
+        self, feeders: dict[int, tuple[tuple[int, ...], tuple[int, ...]]], source: Source, ends: tuple[int, ...]
+    ) -> int:
+        key = (tuple(sorted(feeders.items())), source.tight, ends)
         if key not in self.indexes:
             self.indexes[key] = len(self.indexes)
-            self.rows.append(Index(feeders, source.tight))
+            self.rows.append(Index(feeders, source.tight, ends=ends))
         return self.indexes[key]
 
     def _guard(self, atom: Atom) -> int:
@@ -280,3 +371,18 @@ class _Compiler:
 
     def _term(self, expression: t.Expression) -> int:
         return self.reads + self.terms.setdefault(expression, len(self.terms))
+
+
+def _hashed_by_all(way: Way, endings: tuple[Ending, ...]) -> tuple[tuple[int, int], ...]:
+    """What a step finds by hash, as far as the forbidden events that end its runs can find it so, too."""
+    return tuple(pair for pair in way.hashed if all(pair[0] in dict(ending.hashed) for ending in endings))
+
+
+def _as_tests(pairs: tuple[tuple[int, int], ...], hashed: tuple[tuple[int, int], ...]) -> tuple[Evaluation, ...]:
+    """Equalities of registers and terms that are not found by hash."""
+    found = {register for register, _ in hashed}
+    return tuple(
+        Evaluation(-1, (From(CARRIED, register), From(EVENT, term)), ())
+        for register, term in pairs
+        if register not in found
+    )

@@ -67,6 +67,15 @@ class Index(NamedTuple):
     registers: tuple[int, ...] = ()
     hashed: int = 0
     order: int = 0
+    ends: tuple[int, ...] = ()
+    """The absences whose forbidden events end all runs here."""
+
+
+class Watched(NamedTuple):
+    """An absence of the shape, and the guards of the events that it keeps away: one of them is enough."""
+
+    number: int
+    guards: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +100,19 @@ class Correlated:
     """Whether every match has one run, by construction."""
     carrying: Carrying | None = None
     """What runs carry, where conditions ask for it."""
+    absences: tuple[Watched, ...] = ()
+    """The absences that are looked up for each finished match."""
+    denials: tuple[Claim, ...] = ()
+    """The conditions that compare absent events with those of a match, of those absences."""
+    ends: tuple[Watched, ...] = ()
+    """The absences whose forbidden events end all runs of some indexes."""
+    endings: tuple[Transition, ...] = ()
+    """What forbidden events end of the runs that they are compared with: those that are found and pass all tests."""
+
+    @property
+    def ends_runs(self) -> bool:
+        """Whether events that no run reads end some."""
+        return bool(self.ends or self.endings)
 
     @property
     def reads(self) -> tuple[Term, ...]:
@@ -147,9 +169,11 @@ class Correlated:
             carrying = self.carrying
             asked = [print_condition(condition.asked) for condition in carrying.conditions]
             registers = [(r.term, r.fold, sorted(r.leaves), r.scope, r.previous, r.terms) for r in carrying.registers]
-            further = [(index.registers, index.hashed, index.order) for index in self.indexes]
+            further = [(index.registers, index.hashed, index.order and (index.order, "rows")) for index in self.indexes]
             terms = (self.terms, self.reads, registers, carrying.live, asked, further)
             content = repr((terms, marks, list(self.transitions), indexes, self.final))
+        if self.ends_runs:
+            content += repr(([index.ends for index in self.indexes], self.ends, self.endings))
         return hashlib.sha256(content.encode()).hexdigest()
 
     def label(self, mark: Mark) -> frozenset[str]:

@@ -8,6 +8,7 @@ chains (`automata.chain`). A chain is the case of one source.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 from ceql.analysis.equalities import Equality
 from ceql.analysis.shape import Kind, Leaves, Shape
-from ceql.automata.chain import Chain
+from ceql.automata.chain import Chain, following
 
 
 class Source(NamedTuple):
@@ -102,7 +103,10 @@ class _Builder:
         match here.kind:
             case Kind.SEQUENCE:
                 before = self.grow(here.items[0])
-                return self._chain(here.items[1:], here.contiguous[1:], before, here.contiguous[0])
+                if len(here.items) == 1:  # the others are absent
+                    return before
+                after = self._chain(here.items[1:], here.contiguous[1:], before, here.contiguous[0])
+                return before + after if all(map(self.shape.nullable, here.items[1:])) else after
             case Kind.CHOICE:
                 return tuple(state for item in here.items for state in self.grow(item))
             case _:
@@ -111,13 +115,15 @@ class _Builder:
     def _joins(self, node: int) -> bool:
         """Whether ALL stands at the beginning of a node and can run its sides in parallel."""
         here = self.shape.nodes[node]
+        if any(map(self.shape.nullable, (node, *here.items[:1]))):
+            return False
         match here.kind:
             case Kind.SEQUENCE:
                 return self._joins(here.items[0])
             case Kind.CHOICE:
                 return any(self._joins(item) for item in here.items)
             case Kind.ALL:
-                return not self.shape.below(node) & self.prev
+                return not (self.shape.below(node) & self.prev or any(map(self.shape.nullable, here.items)))
             case _:
                 return False
 
@@ -127,16 +133,16 @@ class _Builder:
         """Add items one after the other, at the beginning or after the states `before`."""
         chain = Chain()
         parts = [chain.build(self.shape, item) for item in items]
-        for left, right, close in zip(parts, parts[1:], contiguous, strict=False):
-            chain.join(left.final, right.entries, close)
+        whole = chain.sequence(parts, contiguous)
         base = len(self.last)
         self.last += chain.last
-        for read in dict.fromkeys(parts[0].entries):
-            sources: list[tuple[Source, ...]] = [(Source((state,), tight),) for state in before] or [()]
-            self.steps += [Step(s, read.leaves, read.loops, base + read.target) for s in sources]
+        for reads, close in following(parts, contiguous, -1):
+            sources: list[tuple[Source, ...]] = [(Source((state,), tight and close),) for state in before] or [()]
+            for read in dict.fromkeys(reads):
+                self.steps += [Step(s, read.leaves, read.loops, base + read.target) for s in sources]
         for state, edges in enumerate(chain.edges):
             self.steps += [Step((Source((base + state,), e.tight),), e.leaves, e.loops, base + e.target) for e in edges]
-        return tuple(dict.fromkeys(base + state for state in parts[-1].final))
+        return tuple(dict.fromkeys(base + state for state in whole.final))
 
     # --- ALL ---
 
@@ -230,26 +236,42 @@ def _inside_first(joint: _Joint) -> list[_Joint]:
     return [*inner, joint]
 
 
+def _entered(steps: Sequence[Step]) -> set[int]:
+    """The states that some run enters: each source of a step must have a state that is entered."""
+    waiting: dict[int, list[tuple[int, int]]] = defaultdict(list)  # the sources of steps by state
+    missing = [set(range(len(step.sources))) for step in steps]  # the sources that no run has entered yet
+    for k, step in enumerate(steps):
+        for j, source in enumerate(step.sources):
+            for state in source.states:
+                waiting[state].append((k, j))
+    reached: set[int] = set()
+    queue = [step.target for step in steps if not step.sources]
+    while queue:
+        state = queue.pop()
+        if state in reached:
+            continue
+        reached.add(state)
+        for k, j in waiting[state]:
+            if j in missing[k]:
+                missing[k].remove(j)
+                if not missing[k]:
+                    queue.append(steps[k].target)
+    return reached
+
+
 def _trimmed(auto: Parallel) -> Parallel:
     """Without states that no run enters or that lead nowhere; equal steps are one."""
-    reached: set[int] = set()
-    grows = True
-    while grows:
-        fresh = {
-            step.target
-            for step in auto.steps
-            if step.target not in reached and all(reached.intersection(source.states) for source in step.sources)
-        }
-        reached |= fresh
-        grows = bool(fresh)
+    reached = _entered(auto.steps)
     useful = reached.intersection(auto.final)
-    grows = True
-    while grows:
-        before = len(useful)
-        for step in auto.steps:
-            if step.target in useful:
-                useful.update(s for source in step.sources for s in source.states if s in reached)
-        grows = len(useful) > before
+    entering: dict[int, list[Step]] = defaultdict(list)
+    for step in auto.steps:
+        entering[step.target].append(step)
+    queue = list(useful)
+    while queue:
+        for step in entering[queue.pop()]:
+            fresh = {s for source in step.sources for s in source.states if s in reached} - useful
+            useful |= fresh
+            queue += fresh
     number = {old: new for new, old in enumerate(sorted(useful))}
     steps: dict[Step, None] = {}
     for step in auto.steps:

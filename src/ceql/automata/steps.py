@@ -9,22 +9,25 @@ import numpy as np
 
 from ceql.automata.carrying import CARRIED, EVENT, Carrying, Evaluation, Fold, Move, Source
 from ceql.automata.correlated import Correlated, Index, Transition
-from ceql.engine.groups.carried import CASES, KEY_AT
 from ceql.engine.groups.layout import (
     ADD,
     ALIVE,
+    BUCKETS,
+    CASES,
     EQUAL,
     GREATEST,
+    INDEXES,
     IS_TRUE,
     KEEP,
     LEAST_OF,
-    LINKS,
     MEMBER,
     NO_EVENT,
     NOT_TRUE,
     NOWHERE,
     ONLY,
-    RUNS,
+    RANKED,
+    ROWS,
+    SCRATCH,
     TAKE,
     TESTS,
     Carrier,
@@ -35,8 +38,16 @@ from ceql.jit import Array
 
 def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
     """The arrays for these symbols, each the set of guards that hold, as a bit mask."""
-    transitions = auto.transitions
-    allowed = [[k for k, e in enumerate(transitions) if e.allows(bits)] for bits in symbols]
+    transitions = (*auto.transitions, *auto.endings)
+    read = len(auto.transitions)
+    allowed = [[k for k, e in enumerate(auto.transitions) if e.allows(bits)] for bits in symbols]
+    ending = [k for k, index in enumerate(auto.indexes) if index.ends]
+    guards = {watched.number: watched.guards for watched in auto.ends}
+    ends = [
+        [-1 - n for n, k in enumerate(ending) if any(guards[number] & bits for number in auto.indexes[k].ends)]
+        + [read + k for k, e in enumerate(auto.endings) if e.allows(bits)]
+        for bits in symbols
+    ]
     links = [e.links for e in transitions]
     every = [link for row in links for link in row]
     feeds = [
@@ -49,8 +60,8 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
     return Steps(
         by_symbol=_offsets(allowed),
         order=_flat(allowed),
-        target=_ints(e.target for e in transitions),
-        mark=_ints(e.mark for e in transitions),
+        target=_ints(e.target for e in auto.transitions),
+        mark=_ints(e.mark for e in auto.transitions),
         links=_offsets(links),
         link_index=_ints(link.where for link in every),
         link_keys=_offsets([link.key for link in every]),
@@ -66,6 +77,9 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
         tight=np.array([index.tight for index in auto.indexes], np.uint8),
         final=final,
         index_terms=_ints(len(next(iter(index.feeders.values()))[0]) for index in auto.indexes),
+        ends=_offsets(ends),
+        end=_flat(ends),
+        index_ended=_ints(ending.index(k) if index.ends else -1 for k, index in enumerate(auto.indexes)),
     )
 
 
@@ -127,11 +141,16 @@ class _Carriers:
         auto, count = self.auto, len(self.auto.indexes)
         widths = [len(next(iter(index.feeders.values()))[0]) + len(index.registers) for index in auto.indexes]
         hashed = [width - len(i.registers) + i.hashed for width, i in zip(widths, auto.indexes, strict=True)]
+        tests = [self._tests(transition) for transition in (*auto.transitions, *auto.endings)]
+        by_ranks = {
+            transition.links[0].where
+            for transition, rows in zip(auto.transitions, tests, strict=False)
+            if len(transition.links) == 1 and rows and rows[0][RANKED]
+        }
         indexes = [
-            (width, own, index.order, count + k if own < width else -1)
+            (width, own, index.order, count + k if own < width else -1, int(k in by_ranks))
             for k, (width, own, index) in enumerate(zip(widths, hashed, auto.indexes, strict=True))
         ]
-        tests = [self._tests(transition) for transition in auto.transitions]
         moves = [[self._move(transition, move) for move in transition.way.moves] for transition in auto.transitions]
         feeds = [
             [auto.carried(state).index(register) for register in index.registers]
@@ -141,7 +160,7 @@ class _Carriers:
         ]
         assert len(self.slot) <= CASES
         return Carrier(
-            indexes=np.array(indexes, np.int32).reshape(-1, 4),
+            indexes=np.array(indexes, np.int32).reshape(-1, INDEXES),
             tests=np.array([row for rows in tests for row in rows], np.int32).reshape(-1, TESTS),
             tests_of=_offsets(tests),
             reads=_ints(self.reads),
@@ -152,11 +171,12 @@ class _Carriers:
             feed=_flat(feeds),
             each=np.array([any(map(self.carrying.carries_on, e.way.moves)) for e in auto.transitions], np.uint8),
             rank=np.zeros(1, np.int64),
-            scratch=np.zeros(KEY_AT + max(widths, default=0) + 1, np.int64),
+            scratch=np.zeros(SCRATCH, np.int64),
             cells=np.zeros((1, 3), np.int64),
             cell_slots=np.zeros(2, np.int64),
-            runs=np.zeros((1, RUNS), np.int64),
-            links=np.zeros((1, LINKS), np.int64),
+            rows=np.zeros((1, ROWS), np.int64),
+            keys=np.zeros((1, 1), np.int64),
+            buckets=np.zeros((1, BUCKETS), np.int64),
             died=np.zeros((0, 0), np.int64),
         )
 

@@ -61,24 +61,34 @@ class _Labels:
         """Targets of the transitions that fire, by label number."""
         targets: dict[int, set[int]] = {}
         for t in transitions:
-            if bits & t.guard == t.guard:
+            if t.fires(bits):
                 targets.setdefault(self.number(t.label), set()).add(t.target)
         return targets
 
 
 class Plain:
-    """The subset construction; a state is the set of automaton states that one labelled run may be in."""
+    """The subset construction; a state is the set of automaton states that one labelled run may be in.
+
+    If NOT stands before a match, the state of a run that has not started is None and the set of guards that some event
+    has satisfied and that keep matches from starting.
+    """
 
     def __init__(self, cea: CEA, distinct: bool) -> None:
         self.cea = cea
         self.numbering = _Labels(cea, distinct)
         self.rest = cea.resting()
+        self.barred = frozenset(k for k in range(len(cea.guards)) if any(t.after >> k & 1 for t in cea.initial))
 
     def initial(self) -> State:
-        return NOT_STARTED
+        return (None, frozenset[int]()) if self.barred else NOT_STARTED
 
     def start(self, state: State, bits: int) -> tuple[State, list[Edge]]:
-        return state, self._edges(self.numbering.group(self.cea.initial, bits))
+        if not isinstance(state, tuple):
+            return state, self._edges(self.numbering.group(self.cea.initial, bits))
+        seen: frozenset[int] = state[1]
+        able = [t for t in self.cea.initial if not any(t.after >> k & 1 for k in seen)]
+        after = (None, seen | {k for k in self.barred if bits >> k & 1})
+        return after, self._edges(self.numbering.group(able, bits))
 
     def step(self, state: State, bits: int) -> list[Edge]:
         assert isinstance(state, frozenset)
@@ -94,6 +104,8 @@ class Plain:
     def is_active(self, state: State) -> bool | None:
         if state == NOT_STARTED:
             return False
+        if isinstance(state, tuple) and len(state) == 2:
+            return False if state[0] is None and _are_states(state[1], range(len(self.cea.guards))) else None
         return True if _are_states(state, range(len(self.cea.states))) and state else None
 
     def _edges(self, targets: dict[int, set[int]]) -> list[Edge]:
@@ -169,7 +181,7 @@ class Rivalled:
                 if s == NOT_STARTED and not bound:
                     found.add(NOT_STARTED)
                 if s != NOT_STARTED or bits & self.start_bit:
-                    found.update(t.target for t in row if bool(t.label) == bound and bits & t.guard == t.guard)
+                    found.update(t.target for t in row if bool(t.label) == bound and t.fires(bits))
             started = rested(self.rest, found - {NOT_STARTED})
             return started | {NOT_STARTED} if NOT_STARTED in found else started
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import ceql
+from ceql.cli.aggregate import aggregate, read_asked
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
-from ceql.cli.inputs import STDIN, Files, is_live, read_events, read_query, say_skipped, single_or_named
+from ceql.cli.inputs import STDIN, Files, is_live, read_events, read_query, read_text, say_skipped, single_or_named
 from ceql.cli.run import Job, count, run
 from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
@@ -123,10 +125,30 @@ def run_command(
     ] = None,
     with_events: Annotated[bool, typer.Option("--events", help="Show the events, not just positions.")] = False,
     only_count: Annotated[bool, typer.Option("--count", help="Only print how many matches there are.")] = False,
+    aggregates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--aggregate",
+            metavar="[NAME=]TOTAL",
+            help="Print totals over all matches: COUNT(*), COUNT(x), SUM(x.a), AVG(x.a), MIN(x.a), MAX(x.a).",
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", metavar="KEY", help="Totals for each value of a key of PARTITION BY.")
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            "--every", metavar="TIME", help="Totals for each stretch of time, such as '1 minute'.", show_default=False
+        ),
+    ] = None,
     progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on long files.")] = True,
     input_format: InputFormatOption = None,
     skip_bad_lines: SkipOption = False,
     memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory for partial matches, in MiB.")] = 4096,
+    threads: Annotated[
+        str, typer.Option("--threads", metavar="N", help="How many threads work on partial matches; all: every core.")
+    ] = "1",
     spark: Annotated[
         bool, typer.Option("--spark", help="Run on Spark: EVENTS may be folders and patterns, -o makes a folder.")
     ] = False,
@@ -148,6 +170,9 @@ def run_command(
         if only_count and (limit_output or with_events or out or format):
             raise UsageError("--count prints one number: leave out -o, --format, --events and --limit-output")
         columns = {**_columns(type, time, time_unit, lateness), "memory": memory << 20}
+        asked = read_asked(aggregates or [], by, every)
+        if asked is not None and (limit_output or with_events or only_count or spark):
+            raise UsageError("--aggregate prints totals: leave out --events, --limit-output, --count and --spark")
         if spark:
             _refuse(
                 "does not go with --spark",
@@ -155,6 +180,7 @@ def run_command(
                     "--lateness": columns.pop("lateness"),
                     "--skip-bad-lines": skip_bad_lines,
                     "--input-format": input_format,
+                    "--threads": threads if threads != "1" else None,
                 },
             )
             from ceql.cli.spark import SparkJob, on_spark, sources
@@ -164,6 +190,7 @@ def run_command(
             code = on_spark(SparkJob(compiled, files, columns, master, out, format, limit_output, only_count, progress))
         else:
             _refuse("needs --spark", {"--master": master, "--table": table, "--order-by": order_by})
+            columns["threads"] = int(threads) if threads.isdecimal() else threads
             compiled, files = _inputs(query, events, stream)
             path = None if out is None else Path(out)
             job = Job(
@@ -178,7 +205,7 @@ def run_command(
                 skip_bad_lines,
                 input_format,
             )
-            code = count(job) if only_count else run(job)
+            code = aggregate(job, asked) if asked is not None else count(job) if only_count else run(job)
     raise typer.Exit(code)
 
 
@@ -254,6 +281,18 @@ def bench_command(
     raise typer.Exit(ExitCode.DONE if found else ExitCode.NO_MATCH)
 
 
+@app.command("translate")
+def translate_command(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="A file with MATCH_RECOGNIZE, or the SQL itself.")],
+) -> None:
+    """Show the CEQL of a MATCH_RECOGNIZE, or say what of it CEQL cannot keep."""
+    with reporting_errors():
+        try:
+            print(ceql.from_match_recognize(read_text(sql)))
+        except ImportError as error:
+            raise ceql.CeqlError(str(error)) from error
+
+
 @app.command("demo")
 def demo_command(
     spark: Annotated[
@@ -270,6 +309,36 @@ def demo_command(
             from ceql.cli.demo import demo
 
             demo()
+
+
+@app.command("studio")
+def studio_command(
+    query: Annotated[
+        str | None, typer.Argument(metavar="[QUERY]", help="A file with the query, or the query itself.")
+    ] = None,
+    events: Annotated[
+        str | None,
+        typer.Argument(metavar="[EVENTS]", help="A file with events; - follows JSON lines on standard input."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is written to the end of EVENTS.")] = False,
+    type: Annotated[str, typer.Option("--type", help="The column of event types.")] = "",
+    time: Annotated[str, typer.Option("--time", help="The column of event times.")] = "",
+    time_unit: UnitOption = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0: any free port.")] = 8760,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+    time_limit: Annotated[float, typer.Option("--time-limit", min=1, help="The seconds that a run may take.")] = 300,
+    upload_limit: Annotated[int, typer.Option("--upload-limit", min=1, help="The MiB that a file may have.")] = 1024,
+) -> None:
+    """Open a page to write a query, run it and see its matches."""
+    with reporting_errors():
+        _check_names(type, time)
+        unit = None if time_unit is None else time_unit.value
+        needed = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+        if needed:
+            raise UsageError(f"the studio needs {' and '.join(needed)}: pip install 'ceql[studio]'")
+        from ceql.studio.opening import open_studio
+
+        open_studio(query, events, follow, (type or None, time or None, unit), port, browser, time_limit, upload_limit)
 
 
 def _inputs(

@@ -29,19 +29,24 @@ _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
 
 def read_query(argument: str) -> Query:
     """The query: in the file of this name, on standard input (`-`), or `argument` itself."""
+    return compile(read_text(argument))
+
+
+def read_text(argument: str) -> str:
+    """The text of a query, or of SQL: from the file of this name, from standard input (`-`), or `argument` itself."""
     if argument == STDIN:
         try:
-            return compile(sys.stdin.read())
+            return sys.stdin.read()
         except UnicodeDecodeError as error:
             raise UsageError(f"the query on standard input is no text: {error}") from error
     path = Path(argument)
     if _is_file(path):
         try:
-            return compile(path.read_text(encoding="utf-8"))
+            return path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read the query {path}: {error}") from error
     if _SELECT.search(argument):
-        return compile(argument)
+        return argument
     raise UsageError(f"{argument!r} is neither a file nor a query (a query has SELECT in it)")
 
 

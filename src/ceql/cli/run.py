@@ -36,7 +36,7 @@ class Job:
     query: Query
     files: dict[str | None, list[str]]
     columns: dict[str, Any]
-    """The keyword arguments of `Query.run` and `Query.recognizer`: type, time, time_unit, lateness, memory."""
+    """The keyword arguments of `Query.run` and `Query.recognizer`: type, time, time_unit, lateness, memory, threads."""
     out: Path | None = None
     format: Format | None = None
     limit: int | None = None
@@ -54,19 +54,26 @@ class Job:
 
 def count(job: Job) -> ExitCode:
     """Prints how many matches there are, without enumerating them."""
+    with opened(job) as matches:
+        n = matches.count()
+    print(n)
+    return ExitCode.DONE if n else ExitCode.NO_MATCH
+
+
+@contextmanager
+def opened(job: Job) -> Iterator[Matches]:
+    """All matches, for what reads them at once; then says what the user should know of the events."""
     with _late_not_warned():
         if job.streaming:
             lines = _lines(job)
             matches = job.query.run(lines.source(), **job.columns)
-            n = matches.count()
+            yield matches
             _report(job, lines, matches.late())
         else:
             matches, bar, sources = _open_files(job)
             with bar:
-                n = matches.count()
+                yield matches
             _report(job, sources, matches.late())
-    print(n)
-    return ExitCode.DONE if n else ExitCode.NO_MATCH
 
 
 def run(job: Job) -> ExitCode:

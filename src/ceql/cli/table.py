@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ceql.recognition.result_columns import true_name
+from ceql.recognition.result_columns import is_measure, true_name, variable_fields
 from ceql.results.matches import Matches
 from ceql.results.text import between, cell, clean, event_text, to_python, to_rows
 
@@ -76,7 +76,8 @@ def table_rows(
     middle = names.index("events")
     timed = "end_time" in names
     keys = names[4 if timed else 2 : middle]
-    variables = names[middle + 1 :] or ["events"]
+    measures = [field.name for field in batch.schema if is_measure(field)]
+    variables = [field.name for field in variable_fields(batch.schema)] or ["events"] * (not measures)
     columns = {name: to_python(batch.column(name), " ") for name in names}
     events = None if rows is None else iter(to_rows(rows, " "))
     lines = []
@@ -89,8 +90,9 @@ def table_rows(
         for name in variables:
             names = projections.get(true_name(batch.schema.field(name)))
             line.append(_events(columns[name][k], mine, names, hidden | set(keys)))
+        line += [cell(columns[name][k]) for name in measures]
         lines.append(line)
-    return ["match", *(["time"] if timed else []), *keys, *variables], lines
+    return ["match", *(["time"] if timed else []), *keys, *variables, *measures], lines
 
 
 def struct_rows(
@@ -100,8 +102,9 @@ def struct_rows(
     names = table.column_names
     middle = names.index("start_time")
     keys = names[:middle]
-    variables = names[middle + 2 : -1] or ["events"]
-    columns = {name: to_python(table[name], " ") for name in names[: middle + 2]}
+    measures = [name for name in names[middle + 2 : -1] if not _has_events(table.schema.field(name).type)]
+    variables = [name for name in names[middle + 2 : -1] if name not in measures] or ["events"] * (not measures)
+    columns = {name: to_python(table[name], " ") for name in [*names[: middle + 2], *measures]}
     events = {name: _structs(table[name]) for name in variables}
     lines = []
     for k in range(table.num_rows):
@@ -110,8 +113,13 @@ def struct_rows(
         for name in variables:
             rows = dict(enumerate(events[name][k]))
             line.append(_events(list(rows), rows, projections.get(name), hidden | set(keys)))
+        line += [cell(columns[name][k]) for name in measures]
         lines.append(line)
-    return ["time", *keys, *variables], lines
+    return ["time", *keys, *variables, *measures], lines
+
+
+def _has_events(type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type) and pa.types.is_struct(type.value_type))
 
 
 def _structs(column: pa.ChunkedArray) -> list[list[dict[str, Any]]]:

@@ -6,10 +6,14 @@ import re
 
 from ceql.errors import QueryError
 
-_ARGUMENT = re.compile(r"""\b(type|time|time_unit|lateness|memory|order_by)=(None\b|'[^']*'|"[^"]*"|\w+)?""")
+_ARGUMENT = re.compile(
+    r"""\b(type|time|time_unit|lateness|memory|threads|order_by|by|every)=(None\b|'[^']*'|"[^"]*"|\w+)?"""
+)
 _PHRASES = [
     (re.compile(r",? or see Matches\.late\(\)"), ""),
     (re.compile(r"give the lateness as text \('10 seconds'\) or as a timedelta"), "give it as --lateness '10 seconds'"),
+    (re.compile(r"give every= as text \('1 minute'\) or as a timedelta"), "give it as --every '1 minute'"),
+    (re.compile(r"^every: "), "--every: "),
     (re.compile(r"^lateness needs a time column"), "--lateness needs a column of times: name it with --time"),
     (re.compile(r"later than the lateness allows"), "later than --lateness allows"),
     (re.compile(r"; raise max_states, or make"), "; make"),

@@ -16,7 +16,7 @@ from pyarrow import csv, parquet
 from ceql.cli.exit_codes import UsageError
 from ceql.cli.formatting import to_json
 from ceql.errors import DataError
-from ceql.recognition.result_columns import true_name
+from ceql.recognition.result_columns import true_name, variable_fields
 from ceql.results.matches import Matches
 from ceql.results.text import to_python, to_rows
 
@@ -89,8 +89,7 @@ def match_dicts(batch: pa.RecordBatch, rows: pa.Table | None, projections: Proje
     found = to_rows(batch)
     if rows is None:
         return found
-    after = batch.schema.get_field_index("events") + 1
-    fields = list(batch.schema)[after:] or [batch.schema.field("events")]
+    fields = variable_fields(batch.schema) or [batch.schema.field("events")]
     events = iter(_positioned(rows, batch))
     for match in found:
         mine = {position: next(events) for position in match["events"]}
@@ -134,6 +133,10 @@ class ColumnWriter:
                 _flat(pa.RecordBatch.from_pylist([], schema)).schema if self._format is Format.csv else schema
             )
 
+    def write(self, table: pa.Table) -> None:
+        """Writes rows as they are, after `begin`."""
+        self._writer.write(table)
+
     def _open(self, schema: pa.Schema) -> Any:
         if self._stream is None:
             self._stream = pa.PythonFile(sys.stdout.buffer, "w")
@@ -158,6 +161,20 @@ class ColumnWriter:
             self._stream.close()
 
 
+def write_table(table: pa.Table, format: Format, out: Path | None) -> None:
+    """Writes a table that is no table of matches, as CSV, Parquet or Arrow."""
+    if format is Format.csv:  # which has no decimals of 76 digits
+        wide = [pa.types.is_decimal256(type) for type in table.schema.types]
+        columns = [c.cast(pa.string()) if w else c for c, w in zip(table.columns, wide, strict=True)]
+        table = pa.table(columns, table.column_names)
+    writer = ColumnWriter(format, out)
+    try:
+        writer.begin(table.schema)
+        writer.write(table)
+    finally:
+        writer.close()
+
+
 def _positioned(rows: pa.Table, batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows with their positions first. An attribute `position` gets an underscore, as in `Matches.events`."""
     positions = batch.column("events").flatten().to_pylist()
@@ -172,10 +189,12 @@ def _project(row: dict[str, Any], names: tuple[str, ...] | None) -> dict[str, An
 
 
 def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with columns that CSV can hold: nested ones as JSON, binary ones as hex."""
+    """The batch with columns that CSV can hold: nested ones as JSON, binary ones as hex, durations in ISO 8601."""
     columns = [
         pa.array([None if v is None else to_json(v) for v in to_python(column)], pa.string())
         if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+        else pa.array(to_python(column), pa.string())
+        if pa.types.is_duration(column.type)
         else column
         for column in batch.columns
     ]

@@ -57,6 +57,11 @@ class ClaimTrials:
         for trial in self._trials.values():
             trial.feed(batch.slice(0, rows))
 
+    def conclude(self, last: EventBatch) -> None:
+        """Count what the end of the events decides."""
+        for trial in self._trials.values():
+            trial.feed(last)
+
     def findings(self, following: UnaryFollowing | CorrelatedFollowing) -> Claims:
         """What was found, with what `following` knows of groups that conditions ruled out."""
         ruled_out: dict[int, int] = {}

@@ -25,6 +25,8 @@ from ceql.plan import CorrelatedPlan, Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
+from ceql.recognition.recognise import recognise
+from ceql.recognition.trailing import TrailingRecognition
 from ceql.recognition.unary import UnaryRecognition
 
 MOST_MATCHES = 10_000_000
@@ -78,18 +80,23 @@ class Counter(ABC):
     def feed(self, batch: EventBatch) -> None:
         """Count on. Where counting has stopped, the events pass, for those who inspect them."""
         at = 0
+        if batch.until is not None and self.whole:
+            self._try(batch)
         while self.whole and at < batch.data.num_rows:
             size = max(_FIRST_SLICE, min(2 * self._size, _MOST_SLICE, _WORK // (self._nodes() + 1)))
-            try:
-                counted = self._count(batch.slice(at, size))
-                self.whole = counted <= MOST_MATCHES
-                self.total = min(counted, MOST_MATCHES)
-            except CeqlError as error:
-                self.total, self.whole, self.failure = self._so_far(), False, str(error)
+            self._try(batch.slice(at, size))
             self._size = size
             at += size
         if self.reader.inspect is not None and at < batch.data.num_rows:
             self.reader.read(batch.slice(at))
+
+    def _try(self, batch: EventBatch) -> None:
+        try:
+            counted = self._count(batch)
+            self.whole = counted <= MOST_MATCHES
+            self.total = min(counted, MOST_MATCHES)
+        except CeqlError as error:
+            self.total, self.whole, self.failure = self._so_far(), False, str(error)
 
 
 class UnaryCounter(Counter):
@@ -114,7 +121,7 @@ class UnaryCounter(Counter):
         return Tally(self._following.positions, self.total, self.whole)
 
     def _nodes(self) -> int:
-        return int(self._recognition.machine.regs[NODES])
+        return int(self._recognition.whole.regs[NODES])
 
     def _so_far(self) -> int | None:
         return None
@@ -137,11 +144,12 @@ class CorrelatedCounter(Counter):
         options = replace(bound.options, memory=min(bound.options.memory, _MEMORY))
 
         def bounded(plan: Plan, counting: bool = False) -> CorrelatedRecognition:
-            made = CorrelatedRecognition(replace(bound, plan=plan, options=options), counting)
+            made = recognise(replace(bound, plan=plan, options=options), counting)
+            assert isinstance(made, CorrelatedRecognition)
             if made.enumerates:
-                made.machine.on_candidates = Budget("candidates" if made.chooses else "matches")
-            if made.machine.carrier is not None:
-                made.machine.carrier = counted(made.machine.carrier)
+                made.whole.on_candidates = Budget("candidates" if made.chooses else "matches")
+            if made.whole.carrier is not None:
+                made.whole.carrier = counted(made.whole.carrier)
             return made
 
         plan = bound.plan
@@ -154,6 +162,7 @@ class CorrelatedCounter(Counter):
         self._positions = 0
         self._enumerated = 0
         self._last = -1
+        self._ends: set[int] = set()
 
     @property
     def reader(self) -> CorrelatedRecognition:
@@ -169,7 +178,7 @@ class CorrelatedCounter(Counter):
         return Tally(self._positions, self.total, self.whole, self.failure is None)
 
     def _nodes(self) -> int:
-        return int((self._counting or self._enumerating).machine.regs[NODES])
+        return int((self._counting or self._enumerating).whole.regs[NODES])
 
     def _so_far(self) -> int | None:
         return self._enumerated if self._counting is None else None
@@ -178,7 +187,11 @@ class CorrelatedCounter(Counter):
         for found in chain(self._enumerating.feed(batch), self._enumerating.flush()):
             ends = found.column(found.schema.get_field_index("end")).to_numpy(zero_copy_only=False)
             self._enumerated += len(ends)
-            self._positions += int(np.count_nonzero(np.diff(ends, prepend=self._last)))
+            if isinstance(self._enumerating, TrailingRecognition):  # ends come in order of what decides them
+                self._ends.update(ends.tolist())
+                self._positions = len(self._ends)
+            else:
+                self._positions += int(np.count_nonzero(np.diff(ends, prepend=self._last)))
             self._last = int(ends[-1]) if len(ends) else self._last
             self.least_events = _least(self.least_events, found, "start", "end")
             self.least_time = _least(self.least_time, found, "start_time", "end_time")
@@ -192,7 +205,7 @@ class CorrelatedCounter(Counter):
 
 
 def _stop_at_many_groups(recognition: CorrelatedRecognition) -> None:
-    if groups_met(recognition.machine) > MOST_GROUPS:
+    if groups_met(recognition.whole) > MOST_GROUPS:
         raise CeqlError(f"events met more than {MOST_GROUPS:,} groups of partial matches")
 
 

@@ -16,23 +16,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.analysis.scopes import types
+from ceql.analysis.scopes import there, types
 from ceql.diagnose.claims import ClaimTrials
 from ceql.diagnose.clauses import clause_by_clause
 from ceql.diagnose.conditions import ConditionCounts
 from ceql.diagnose.findings import AttributeFinding, Diagnosis, KeyFinding, MissingType, Place, SeenType
 from ceql.diagnose.following import CorrelatedFollowing
 from ceql.diagnose.reach import reach
-from ceql.diagnose.timing import Timing, WatchedSequencer
+from ceql.diagnose.timing import Timing, WatchedSequencer, time_of
 from ceql.errors import nearest
 from ceql.explain.claims import claim_text, claims
 from ceql.explain.names import listed
 from ceql.explain.stages import columns_read
 from ceql.io.nested import with_columns
 from ceql.io.ordering import caller_rows, put_in_order
+from ceql.io.schemas import no_rows
 from ceql.io.sequencer import merge_sources
-from ceql.io.sort_keys import decode
-from ceql.io.sorted_runs import EventBatch
+from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
 from ceql.jit import Array
@@ -47,7 +47,7 @@ _KNOWN_TYPES = 10_000
 def diagnose(plan: Plan, events: Any, options: Options) -> Diagnosis:
     """Read `events` once and say why the query matched as it did."""
     opened = open_streams(events, plan.query.streams, time=options.time)
-    sources = [with_columns(source, options.nested(plan.query)) for source in opened]
+    sources = [with_columns(source, options.nested(plan.dotted)) for source in opened]
     inquiry = Inquiry(plan, sources, options)
     for batch in inquiry.batches():
         inquiry.feed(batch)
@@ -86,7 +86,7 @@ class Inquiry:
 
     def feed(self, batch: EventBatch) -> None:
         """Take a batch into account."""
-        data, streams = batch
+        data, streams = batch.data, batch.stream
         self._count_types(data, streams)
         self._count_values(data)
         relevant = self.conditions.feed(data, streams, self.events)
@@ -132,13 +132,19 @@ class Inquiry:
     # --- conclusions ---
 
     def conclude(self) -> Diagnosis:
+        last = EventBatch(no_rows(self.bound.schema), 0, ENDED)
+        for version in self.versions:
+            version.counter.feed(last)
+        if self.trials is not None:
+            self.trials.conclude(last)
         named = types(self.plan.query.formula)
+        wanted = there(self.plan.query.formula)
         seen = [SeenType(name, events, name in named) for name, events in self.types.most_common()]
         shown = sorted(seen[:SHOWN_TYPES] + [s for s in seen[SHOWN_TYPES:] if s.named], key=lambda s: -s.events)
         streams = () if self.bound.type is None else self.bound.streams
         missing = [
             MissingType(name, nearest(name, list(self.types)), name in streams)
-            for name in sorted(named - self.types.keys())
+            for name in sorted(wanted - self.types.keys())
         ]
         return Diagnosis(
             events=self.events,
@@ -184,6 +190,9 @@ class Inquiry:
             if isinstance(self.plan, CorrelatedPlan) and self.plan.automaton.checks:
                 late = listed(f"'{claim_text(claim)}'" for claim in self.plan.automaton.checks)
                 yield f"how far it got takes no account of {late}, checked on complete candidates"
+            if isinstance(self.plan, CorrelatedPlan) and self.plan.automaton.absences:
+                absent = listed(self.plan.shape.absences[w.number].text for w in self.plan.automaton.absences)
+                yield f"how far it got takes no account of {absent}, looked up for complete candidates"
 
     def _attribute(self, name: str) -> AttributeFinding:
         present = name in self.names
@@ -195,5 +204,4 @@ class Inquiry:
         row = int(event[0]) if order is None else int(order[event[0]])
         if kind is None:
             return Place(row)
-        value = decode(np.array([event[1]], np.int64), kind)[0]
-        return Place(row, value.as_py() if not pa.types.is_timestamp(kind) else str(value))
+        return Place(row, time_of(np.array([event[1]], np.int64), kind))

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.automata.carrying import CARRIED, Carrying, Evaluation
+from ceql.automata.cea import NO_LABEL, Transition
 from ceql.automata.correlated import Correlated
 from ceql.automata.steps import tests_in_order, to_carrier, to_steps
 from ceql.engine.common.layout import FOLLOW, Events
 from ceql.engine.common.reached import Reached
-from ceql.engine.groups.layout import NULLS_DIFFER, Carrier
+from ceql.engine.groups.layout import NULLS_DIFFER, ORDER, Carrier
 from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.states.follow import Follower
 from ceql.errors import CeqlError
@@ -31,8 +32,7 @@ from ceql.recognition.unary import UnaryRecognition
 MOST_EVENTS = 50_000
 MOST_GROUPS = 1 << 28  # that events meet
 _SLICE = 256  # events that are fed before looking at the groups that they met
-_OWN = ("scratch", "runs", "links", "cells", "cell_slots", "died")  # what a machine changes of its carrier
-_NEVER = 1 << 60  # groups of an index before they are sorted: sorted groups are left out uncounted
+_OWN = ("indexes", "scratch", "cells", "cell_slots", "died")  # what a machine changes of its carrier
 
 
 class UnaryFollowing:
@@ -44,13 +44,19 @@ class UnaryFollowing:
         self._recognition = recognition
         recognition.inspect = self._inspect
         rows = [(-1, t) for t in cea.initial] + [(s, t) for s, row in enumerate(cea.states) for t in row]
-        self._guards = [t.guard for _, t in rows]
+        # a state of its own for what NOT keeps away before a match: once a run is there, it stays
+        gates = {mask: len(cea.states) + k for k, mask in enumerate({t.after for t in cea.initial} - {0})}
+        for mask, gate in gates.items():
+            kinds = [k for k in range(len(cea.guards)) if mask >> k & 1]
+            rows += [(-1, Transition(1 << k, NO_LABEL, gate)) for k in kinds] + [(gate, Transition(0, NO_LABEL, gate))]
+        self._transitions = [t for _, t in rows]
         self._follower = Follower(
             source=np.array([s for s, _ in rows], np.int64),
             target=np.array([t.target for _, t in rows], np.int64),
-            asks=np.array([t.guard != 0 for _, t in rows], np.bool_),
-            final=np.array([s in cea.final for s in range(len(cea.states))], np.bool_),
-            settings=recognition.machine.settings,
+            asks=np.array([t.guard != 0 and t.target < len(cea.states) for _, t in rows], np.bool_),
+            final=np.array([s in cea.final for s in range(len(cea.states) + len(gates))], np.bool_),
+            barred=np.array([gates.get(t.after, -1) for _, t in rows], np.int64),
+            settings=recognition.whole.settings,
         )
 
     @property
@@ -70,8 +76,8 @@ class UnaryFollowing:
     def _inspect(self, events: Events, data: pa.RecordBatch) -> None:
         follower, bits = self._follower, self._recognition.table.bits
         if follower.symbols < len(bits):
-            new = [[b & guard == guard for guard in self._guards] for b in bits[follower.symbols :]]
-            follower.add_symbols(np.array(new, np.bool_).reshape(len(new), len(self._guards)))
+            new = [[t.fires(b) for t in self._transitions] for b in bits[follower.symbols :]]
+            follower.add_symbols(np.array(new, np.bool_).reshape(len(new), len(self._transitions)))
         _room_for_partitions(follower, self._recognition)
         follower.feed(events)
 
@@ -92,12 +98,12 @@ class CorrelatedFollowing:
             for e in auto.transitions
         ]
         self._symbols = len(recognition.table.bits)
-        machine = recognition.machine
+        machine = recognition.whole
         settings = machine.settings._replace(mode=FOLLOW)
         steps = to_steps(auto, recognition.table.bits)
         carrier = counted(self._carrier()) if auto.carrying is not None else None
         self._encodings = list(recognition.operands.encodings)
-        self._machine = GroupMachine(steps, settings, machine.timed, machine.memory, carrier=carrier, longest=_NEVER)
+        self._machine = GroupMachine(steps, settings, machine.timed, machine.memory, carrier=carrier)
         recognition.tell_words(self._machine)
 
     def _carrier(self) -> Carrier:
@@ -126,7 +132,8 @@ class CorrelatedFollowing:
         if carrying is None or carrier is None:
             return {}
         found: Counter[int] = Counter()
-        for test, groups in zip(_tests(self.auto, carrying), carrier.died[0, :-1].tolist(), strict=True):
+        # the tests of what NOT ends come after those of transitions
+        for test, groups in zip(_tests(self.auto, carrying), carrier.died[0, :-1].tolist(), strict=False):
             if any(source.kind == CARRIED for source in test.sources):
                 found[_claim(self.auto, carrying, test)] += groups
         return dict(found)
@@ -159,7 +166,7 @@ class CorrelatedFollowing:
             for _ in machine.feed(events):
                 pass
             return
-        bound = self._recognition.machine.carrier
+        bound = self._recognition.whole.carrier
         assert bound is not None
         own = {name: getattr(machine.carrier, name) for name in _OWN}
         machine.carrier = bound._replace(**own)
@@ -179,8 +186,13 @@ class CorrelatedFollowing:
 
 
 def counted(carrier: Carrier) -> Carrier:
-    """What runs carry, with counts of the groups that are met and ruled out."""
-    return carrier._replace(died=np.zeros((2, len(carrier.tests) + 1), np.int64))
+    """What runs carry, with counts of the groups that are met and ruled out.
+
+    Nothing is found in order then: what is not looked at would not be counted.
+    """
+    indexes = carrier.indexes.copy()
+    indexes[:, ORDER] = 0
+    return carrier._replace(indexes=indexes, died=np.zeros((2, len(carrier.tests) + 1), np.int64))
 
 
 def groups_met(machine: GroupMachine) -> int:

@@ -33,6 +33,7 @@ from ceql.syntax.printer import print_window
 
 _SECOND = 10**9
 _UNITS = [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)]
+_OUT_OF_RANGE = "<value out of range"  # as Arrow writes it
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MEANT = (datetime(1980, 1, 1, tzinfo=UTC).timestamp(), datetime(2100, 1, 1, tzinfo=UTC).timestamp())
 
@@ -141,7 +142,7 @@ class Timing:
         kind, unit = self._bound.time_type, self._bound.options.time_unit
         assert kind is not None
         if pa.types.is_temporal(kind):
-            text = str(decode(key, kind)[0])
+            text = str(time_of(key, kind))
             return text.rstrip("0").rstrip(".") if "." in text else text
         number = self._number(key)
         if unit is None:
@@ -209,6 +210,21 @@ def _is_whole(type: pa.DataType) -> bool:
 
 def _numbers(keys: Int64s, type: pa.DataType) -> npt.NDArray[Any]:
     return keys if _is_whole(type) else decode(keys, type).cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def time_of(key: Int64s, type: pa.DataType) -> Any:
+    """The time as Python's own value, a timestamp as text. If Python knows no such time, text says what is known."""
+    column = decode(key, type)
+    try:
+        if not pa.types.is_timestamp(type):
+            return column[0].as_py()
+        text = str(column[0])
+    except KeyError:  # an unknown zone
+        text = f"{column.cast(pa.timestamp(type.unit)).cast(pa.string())[0]} UTC"
+    except (ValueError, OverflowError):
+        text = _OUT_OF_RANGE
+    # the year 20000
+    return text if _OUT_OF_RANGE not in text else f"{key[0]} {getattr(type, 'unit', 'days')} after 1970"
 
 
 def _is_meant(seconds: float) -> bool:

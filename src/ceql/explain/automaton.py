@@ -18,7 +18,7 @@ from ceql.automata.cea import Transition as PlainTransition
 from ceql.automata.correlated import Correlated, Link, Transition
 from ceql.engine.groups.layout import NULLS_DIFFER
 from ceql.explain.carried import event_of, print_carried, print_register, print_registers, print_tests, unread
-from ceql.explain.formula import print_asked, print_label, print_mask
+from ceql.explain.formula import print_asked, print_guard, print_label, print_mask
 from ceql.explain.names import event_name, listed, print_value
 from ceql.explain.text import table, wrapped
 from ceql.plan import CorrelatedPlan, Plan
@@ -113,6 +113,9 @@ class AutomatonView:
     def _plain(self, cea: CEA, source: str, transition: PlainTransition) -> Arrow:
         waits = transition.guard == 0 and not transition.label
         event = print_mask(cea.guards, transition.guard)
+        for mask, what in ((transition.unless, "but no"), (transition.after, "after no")):
+            if mask:
+                event += f" {what} {' or '.join(print_guard(g) for k, g in enumerate(cea.guards) if mask >> k & 1)}"
         return Arrow((Source((source,)),), event, self._label(transition.label), str(transition.target), waits)
 
     def _joined(self, auto: Correlated, transition: Transition) -> Arrow:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from ceql.analysis.between import Condition, Role
 from ceql.analysis.equalities import Equality, equalities
+from ceql.analysis.lengths import is_hidden, key_name
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Shape
 from ceql.automata.carrying import Carrying, Evaluation, Fold, Register, Use
@@ -69,6 +70,8 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
         plain = all(isinstance(auto.carrying.terms[term].what, t.Expression) for term, _ in register.terms)
         return f"every {values} so far" if plain else f"of every {print_name(name)} so far {values}"
     what = auto.carrying.terms[register.term].what
+    if isinstance(what, t.Attribute) and is_hidden(what.name):
+        return f"the {'time' if what.name == key_name(t.TimeWindow(1)) else 'position'} of its first event"
     if is_last_event(auto, register):
         return f"the last event's {print_bare(what)}" if isinstance(what, t.Expression) else print_of_previous(what)
     equality = equality_of(auto, number)
@@ -149,6 +152,8 @@ def _print_test(auto: Correlated, test: Evaluation, transition: Transition) -> s
 
 def print_asked_condition(condition: Condition) -> str:
     """A condition as the query has it; of an OR whose cases are decided at different events, all of it."""
+    if condition.forward:
+        return condition.claim.text
     return f"({condition.claim.text})" if condition.case >= 0 else print_predicate(condition.asked)
 
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from ceql.analysis.between import conditions
 from ceql.analysis.equalities import Equality, equalities
+from ceql.analysis.lengths import never_falls
 from ceql.analysis.normal import to_normal
-from ceql.analysis.shape import Claim, Kind, Shape, Test
+from ceql.analysis.shape import Claim, Kind, Length, Shape, Test
 from ceql.analysis.substreams import part_of, relative_to_substreams
 from ceql.automata.carrying import MOST_SETS
 from ceql.automata.compile_correlated import MOST_SIDES
@@ -26,6 +27,7 @@ from ceql.explain.formula import print_normal
 from ceql.explain.names import leaf_name, listed
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.syntax import tree as t
+from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_condition, print_name
 
 
@@ -194,8 +196,14 @@ def _is_compared(shape: Shape, auto: Correlated, equality: Equality) -> bool:
 
 def _left(shape: Shape, claim: Claim) -> str:
     """Why no value that runs could carry decides a claim."""
+    if isinstance(claim.what, Length) and not never_falls(claim.what.window):
+        return "the attribute may fall, so that only the last event of the part tells how long it is"
     if any(node.kind is Kind.ALL and len(node.items) > MOST_SIDES for node in shape.nodes):
         return f"runs cannot carry values through an ALL of more than {MOST_SIDES} sides"
+    if any(test.is_measured for test in claim.tests):
+        return "it is about all events of a variable together, which only a whole match has"
+    if any(isinstance(part, t.Call) for test in claim.tests for part in nodes(test.predicate)):
+        return "a function takes values of several events, or gives a value where PREV is NULL"
     if conditions(shape, [claim])[1]:
         return "it combines events of different rounds of an iteration, or is an OR of too many cases to follow"
     return f"it combines all events of more than {MOST_SETS} variables with many events each"

@@ -73,7 +73,8 @@ def decisions(auto: Correlated, claim: Claim, equality: Equality | None) -> list
     """How an automaton decides a claim by carried values; `equality` is the one that the claim belongs to, if any."""
     if auto.carrying is None:
         return []
-    own = {k for k, condition in enumerate(auto.carrying.conditions) if condition.claim.number == claim.number}
+    asked = [(condition.claim.absence, condition.claim.number) for condition in auto.carrying.conditions]
+    own = {k for k, (absence, number) in enumerate(asked) if absence < 0 and number == claim.number}
     return [d for transition in auto.transitions for d in _at(auto, auto.carrying, transition, own, equality)]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
 from ceql.automata.cea import Label
 from ceql.syntax import tree as t
-from ceql.syntax.printer import print_condition, print_expression, print_name
+from ceql.syntax.printer import print_condition, print_count, print_expression, print_name
 
 CHOICE, BOTH, THEN, POSTFIX, LEAF = range(5)
 ANY_EVENT = "any event"
@@ -86,6 +86,11 @@ def _normal(normal: Normal, place: int) -> str:
     return text if strength >= place else f"({text})"
 
 
+def _absent(atom: Atom) -> str:
+    text = print_guard(atom)
+    return f"NOT ({text})" if atom.predicates else f"NOT {text}"
+
+
 def _bare(normal: Normal) -> tuple[str, int]:
     match normal:
         case Atom(type, _, variables, predicates):
@@ -94,13 +99,18 @@ def _bare(normal: Normal) -> tuple[str, int]:
             if not others:
                 return text, POSTFIX if not predicates else CHOICE
             return f"({text}) AS {others}" if predicates else f"{text} AS {others}", POSTFIX
-        case Sequence(items, contiguous):
-            text = _normal(items[0], POSTFIX)
-            for item, tight in zip(items[1:], contiguous, strict=True):
-                text += (" : " if tight else " ; ") + _normal(item, POSTFIX)
-            return text, THEN
-        case Repeat(body, contiguous):
-            return _normal(body, LEAF) + (":+" if contiguous else "+"), POSTFIX
+        case Sequence(()):
+            return "nothing", LEAF
+        case Sequence(items, contiguous, absent):
+            text = ""
+            for k, item in enumerate(items):
+                if k:
+                    text += " : " if contiguous[k - 1] else " ; "
+                text += "".join(f"{_absent(atom)} ; " for gap in absent[k : k + 1] for atom in gap)
+                text += _normal(item, POSTFIX)
+            return text + "".join(f" ; {_absent(atom)}" for gap in absent[len(items) :] for atom in gap), THEN
+        case Repeat(body, contiguous, least, most):
+            return _normal(body, LEAF) + print_count(least, most, contiguous), POSTFIX
         case Choice(()):
             return "never", LEAF
         case Choice(items):

@@ -57,7 +57,7 @@ def query_class(plan: Plan) -> Class:
     """The class of the query as it is run."""
     if isinstance(plan, UnaryPlan):
         return Class.UNARY if plan.rivalry is None else Class.RIVALS
-    if plan.automaton.checks:
+    if plan.automaton.checks or plan.automaton.absences:
         return Class.CANDIDATES
     if plan.automaton.carrying is not None:
         return Class.CARRIED
@@ -107,6 +107,12 @@ def _loss(plan: CorrelatedPlan, reason: CandidateReason) -> Loss:
             late = listed(f"'{j.text}'" for j in judged(plan) if j.how in (How.NARROWED, How.CHECKED))
             return Loss(
                 f"{late}: checked on each candidate, and any number of candidates may fail",
+                "not bounded: candidates that fail are looked at too",
+            )
+        case CandidateReason.ABSENCES:
+            absent = listed(plan.shape.absences[watched.number].text for watched in plan.automaton.absences)
+            return Loss(
+                f"{absent}: looked up for each candidate, and any number of candidates may fail",
                 "not bounded: candidates that fail are looked at too",
             )
         case CandidateReason.STRATEGY:

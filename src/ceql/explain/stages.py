@@ -11,13 +11,15 @@ import pyarrow as pa
 
 from ceql.analysis.conditions import leaves
 from ceql.analysis.equalities import Equality
+from ceql.analysis.lengths import is_hidden
 from ceql.analysis.normal import to_normal
-from ceql.analysis.shape import Claim
+from ceql.analysis.shape import Claim, Length
 from ceql.automata.carrying import Term, Use
 from ceql.automata.correlated import Correlated
 from ceql.automata.parallel import QTree
+from ceql.explain.absent import absent_lines
 from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows
-from ceql.explain.claims import judged, print_part
+from ceql.explain.claims import claims, judged, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
 from ceql.explain.guarantee import guarantee, losses
 from ceql.explain.names import leaf_name, listed, print_bare, print_value
@@ -28,6 +30,7 @@ from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.operands import Encoding, Operands
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
+from ceql.recognition.lengths import Lengths
 from ceql.recognition.options import Options
 from ceql.recognition.window import bind_window
 from ceql.syntax import tree as t
@@ -55,6 +58,9 @@ def explain(
     ]
     if plan.whole is not None:
         sections.append(section("Conditions across events", _across(plan)))
+    absent = absent_lines(plan)
+    if absent:
+        sections.append(section("Absent events", absent))
     sections += [
         section("Formula in LP-normal form (every condition at the event it is about)", _normal(plan)),
         section("Clauses, in the order they apply", pairs(_clauses(plan))),
@@ -171,7 +177,11 @@ def _clauses(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _selected(plan: Plan) -> str:
-    names = ", ".join(map(print_name, plan.selected)) or "no variable: a match is its interval alone"
+    listed = None if plan.query.items is None else [item.name for item in plan.query.items]
+    measures = [print_expression(measure.expression) for measure in plan.query.measures]
+    names = ", ".join([*map(print_name, plan.selected if listed is None else dict.fromkeys(listed)), *measures])
+    if not plan.selected:
+        names = f"{names}; " * bool(names) + "no variable: a match is its interval alone"
     if plan.query.distinct:
         return f"{names}; DISTINCT: matches are the same when interval and positions are, whatever the variables"
     return names
@@ -218,7 +228,7 @@ def _guards(plan: Plan) -> list[str]:
 def _reading(plan: Plan) -> list[tuple[str, str]]:
     if not plan.skips_safely:
         skipping = "no: contiguity makes every event count"
-    elif isinstance(plan.query.window, t.EventsWindow) and plan.shown_keys:
+    elif plan.counts_events and plan.shown_keys:
         skipping = "no: the window counts the events of each substream"
     else:
         skipping = "yes: an event that satisfies no guard never reaches the loop"
@@ -234,13 +244,15 @@ def columns_read(plan: Plan) -> list[str]:
     if isinstance(plan, CorrelatedPlan):
         read += plan.automaton.terms
         read += [term.what for term in plan.automaton.reads]
-        checks = plan.automaton.checks
+        checks = plan.automaton.checks + plan.automaton.denials
     names = [leaf.name for node in read for leaf in leaves(node) if isinstance(leaf, t.Attribute)]
     names += [name for claim in checks for name in sorted(attributes(claim))]
+    windows = [claim.what.window for claim in claims(plan) if isinstance(claim.what, Length)]
+    names += [window.attribute for window in windows if isinstance(window, t.AttributeWindow)]
     names += [ref.attribute for part in plan.partition for ref in part.refs]
     if isinstance(plan.query.window, t.AttributeWindow):
         names.append(plan.query.window.attribute)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(name for name in names if not is_hidden(name)))
 
 
 def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
@@ -259,8 +271,9 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
     if isinstance(plan, CorrelatedPlan):
         auto = plan.automaton
         values = ValueNumbers(auto.terms, auto.compares, schema, False, plan.source)
-        Checks(auto, schema, False, plan.source)  # says which column does not fit
-        operands = Operands(auto, values, schema, False, plan.source)
+        extended = Lengths(plan, schema, time, options, False).extended(schema)
+        Checks(auto, extended, False, plan.source, time)  # says which column does not fit
+        operands = Operands(auto, values, extended, False, plan.source)
         rows += [
             [print_expression(term), str(kind), "numbers of its values", ""]
             for term, kind in zip(auto.terms, values.types, strict=True)
@@ -268,6 +281,7 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
         rows += [
             [print_bare(term.what), "", _carried_as(term, encoding), ""]
             for term, encoding in zip(auto.reads, operands.encodings, strict=True)
+            if not (isinstance(term.what, t.Attribute) and is_hidden(term.what.name))
         ]
     codes = int(np.prod([column.classes for column in bound.columns], dtype=object))
     lines = (

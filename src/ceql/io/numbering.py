@@ -18,7 +18,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ceql.errors import DataError
-from ceql.io.numbering_kernels import COUNT, END, FREE, FREED, PADDING, Table, gather, move_slots, number_rows
+from ceql.io.numbering_kernels import (
+    COUNT,
+    END,
+    FREE,
+    FREED,
+    PADDING,
+    Table,
+    gather,
+    hash_keys,
+    move_slots,
+    number_rows,
+)
 from ceql.jit import Array
 
 _LEAST = 1024  # slots
@@ -67,6 +78,11 @@ class Numbering:
         used[self.table.free[: self.table.registers[FREED]]] = False
         return np.flatnonzero(used)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that the keys take."""
+        return int(sum(array.nbytes for array in self.table))
+
     def numbers(self, parts: Sequence[Values]) -> tuple[Array, Array]:
         """The number of each row's key, -1 where a part is not `ok`; and the released numbers that were given again."""
         rows, data, ok = _side_by_side(parts)
@@ -84,6 +100,13 @@ class Numbering:
         ok = np.ones(len(keys), np.bool_)
         pairs = ((keys[:, k].copy(), keys[:, k + 1].copy()) for k in range(0, keys.shape[1], 2))
         return [Values(word, at, self.table.data, ok) for word, at in pairs]
+
+    def hashes(self, numbers: Array) -> Array:
+        """A hash of the key of each of these numbers: 32 bits that follow from the key alone."""
+        found = np.empty(len(numbers), np.int64)
+        with np.errstate(over="ignore"):
+            hash_keys(self.table, np.ascontiguousarray(numbers, np.int64), found)
+        return found
 
     def _grow(self, row: Array) -> None:
         """Make room for at least this key."""

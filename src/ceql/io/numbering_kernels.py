@@ -179,6 +179,13 @@ def copy_key(rows: Array, i: int, data: Array, n: int, table: Table) -> bool:
 
 
 @kernel
+def hash_keys(table: Table, numbers: Array, hashes: Array) -> None:
+    """Write a hash of the key of each of these numbers: 32 bits that do not depend on the number."""
+    for i in range(len(numbers)):
+        hashes[i] = half_hash(table.keys, numbers[i], table.data) & LOWER
+
+
+@kernel
 def move_slots(old: Array, keys: Array, new: Array) -> None:
     """Fill the empty slots `new` with those of `old` whose numbers still have a key."""
     mask = len(new) - 1

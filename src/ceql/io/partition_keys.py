@@ -81,6 +81,11 @@ class PartitionKeys:
         """How many substreams have a number now."""
         return self._numbering.known
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that the keys take."""
+        return self._numbering.nbytes
+
     def numbers(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
         """The substream of every row, -1 for none."""
         if len(self.columns) == 1 and not self._by_stream:
@@ -108,6 +113,10 @@ class PartitionKeys:
         keys = self._numbering.values(np.asarray(numbers, np.int64))
         columns = [to_array(part, type) for part, type in zip(keys, self.types, strict=True)]
         return pa.RecordBatch.from_arrays(columns, names=[f"{k}" for k in range(len(columns))])
+
+    def hashes(self, numbers: Array) -> Array:
+        """A hash of the key of each of these substreams: 32 bits that follow from the key alone."""
+        return self._numbering.hashes(numbers)
 
     @property
     def used(self) -> Array:

@@ -84,6 +84,8 @@ def kind_of(type: pa.DataType) -> str:
         return "number"
     if pa.types.is_timestamp(type):
         return "zoned time" if type.tz else "time"
+    if pa.types.is_duration(type):
+        return "duration"
     return "text" if is_text(type) else str(type)
 
 

@@ -58,6 +58,7 @@ class Sequencer:
         self.late_rows = 0
         self._runs: list[list[SortedRun]] = [[] for _ in streams]
         self._greatest: list[int | None] = [None] * len(self.streams)
+        self._floor: int | None = None  # the key of a time before which no row comes any more
         self._closed = [False] * len(self.streams)
         self._seen = [0] * len(self.streams)
         self._late = Growing[tuple[int, pa.RecordBatch]]()
@@ -83,6 +84,11 @@ class Sequencer:
     def buffered_rows(self) -> int:
         """How many rows are held back."""
         return sum(len(run.keys) for runs in self._runs for run in runs)
+
+    @property
+    def late_kept(self) -> int:
+        """How many late rows are kept."""
+        return self._late_kept
 
     def greatest(self, stream: int) -> int | None:
         """The key of the greatest time of `stream` so far; None before its first event."""
@@ -113,8 +119,10 @@ class Sequencer:
             on_time, on_time_keys = take_rows(batch, pa.array(np.flatnonzero(~late))), keys[~late]
         # without lateness, the rows of a lone stream are in order once the late ones are out: none waits
         direct = len(self.streams) == 1 and not self.lateness
-        limits = self._limits(greatest, type)
-        self._check_room(len(keys) - len(on_time_keys), None if direct else (stream, on_time_keys), limits)
+        limits: list[int | None] = []
+        if late is not None or not direct:
+            limits = self._limits(greatest, type)
+            self._check_room(len(keys) - len(on_time_keys), None if direct else (stream, on_time_keys), limits)
 
         self._greatest, self._time_type = greatest, type
         self._schema, self._first_stream = schema, first_stream
@@ -130,6 +138,23 @@ class Sequencer:
             self._runs[stream].append(SortedRun.sorted(on_time, on_time_keys))
             merge_small_runs(self._runs[stream], schema)
         return self._release(limits)
+
+    def key(self, time: Any) -> int:
+        """The sort key of a time, which must be of the type that times have."""
+        if self.time is None or self._time_type is None:
+            raise DataError("there is no time to move on: no event with a time has come")
+        try:
+            value = pa.array([time], self._time_type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise DataError(f"{time!r} is no time like those of the events ({self._time_type}): {error}") from error
+        if value.null_count:
+            raise DataError("NULL is no time")
+        return int(sort_keys.encode(value, self.time)[0])
+
+    def advance(self, key: int) -> list[EventBatch]:
+        """Says that no row before the time of this key will come; rows that do are late."""
+        self._floor = key if self._floor is None else max(self._floor, key)
+        return self._release(self._limits(self._greatest, self._time_type))
 
     def close(self, stream: int) -> list[EventBatch]:
         """Ends `stream`, which holds back the others no longer."""
@@ -169,6 +194,7 @@ class Sequencer:
             "max_buffered_rows": self.max_buffered_rows,
             "late_rows": self.late_rows,
             "greatest": self._greatest,
+            "floor": self._floor,
             "closed": self._closed,
             "seen": self._seen,
             "said_by": self._first_stream,
@@ -189,6 +215,7 @@ class Sequencer:
         self = cls(header["streams"], header["time"], Fraction(header["lateness"]), header["max_buffered_rows"])
         self.late_rows = header["late_rows"]
         self._greatest, self._closed = list(header["greatest"]), list(header["closed"])
+        self._floor = header.get("floor")
         self._seen = list(header["seen"])
         self._schema, self._first_stream = batches[0].schema, dict(header["said_by"])
         if any(greatest is not None for greatest in self._greatest):
@@ -204,7 +231,7 @@ class Sequencer:
     def _check(self) -> None:
         """Refuse a state that no sequencer comes to."""
         lists = (self._greatest, self._closed, self._seen)
-        greatest = [key for key in self._greatest if key is not None]
+        greatest = [key for key in [*self._greatest, self._floor] if key is not None]
         counts = [*self._seen, self.late_rows, self.max_buffered_rows]
         streams = [*(stream for stream, _ in self._late), *self._first_stream.values()]
         sound = (
@@ -222,13 +249,16 @@ class Sequencer:
 
     def _late_mask(self, keys: Int64s, before: int | None, type: pa.DataType) -> npt.NDArray[np.bool_] | None:
         """Which rows are late; None if none is."""
-        if (before is None or keys[0] >= before) and in_order(keys):
+        floor = self._floor
+        if (before is None or keys[0] >= before) and in_order(keys) and (floor is None or keys[0] >= floor):
             return None
         running = np.empty_like(keys)
         running[0] = keys[0] if before is None else before
         running[1:] = keys[:-1]
         running = np.maximum.accumulate(running)
         late = keys < self._bounds(running, type)
+        if floor is not None:
+            late |= keys < floor
         return late if late.any() else None
 
     def _bounds(self, keys: Int64s, type: pa.DataType) -> Int64s:
@@ -240,10 +270,10 @@ class Sequencer:
         for key, closed in zip(greatest, self._closed, strict=True):
             if closed:
                 bounds.append(None)
-            elif key is None or type is None:
-                bounds.append(BELOW_ALL)
             else:
-                bounds.append(int(self._bounds(np.array([key], np.int64), type)[0]))
+                known = key is not None and type is not None
+                bound = int(self._bounds(np.array([key], np.int64), type)[0]) if known else BELOW_ALL
+                bounds.append(bound if self._floor is None else max(bound, self._floor))
         return release_limits(bounds)
 
     def _check_room(self, late: int, new: tuple[int, Int64s] | None, limits: list[int | None]) -> None:

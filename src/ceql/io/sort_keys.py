@@ -59,7 +59,7 @@ def encode(values: pa.Array, name: str) -> Int64s:
         return _plain(values.view(pa.int32())).astype(np.int64)
     if pa.types.is_temporal(type):
         return _plain(values.view(pa.int64()))
-    return _plain(values.cast(pa.int64()))
+    return _plain(values if type == pa.int64() else values.cast(pa.int64()))
 
 
 def decode(keys: Int64s, type: pa.DataType) -> pa.Array:

@@ -14,6 +14,7 @@ from ceql.io.sort_keys import Int64s
 from ceql.jit import kernel
 
 PIECE_ROWS = 1 << 16
+ENDED = (1 << 63) - 1
 BELOW_ALL = -(1 << 63) - 1
 """A limit below every key."""
 _SMALL_RUN = 1 << 13
@@ -33,6 +34,8 @@ class EventBatch(NamedTuple):
 
     data: pa.RecordBatch
     stream: int | npt.NDArray[np.int32]
+    until: int | None = None
+    """The key of a time before which no event will come after these, where that is known; ENDED: none will come."""
 
     def slice(self, first: int, count: int | None = None) -> EventBatch:
         """These events of the batch; without `count`, all from the first on."""

@@ -46,13 +46,36 @@ def is_utf8(column: pa.Array) -> bool:
 
 
 def _checked(batch: pa.RecordBatch, fully: bool) -> pa.RecordBatch:
+    try:
+        batch.validate()  # the sizes of buffers
+    except pa.ArrowException:
+        fixed: frozenset[int] = frozenset()  # the column that is damaged is found below
+    else:
+        fixed = _fixed_width(batch.schema)
     for k, column in enumerate(batch.columns):
         try:
-            _check(column, fully)
+            if k in fixed:
+                _check_nulls(column)
+            else:
+                _check(column, fully)
         except (pa.ArrowException, _Unsound) as error:
             name = batch.schema.field(k).name
             raise DataError(f"column '{name}' ({column.type}) is damaged: {error}") from error
     return batch
+
+
+_last: tuple[pa.Schema, frozenset[int]] = (pa.schema([]), frozenset())  # many small batches have the same one
+
+
+def _fixed_width(schema: pa.Schema) -> frozenset[int]:
+    """The columns in which every number is a value, so that only the count of NULLs can be wrong."""
+    global _last
+    known, fixed = _last
+    if not known.equals(schema):
+        numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_temporal, pa.types.is_boolean)
+        fixed = frozenset(k for k, field in enumerate(schema) if any(is_one(field.type) for is_one in numbers))
+        _last = schema, fixed
+    return fixed
 
 
 class _Unsound(Exception):

@@ -43,7 +43,7 @@ class Source:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns, of plain types. A source that can be read only once shows those of its first batch."""
-        found = plain_schema(check_names(self._schema(), f"stream '{self.name}'" if self.name else "the input"))
+        found = _plain_schema(self._schema(), self.name)
         index = found.get_field_index(self.time) if self.time is not None else -1
         if index < 0 or not is_text(found.field(index).type):
             return found
@@ -63,8 +63,8 @@ class Source:
 
         If none of them exists, the batches have one other column, so that the number of rows is kept.
         """
-        names = set(self.schema.names) if columns is None else set(columns)
-        schema = _pruned(self.schema, names)
+        names = set(columns or ())
+        schema = self.schema if columns is None else _pruned(self.schema, names)
         seen = 0
         for batch in self._batches(None if columns is None else schema.names):
             if columns is not None:
@@ -103,6 +103,18 @@ class Source:
     def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
         """Batches of any size. They may have more columns than those asked for."""
         raise NotImplementedError
+
+
+_last = (pa.schema([]), pa.schema([]))  # feeds of small batches ask for the plain types of one schema again and again
+
+
+def _plain_schema(schema: pa.Schema, name: str | None) -> pa.Schema:
+    global _last
+    known, plain_types = _last
+    if not known.equals(schema, check_metadata=True):
+        plain_types = plain_schema(check_names(schema, f"stream '{name}'" if name else "the input"))
+        _last = schema, plain_types
+    return plain_types
 
 
 def _pruned(schema: pa.Schema, names: set[str]) -> pa.Schema:

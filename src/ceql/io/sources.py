@@ -27,7 +27,7 @@ BATCH_ROWS = 1 << 16
 _SMALL_CHUNK = 1 << 12
 
 
-class _TableSource(Source):
+class TableSource(Source):
     """A table, which is loaded when it is first needed (frames, lists of dicts)."""
 
     def __init__(self, name: str | None, batch_rows: int, load: Callable[[], pa.Table], open_schema: bool = False):
@@ -143,7 +143,7 @@ def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_RO
         return events
 
     def table(load: Callable[[], pa.Table], open_schema: bool = False) -> Source:
-        return _TableSource(name, batch_rows, load, open_schema)
+        return TableSource(name, batch_rows, load, open_schema)
 
     if isinstance(events, pa.Table):
         return table(lambda: events)

@@ -8,7 +8,7 @@ attribute that no event has shown yet is NULL.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.patterns import compile_pattern
 from ceql.predicates.ranges import Mismatch, Range, Ranges, common, ranges, show, united
 from ceql.predicates.text_column import TextColumn
+from ceql.predicates.time_arithmetic import unit_in
 from ceql.syntax import tree as t
 
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -70,7 +71,9 @@ class _Binder:
     def __init__(self, input: InputSchema, source: str) -> None:
         self.input = input
         self.source = source
-        self.masks = MaskCompiler(lambda node: value_type(self.attribute(node)), source)
+        self.masks = MaskCompiler(
+            lambda node: value_type(self.attribute(node)), source, lambda node: unit_in(input.schema, node.name)
+        )
         self.numbers: dict[str, dict[tuple[Range, ...], int]] = {}
         self.texts: dict[str, dict[tuple[frozenset[str], bool], int]] = {}
         self.slots: dict[object, int] = {}  # by what each slot holds, in order
@@ -268,7 +271,8 @@ class _Binder:
     def like(self, node: t.Like) -> Logic:
         word = "RLIKE" if node.regex else "LIKE"
         if not isinstance(node.operand, t.Attribute):
-            raise QueryError(f"{word} looks at an attribute", self.source, node.span)
+            positive = replace(node, negated=False)
+            return ColumnTest(self.slot(("mask", positive), MaskColumn(positive, self.masks.like(positive))), 0)
         type = value_type(self.attribute(node.operand))
         if pa.types.is_null(type):
             return UNKNOWN

@@ -140,7 +140,7 @@ class MaskColumn(Column):
 
     classes = 3
 
-    def __init__(self, node: t.Comparison | t.IsNull, mask: Callable[[pa.RecordBatch], pa.Array]) -> None:
+    def __init__(self, node: t.Comparison | t.IsNull | t.Like, mask: Callable[[pa.RecordBatch], pa.Array]) -> None:
         self.node = node
         self.mask = mask
 

@@ -8,7 +8,7 @@ cannot hold, are numbers of values (`predicates.values`) that are compared by ra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from enum import Enum
 from functools import partial
@@ -30,8 +30,10 @@ from ceql.jit import Array
 from ceql.predicates.logic import TRUE, UNKNOWN
 from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.side_by_side import bind_side_by_side, truths
+from ceql.predicates.time_arithmetic import finest, in_ticks, in_unit, unit_for, unit_in, unit_of_type
 from ceql.predicates.values import ValueNumbers, common_time
 from ceql.syntax import tree as t
+from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression
 
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
@@ -77,7 +79,8 @@ class Operands:
         conditions = self.auto.carrying.conditions if self.auto.carrying is not None else ()
         for condition in conditions:
             bind_side_by_side(condition.asked, schema, self.open_schema, self.source)
-        self._compiler = MaskCompiler(self._type, self.source)
+        self._compiler = MaskCompiler(self._type, self.source, lambda node: unit_in(schema, node.name))
+        self._tick = self._finest_unit(conditions)
         self.encodings = [self._encoding(term) for term in self.auto.reads]
         self._readers = [self._reader(term, e) for term, e in zip(self.auto.reads, self.encodings, strict=True)]
         self.tests = [self._test(k, condition) for k, condition in enumerate(conditions)]
@@ -88,6 +91,16 @@ class Operands:
 
     def _type_of(self, what: t.Expression) -> pa.DataType:
         return self._type(what) if isinstance(what, t.Attribute) else self._compiler.expression(what)[0]
+
+    def _finest_unit(self, conditions: Sequence[Condition]) -> str:
+        """The unit of all times and durations that are calculated with between events."""
+        units = [unit_for(length) for condition in conditions for length in _lengths(condition.predicate)]
+        for term in self.auto.reads:
+            if term.use in (Use.VALUE, Use.NULLABLE):
+                type = self._compiler.expression(term.what)[0]  # type: ignore[arg-type]
+                units += [unit_of_type(type)] if pa.types.is_temporal(type) else []
+                units += ["us"] if pa.types.is_time(type) else []
+        return finest("s", *units)
 
     def _encoding(self, term: Term) -> Encoding:
         if term.use is Use.TRUTH:
@@ -180,6 +193,8 @@ class Operands:
             return lambda batch: _no_number(self.values.number(_spread(values(batch), batch.num_rows), type))
         partner = self._type_of(term.partner) if term.partner is not None else type  # type: ignore[arg-type]
         shown = common_time(type, partner) if pa.types.is_temporal(type) and pa.types.is_temporal(partner) else None
+        if shown is not None and term.use in (Use.VALUE, Use.NULLABLE):
+            shown = in_unit(type, self._tick)
         name = what.name if isinstance(what, t.Attribute) else "a calculated value"
         nan = p.NAN if term.use is Use.NULLABLE else NULL
         return lambda batch: _words(_spread(values(batch), batch.num_rows), shown, encoding, name, nan)
@@ -245,6 +260,8 @@ class Operands:
                 return self._encoding_of(k, operand)
             case t.Literal(value):
                 return _constant(value, program)
+            case t.Duration(nanoseconds):
+                return _constant(self._length(k, nanoseconds), program)
             case t.Minus(operand):
                 found = self._expression(k, operand, program)
                 program.append((p.NEGATE_FLOAT if found is Encoding.FLOAT else p.NEGATE_INT, 0))
@@ -260,6 +277,19 @@ class Operands:
                 program.append((_INTS[op] if whole else _FLOATS[op], 0))
                 return Encoding.WORD if whole else Encoding.FLOAT
         raise AssertionError(f"not an expression over operands: {node}")
+
+    def _length(self, k: int, nanoseconds: int) -> int | Decimal:
+        """A duration of a condition: in ticks of times that are plain numbers, or of the unit of all others."""
+        assert self.auto.carrying is not None
+        read = [operand.what for operand in self.auto.carrying.conditions[k].operands]
+        unit = self._compiler.unit_of(*read)  # type: ignore[arg-type]
+        ticks = in_ticks(nanoseconds, unit or self._tick)
+        return int(ticks) if ticks.denominator == 1 else Decimal(float(ticks))
+
+
+def _lengths(node: Any) -> list[int]:
+    """The durations in a condition, in nanoseconds."""
+    return [part.nanoseconds for part in nodes(node) if isinstance(part, t.Duration)]
 
 
 def _constant(value: object, program: Program) -> Encoding:

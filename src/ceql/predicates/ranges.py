@@ -165,7 +165,7 @@ def _temporal(literal: object, type: pa.DataType) -> Fraction:
             seconds = Fraction(clock.hour * 3600 + clock.minute * 60 + clock.second)
             return (seconds + Fraction(clock.microsecond, 10**6)) * _per_second(type.unit)
         if pa.types.is_duration(type):
-            raise Mismatch("holds durations, for which there are no literals")
+            raise Mismatch("holds durations: write one without quotes, such as 5 MINUTES")
         moment = datetime.fromisoformat(literal)
     except ValueError:
         raise Mismatch(

@@ -18,6 +18,7 @@ from ceql.io.schemas import column_of, is_comparable, kind_of, names_near, value
 from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, order_of, to_state, to_values
 from ceql.jit import Array
 from ceql.predicates.masks import MaskCompiler
+from ceql.predicates.time_arithmetic import unit_in
 from ceql.syntax import tree as t
 
 
@@ -45,7 +46,7 @@ class ValueNumbers:
     def bind(self, schema: pa.Schema) -> None:
         """Read columns of this schema from now on."""
         self.schema = schema
-        compiler = MaskCompiler(self._type, self.source)
+        compiler = MaskCompiler(self._type, self.source, lambda node: unit_in(schema, node.name))
         self._read = [None if isinstance(term, t.Attribute) else compiler.expression(term)[1] for term in self.terms]
         self.types = [
             self._type(term) if isinstance(term, t.Attribute) else compiler.expression(term)[0] for term in self.terms
@@ -115,6 +116,11 @@ class ValueNumbers:
         assert isinstance(term, t.Attribute)
         return column_of(batch, term.name)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that the values take."""
+        return self._numbering.nbytes + int(self._ranks.nbytes)
+
     def number(self, column: pa.Array, shown: pa.DataType) -> Array:
         """The numbers of a column that is no term: equal values have equal numbers, NULL and NaN have -1."""
         return self._numbers(column, shown)
@@ -140,6 +146,10 @@ class ValueNumbers:
             return found
 
         return numbers_by_code(column, numbers) if has_short_dictionary(column) else numbers(column)
+
+    def hashes(self, numbers: Array) -> Array:
+        """A hash of the value of each of these numbers: 32 bits that follow from the value alone."""
+        return self._numbering.hashes(numbers)
 
     @property
     def known(self) -> int:

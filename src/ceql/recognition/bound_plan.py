@@ -8,14 +8,17 @@ substreams, the columns of the result. A query that does not fit the columns is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
 
 from ceql.analysis.conditions import leaves
+from ceql.analysis.lengths import is_hidden
+from ceql.analysis.measures import measured_attributes
 from ceql.analysis.normal import Atom
+from ceql.analysis.shape import Length
 from ceql.errors import SchemaError, no_column
 from ceql.io.partition_keys import PartitionKeys
 from ceql.io.schemas import is_text, names_near, unify_schemas
@@ -25,8 +28,12 @@ from ceql.plan import CorrelatedPlan, Plan
 from ceql.predicates.bind import BoundGuards, InputSchema, bind
 from ceql.predicates.operands import Operands
 from ceql.predicates.symbols import Symbolizer, SymbolTable
+from ceql.predicates.time_arithmetic import with_unit
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
+from ceql.recognition.folds import Folds
+from ceql.recognition.lengths import Lengths
+from ceql.recognition.measures import Measures
 from ceql.recognition.options import Options
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.window import BoundWindow, bind_window
@@ -59,9 +66,13 @@ class BoundPlan:
     """Whether later events may have further columns (dicts)."""
     untyped: frozenset[int] = frozenset()
     """The streams without the type column, where others have it."""
+    timed: tuple[str, ...] = ()
+    """Further columns that hold the times: copies, which conditions and measures read."""
     decided: SymbolsOver | None = None
     """Reads the symbols of guards that were decided elsewhere (in Spark's JVM). Then the events need no type, nor the
     attributes that guards read."""
+    _unused: list[tuple[ValueNumbers, Operands, Checks]] = field(default_factory=list, init=False, repr=False)
+    """Made to see whether the columns can be compared, and not yet given to a recognition."""
 
     @classmethod
     def over(cls, plan: Plan, sources: Sequence[Source], options: Options) -> BoundPlan:
@@ -112,6 +123,12 @@ class BoundPlan:
         """The type of the times."""
         return self.schema.field(self.time).type if self.time is not None else None
 
+    def with_unit(self, schema: pa.Schema) -> pa.Schema:
+        """The schema as conditions are bound to it: a time column of plain numbers says its unit."""
+        for name in (self.options.time, *self.timed):
+            schema = with_unit(schema, name, self.options.time_unit)
+        return schema
+
     @cached_property
     def guards(self) -> BoundGuards:
         """The guards over the columns."""
@@ -119,7 +136,7 @@ class BoundPlan:
 
     def guards_over(self, schema: pa.Schema, guards: tuple[Atom, ...] | None = None) -> BoundGuards:
         """The guards (or others in their place) over the columns that an open schema has grown to."""
-        events = InputSchema(schema, self.open_schema, self.type, self.streams, self.untyped)
+        events = InputSchema(self.with_unit(schema), self.open_schema, self.type, self.streams, self.untyped)
         return bind(self.plan.guards if guards is None else guards, events, self.plan.source)
 
     def symbols(self, schema: pa.Schema, table: SymbolTable) -> Symbols:
@@ -134,6 +151,12 @@ class BoundPlan:
         return bind_window(self.plan, self.schema, self.time, self.options, self.open_schema)
 
     @cached_property
+    def lengths(self) -> Lengths:
+        """The windows inside the formula over the columns."""
+        assert isinstance(self.plan, CorrelatedPlan)
+        return Lengths(self.plan, self.schema, self.time, self.options, self.open_schema)
+
+    @cached_property
     def keys(self) -> tuple[tuple[str, pa.DataType], ...]:
         """The name and type of each key that substreams are made by; those that the result shows come first."""
         table = self.partition_keys()
@@ -142,12 +165,21 @@ class BoundPlan:
     @cached_property
     def result(self) -> ResultColumns:
         """The columns of the result."""
-        return ResultColumns(self.plan.columns, self.time_type, self.keys[: len(self.plan.shown_keys)])
+        plan = self.plan
+        hidden = frozenset(plan.columns) - {item.name for item in plan.query.items or ()} if plan.query.measures else ()
+        keys = self.keys[: len(plan.shown_keys)]
+        return ResultColumns(plan.columns, self.time_type, keys, frozenset(hidden), tuple(self.measures.columns))
+
+    @cached_property
+    def measures(self) -> Measures:
+        """What SELECT computes of each match."""
+        time = self.options.time_column(self.schema)
+        return Measures(self.plan.query, Folds(self.with_unit(self.schema), self.open_schema, time, self.plan.source))
 
     @cached_property
     def skips(self) -> bool:
         """Whether events that satisfy no guard can be left out."""
-        return self.plan.skips_safely and not self.window.counts_all_rows
+        return self.plan.skips_safely and not (self.plan.counts_events and self.plan.partition)
 
     def partition_keys(self) -> PartitionKeys | None:
         """A new table of the substreams' numbers; None for a stream that is not split."""
@@ -173,10 +205,18 @@ class BoundPlan:
     def _check_compared(self) -> None:
         """Refuse columns that cannot be compared with each other."""
         if isinstance(self.plan, CorrelatedPlan):
-            auto, source = self.plan.automaton, self.plan.source
-            values = ValueNumbers(auto.terms, auto.compares, self.schema, self.open_schema, source)
-            Operands(auto, values, self.schema, self.open_schema, source)
-            Checks(auto, self.schema, self.open_schema, source)
+            self._unused.append(self.compared())
+
+    def compared(self) -> tuple[ValueNumbers, Operands, Checks]:
+        """What reads the values that are compared between events, for one recognition alone."""
+        if self._unused:
+            return self._unused.pop()
+        assert isinstance(self.plan, CorrelatedPlan)
+        auto, source, schema = self.plan.automaton, self.plan.source, self.with_unit(self.schema)
+        values = ValueNumbers(auto.terms, auto.compares, schema, self.open_schema, source)
+        schema = self.lengths.extended(schema)
+        operands = Operands(auto, values, schema, self.open_schema, source)
+        return values, operands, Checks(auto, schema, self.open_schema, source, self.time)
 
     def _check_selection(self) -> None:
         """Refuse attributes of SELECT that the events do not have."""
@@ -187,10 +227,14 @@ class BoundPlan:
 
 
 def compared_attributes(plan: Plan) -> tuple[str, ...]:
-    """The attributes that are compared between events, other than by substreams."""
+    """The attributes that are compared between events, other than by substreams, and those that measures read."""
+    measured = measured_attributes(plan.query)
     if not isinstance(plan, CorrelatedPlan):
-        return ()
+        return measured
     auto = plan.automaton
     terms = [*auto.terms, *(term.what for term in auto.reads)]
-    looked_up = {leaf.name for term in terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
-    return tuple(sorted(looked_up.union(*(attributes(claim) for claim in auto.checks))))
+    found = {leaf.name for term in terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
+    found.update(measured, *(attributes(claim) for claim in (*auto.checks, *auto.denials)))
+    windows = [claim.what.window for claim in auto.checks if isinstance(claim.what, Length)]
+    found.update(window.attribute for window in windows if isinstance(window, t.AttributeWindow))
+    return tuple(sorted(name for name in found if not is_hidden(name)))

@@ -9,30 +9,35 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ceql.analysis.lengths import is_hidden
 from ceql.automata.carrying import Fold
+from ceql.automata.shared_values import shared_value
 from ceql.automata.steps import to_carrier, to_steps
-from ceql.engine.common.check import require_between
+from ceql.engine.common.check import require, require_between
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.common.chunk import rows as rows_of
+from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, NO_KEY, W_GIVEN, Events
+from ceql.engine.common.sharded import Sharded, of_shard, shards_in
+from ceql.engine.common.shares import Shares
+from ceql.engine.groups.divide import divide
 from ceql.engine.groups.graph import KIND, A
-from ceql.engine.groups.layout import NULL, SEEN_EVENTS, Settings
+from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, NULL, SEEN_EVENTS, SUBSTREAM, Settings
 from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
-from ceql.io.schemas import no_rows
+from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.plan import CandidateReason, CorrelatedPlan
-from ceql.predicates.operands import Operands, TooSmall
-from ceql.predicates.values import ValueNumbers
+from ceql.predicates.operands import TooSmall
+from ceql.recognition.absences import Absences, time_bounds
 from ceql.recognition.bound_plan import BoundPlan
-from ceql.recognition.checks import Checks
 from ceql.recognition.choosing import Chooser, Labels
 from ceql.recognition.frame import CONSUME, Recognition
 from ceql.recognition.result_columns import to_record_batch
-from ceql.recognition.rows import RowStore
+from ceql.recognition.value_owners import ValueOwners
 from ceql.syntax import tree as t
 
 _PLACE = "(place in the substream)"
-_THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than were needed
+_MANY_VALUES = 1 << 17  # that have come since they were looked through for those to forget
 
 
 class CorrelatedRecognition(Recognition):
@@ -43,9 +48,7 @@ class CorrelatedRecognition(Recognition):
         assert isinstance(bound.plan, CorrelatedPlan)
         self.plan = plan = bound.plan
         self.auto = auto = plan.automaton
-        self.values = ValueNumbers(auto.terms, auto.compares, bound.schema, bound.open_schema, plan.source)
-        self.operands = Operands(auto, self.values, bound.schema, bound.open_schema, plan.source)
-        self.checks = Checks(auto, bound.schema, bound.open_schema, plan.source)
+        self.values, self.operands, self.checks = bound.compared()
         self.labels = Labels(auto, plan.selected, plan.columns)
         self._unsure = CandidateReason.DUPLICATES in plan.candidate_reasons
         self.chooses = bool(plan.candidate_reasons)
@@ -54,42 +57,61 @@ class CorrelatedRecognition(Recognition):
         self.enumerates = self.chooses or bound.window.exact or lists
         """Whether matches must be enumerated even to be counted."""
         self._found = 0
-        self._keep_names = [*self.checks.columns, *([_PLACE] if strict and self.keys is not None else [])]
-        self._kept = RowStore(self._keepable(bound.schema)) if self._keep_names else None
-        self._thinned = 0
+        self.absences = Absences(self.checks, bound.window) if auto.absences else None
+        back = self.absences is not None and self.absences.leads
+        beyond = back or any(auto.shape.trails(watched.number) for watched in auto.absences)
+        places = self.keys is not None and (strict or (beyond and bound.window.counts_all_rows))
+        measured = [str(bound.window.column)] if back and bound.window.exact else []
+        kept = [*measured, *self.checks.columns, *([_PLACE] if places else [])]
+        self._keep_rows(kept, bound.lengths.extended(bound.schema))
+        self._absent_kept = 0
         self._values_kept = 0
 
     def _keepable(self, schema: pa.Schema) -> pa.Schema:
-        fields = [schema.field(name) for name in self._keep_names if name in schema.names]
-        return pa.schema([*fields, *([pa.field(_PLACE, pa.int64())] if _PLACE in self._keep_names else [])])
+        place = [pa.field(_PLACE, pa.int64())] if _PLACE in self._keep_names else []
+        return pa.schema([*super()._keepable(schema), *place])
+
+    @property
+    def keys_bytes(self) -> int:
+        """The memory of keys and other values that have numbers."""
+        return super().keys_bytes + self.values.nbytes
+
+    @property
+    def rows_bytes(self) -> int:
+        """The memory of the rows that conditions, measures and absences ask for."""
+        return super().rows_bytes + (self.absences.nbytes if self.absences is not None else 0)
 
     def _bind(self, schema: pa.Schema) -> None:
         super()._bind(schema)
+        schema = self.bound.with_unit(schema)
         self.values.bind(schema)
-        self.checks.bind(schema)
+        self.checks.bind(self.bound.lengths.extended(schema))
         if self.auto.carrying is not None:
             self._bind_operands(schema)
 
     def _bind_operands(self, schema: pa.Schema) -> None:
         before = list(self.operands.encodings)
-        self.operands.bind(schema)
+        self.operands.bind(self.bound.lengths.extended(schema))
         if "machine" not in self.__dict__:
             return
-        machine, old = self.machine, self.machine.carrier
-        assert old is not None
-        for k, encoding in enumerate(before):
-            if encoding is not self.operands.encodings[k]:  # a column of dicts got a wider type
-                registers = [n for n, r in enumerate(self.auto.carrying.registers) if r.term >= 0]  # type: ignore[union-attr]
-                mine = {n for n in registers if self.auto.column(self.auto.register(n).term) == k}
-                machine.recode(self._words_of(mine), partial(self.operands.recode, k, encoding))
-        made = to_carrier(self.auto, self.operands.tests, self.operands.ranked, self.operands.absent)
-        kept = {name: getattr(old, name) for name in ("runs", "links", "cells", "cell_slots", "rank", "died")}
-        machine.carrier = made._replace(**kept)
-        self.tell_words(machine)
+        for machine in self.machines:
+            old = machine.carrier
+            assert old is not None
+            for k, encoding in enumerate(before):
+                if encoding is not self.operands.encodings[k]:  # a column of dicts got a wider type
+                    registers = [n for n, r in enumerate(self.auto.carrying.registers) if r.term >= 0]  # type: ignore[union-attr]
+                    mine = {n for n in registers if self.auto.column(self.auto.register(n).term) == k}
+                    machine.recode(self._words_of(machine, mine), partial(self.operands.recode, k, encoding))
+            made = to_carrier(self.auto, self.operands.tests, self.operands.ranked, self.operands.absent)
+            kept = {
+                name: getattr(old, name) for name in ("rows", "keys", "buckets", "cells", "cell_slots", "rank", "died")
+            }
+            machine.carrier = made._replace(**kept)
+            self.tell_words(machine)
 
-    def _words_of(self, registers: set[int]) -> Array:
+    def _words_of(self, machine: GroupMachine, registers: set[int]) -> Array:
         """Of each index, which of its words are these registers."""
-        found = np.zeros_like(self.machine.sets)
+        found = np.zeros_like(machine.sets)
         for k, index in enumerate(self.auto.indexes):
             first = len(next(iter(index.feeders.values()))[0])
             for n, register in enumerate(index.registers):
@@ -97,12 +119,56 @@ class CorrelatedRecognition(Recognition):
         return found
 
     @cached_property
-    def machine(self) -> GroupMachine:
+    def machine(self) -> GroupMachine | Sharded[GroupMachine]:
         """The machine, made when the first events come: it knows their symbols then."""
         machine = self._make_machine()
+        machine.divides = self._has_room and self._divides
         if self.keys is None:
             machine.room_for_partitions(1)
         return machine
+
+    @property
+    def machines(self) -> list[GroupMachine]:
+        """The machine, or its shards."""
+        machine = self.machine
+        return machine.machines if isinstance(machine, Sharded) else [machine]
+
+    @property
+    def whole(self) -> GroupMachine:
+        """The machine, which is not divided from now on."""
+        machine = self.machine
+        assert isinstance(machine, GroupMachine)
+        machine.divides = False
+        return machine
+
+    @cached_property
+    def _owners(self) -> ValueOwners | None:
+        """The shards of events by the value that all events of a match share; None if there is none, or if shards
+        could not tell what happens between two of their events."""
+        told_apart = self.auto.is_tight or self.auto.ends_runs or self.plan.query.consume is not t.Consume.NONE
+        value = None if told_apart or self.bound.window.kind != W_GIVEN else shared_value(self.auto)
+        return ValueOwners(self.auto, value, self.values, self.table) if value is not None else None
+
+    @property
+    def _divides(self) -> bool:
+        """Whether the machine can be divided, by substreams or by a value."""
+        return self._may_divide and not self.chooses and (self.keys is not None or self._owners is not None)
+
+    def _divide(self) -> None:
+        machine, shares = self.machine, self._shares()
+        assert isinstance(machine, GroupMachine)
+        entries = machine.entries[: machine.regs[ENTRIES]]
+        if shares is not None:
+            owner = shares.owner[entries[:, SUBSTREAM]]
+        else:
+            assert self._owners is not None
+            owner = self._owners.of_entries(entries)
+        self.machine = self._sharded(machine, divide(machine, owner, shares), shares)
+
+    def _sharded(self, whole: GroupMachine, shards: list[GroupMachine], shares: Shares | None) -> Sharded[GroupMachine]:
+        place = shares.owners if shares is not None else self._owners
+        assert place is not None
+        return Sharded.of(whole, shards, shares, place, self.bound.options.cores)
 
     def _make_machine(self) -> GroupMachine:
         plan, window = self.plan, self.bound.window
@@ -124,7 +190,7 @@ class CorrelatedRecognition(Recognition):
         )
         choose = None
         if self.chooses:
-            check = self._check if self.auto.checks else None
+            check = self._check if self.auto.checks or self.absences is not None else None
             choose = Chooser(plan, self.auto, self.labels, check, self._places, self._unsure)
         steps = to_steps(self.auto, self.table.bits)
         self._symbols = len(self.table.bits)
@@ -157,19 +223,43 @@ class CorrelatedRecognition(Recognition):
     # --- candidates ---
 
     def _check(self, chunk: Chunk) -> Array:
-        return self.checks.hold(chunk, self._values_at)
+        good = self.checks.hold(chunk, self.values_at)
+        if self.absences is not None and self.absences.count and good.any():
+            some = np.flatnonzero(good)
+            part = rows_of(chunk, some)
+            look = self.checks.look(part, self.values_at)
+            good[some] = self.absences.hold(part, look, self._forgotten(part), self._lowest(part))
+        return good
 
-    def _values_at(self, positions: Array) -> pa.RecordBatch:
-        assert self._kept is not None
-        table = self._kept.take(positions).combine_chunks()
-        batches = table.to_batches()
-        return batches[0] if batches else no_rows(table.schema)
+    def _forgotten(self, chunk: Chunk) -> Array:
+        """Of each candidate, the position up to which CONSUME BY has forgotten all events."""
+        machine = self.whole
+        partition = np.zeros(len(chunk.start), np.int64) if chunk.partition is None else chunk.partition
+        return np.asarray(np.maximum(machine.table[partition, FORGOTTEN_HERE], machine.regs[FORGOTTEN]))
+
+    def _lowest(self, chunk: Chunk) -> Array | None:
+        """Of each candidate, the least key that the window reaches back to from its end; None without a window."""
+        window = self.bound.window
+        assert self.absences is not None
+        bounded = window.size is not None or window.counts_all_rows
+        if not (bounded and self.absences.leads):
+            return None
+        if window.counts_all_rows:
+            return self._places(chunk.end) - window.width
+        if window.column is None:
+            assert window.size is not None
+            return chunk.end - int(window.size)
+        if window.kind == W_GIVEN:
+            assert chunk.end_time is not None
+            return time_bounds(window, chunk.end_time)
+        ends, inverse = np.unique(chunk.end, return_inverse=True)
+        return np.asarray(window.keys(self.values_at(ends), None, ends, None)[1][inverse])
 
     def _places(self, positions: Array) -> Array:
         if self.keys is None:
             return positions
         here = np.unique(positions)
-        places = self._values_at(here).column(_PLACE).to_numpy(zero_copy_only=False)
+        places = self.values_at(here).column(_PLACE).to_numpy(zero_copy_only=False)
         return np.asarray(places[np.searchsorted(here, positions)])
 
     # --- feeding ---
@@ -177,14 +267,21 @@ class CorrelatedRecognition(Recognition):
     def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
         values = np.require(self.values.numbers(data, rows), requirements=["C", "W"])
         if self.auto.carrying is not None:
-            read = self._read(data, rows)
+            lengths = self.bound.lengths
+            if lengths.names:
+                places = self._place_of(events) if self.plan.counts_events and self.keys is not None else None
+                read = self._read(lengths.measured(data, rows, events.position, events.time, places), None)
+            else:
+                read = self._read(data, rows)
             values = np.concatenate([read, np.where(values < 0, np.int64(NULL), values)], axis=1)
             if any(self.operands.ranked):
-                machine = self.machine
-                assert machine.carrier is not None
-                machine.carrier = machine.carrier._replace(rank=self.values.ranks())
-        if self._kept is not None:
-            self._kept.add(self._rows_to_keep(data, events))
+                ranks = self.values.ranks()
+                for machine in self.machines:
+                    assert machine.carrier is not None
+                    machine.carrier = machine.carrier._replace(rank=ranks)
+        if self.absences is not None:
+            keys = self._place_of(events) if self.bound.window.counts_all_rows else events.key
+            self.absences.add(events, keys, self.table.bits, data, rows)
         return events._replace(values=values)
 
     def _read(self, data: pa.RecordBatch, rows: Array | None) -> Array:
@@ -193,57 +290,95 @@ class CorrelatedRecognition(Recognition):
                 return self.operands.columns(data, rows)
             except TooSmall as found:
                 self.operands.rank(found.term)
-                self._bind_operands(self.schema)
+                self._bind_operands(self.bound.with_unit(self.schema))
 
     def _room_for_symbols(self) -> None:
-        machine = self.machine  # the first call makes it, with the symbols so far
+        machines = self.machines  # the first call makes the machine, with the symbols so far
         if self._symbols != len(self.table.bits):
             self._symbols = len(self.table.bits)
-            machine.use(to_steps(self.auto, self.table.bits))
-            if self.auto.carrying is not None:
-                self.tell_words(machine)
+            steps = to_steps(self.auto, self.table.bits)
+            for machine in machines:
+                machine.use(steps)
+                if self.auto.carrying is not None:
+                    self.tell_words(machine)
 
-    def _rows_to_keep(self, data: pa.RecordBatch, events: Events) -> pa.RecordBatch:
-        names = [name for name in self._keep_names if name in data.schema.names]
-        columns = {name: data.column(data.schema.get_field_index(name)) for name in names}
+    def _rows_to_keep(self, data: pa.RecordBatch, events: Events, rows: Array | None) -> pa.RecordBatch:
+        if any(map(is_hidden, self._keep_names)):
+            data = self._measured_whole(data, events, rows)
+        kept = super()._rows_to_keep(data, events, rows)
         if _PLACE in self._keep_names:
-            partition = events.partition
-            order = np.argsort(partition, kind="stable")
-            ordered = partition[order]
-            first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]
-            run = np.arange(len(ordered)) - np.repeat(first, np.diff(np.append(first, len(ordered))))
-            place = np.zeros(len(ordered), np.int64)
-            seen = np.append(self.machine.table[:, SEEN_EVENTS], 0)  # the last is for events of no substream
-            place[order] = run + seen[ordered]
-            columns[_PLACE] = pa.array(place)
-        if not columns:
-            columns[""] = pa.nulls(data.num_rows)
-        return pa.record_batch(columns)
+            kept = kept.append_column(_PLACE, pa.array(self._place_of(events)))
+        return kept
+
+    def _measured_whole(self, data: pa.RecordBatch, events: Events, rows: Array | None) -> pa.RecordBatch:
+        """All rows of a batch with the measures of windows inside the formula."""
+        time, places = self.bound.time, self._place_of(events) if rows is None else None
+        times = encode(data.column(data.schema.get_field_index(time)), time) if time is not None else None
+        positions = np.arange(self.position - data.num_rows, self.position)
+        return self.bound.lengths.measured(data, None, positions, times, places)
+
+    def _place_of(self, events: Events) -> Array:
+        """The place of each event in its substream."""
+        partition = events.partition
+        order = np.argsort(partition, kind="stable")
+        ordered = partition[order]
+        first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]
+        run = np.arange(len(ordered)) - np.repeat(first, np.diff(np.append(first, len(ordered))))
+        place = np.zeros(len(ordered), np.int64)
+        seen = np.append(self.machine.column(SEEN_EVENTS), 0)  # the last is for events of no substream
+        place[order] = run + seen[ordered]
+        return place
 
     def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
         yield from super()._process(resume)
-        machine = self.machine
-        if self._kept is not None and self._kept.count > 2 * self._thinned + _THIN_OUT:
+        if self.absences is not None and self.absences.count > 2 * self._absent_kept + _MANY_VALUES:
             yield from self.flush()
-            if not self.bound.window.exact:  # see `Recognition.compact`
-                machine.collect()
-            self._kept.keep(machine.held())
-            self._thinned = self._kept.count
+            if not self.bound.window.exact:
+                self._collect()
+            self._thin_absences()
         self._release_values()
+
+    def _collect(self) -> None:
+        for machine in self.machines:
+            machine.collect()
+
+    def _thin_absences(self) -> None:
+        """Forget the forbidden events that no match will ask for."""
+        assert self.absences is not None
+        window = self.bound.window
+        least = self.machine.horizon if window.kind == W_GIVEN else NO_KEY
+        self.absences.forget(self._oldest_gap(), least)
+        self._absent_kept = self.absences.count
+
+    def _oldest_gap(self) -> int:
+        """A position before which no absence will be looked up, other than before a match."""
+        return self.machine.oldest_held()
 
     def _release_values(self, however_few: bool = False) -> None:
         """Forget the values that nothing waits under, once there may be many."""
-        if self.machine.collected and (however_few or self.values.known > 2 * self._values_kept + _THIN_OUT):
-            self.values.release(self.machine.used_values(self.values.most))
+        if not however_few and self.values.known <= 2 * self._values_kept + _MANY_VALUES:
+            return
+        if any(machine.collected for machine in self.machines):
+            self.values.release(self._used_values())
+            if self._owners is not None:
+                self._owners.forget()
             self._values_kept = self.values.known
-            self.machine.collected = False
+            for machine in self.machines:
+                machine.collected = False
+
+    def _used_values(self) -> Array:
+        """The numbers of the values that runs are filed under."""
+        return np.unique(np.concatenate([machine.used_values(self.values.most) for machine in self.machines]))
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
         """Forget all that the window has left."""
         yield from super().compact(now)
-        if self._kept is not None:
-            self._kept.keep(self.machine.held())
+        if self.absences is not None and not self.bound.window.exact:
+            self._thin_absences()
         self._release_values(however_few=True)
+
+    def _busy(self) -> Array:
+        return self.absences.partitions() if self.absences is not None and self.absences.leads else super()._busy()
 
     @property
     def counted(self) -> int:
@@ -261,6 +396,16 @@ class CorrelatedRecognition(Recognition):
             else:
                 yield self._result(chunk)
 
+    @property
+    def sums(self) -> bool:
+        """Unless matches are made of candidates, or LIMIT leaves some out."""
+        return not self.enumerates and not self.plan.limit
+
+    @property
+    def label_masks(self) -> Array:
+        """Which variables each mark binds."""
+        return np.asarray(self.labels.masks[self.labels.of_mark])
+
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
         masks = self.labels.masks  # the chooser turns marks into labels
         return to_record_batch(chunk, self.bound.result, masks if self.chooses else masks[self.labels.of_mark], keys)
@@ -270,14 +415,11 @@ class CorrelatedRecognition(Recognition):
     def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
         """The state between two batches."""
         header, arrays, tables = super().state()
-        machine = self.machine
         header |= {"found": self._found, "automaton": self.auto.fingerprint, "ranked": self.operands.by_rank}
-        tables["values"] = self.values.state(machine.used_values(self.values.most))
-        if self._kept is not None:
-            positions = machine.held()
-            positions = positions[positions >= self._kept.first]
-            tables["kept"] = self._values_at(positions)
-            arrays["kept"] = positions
+        tables["values"] = self.values.state(self._used_values())
+        if self.absences is not None:
+            absent, tables["absent"] = self.absences.state(None if self.keys is None else self.keys.used)
+            arrays |= absent
         return header, arrays, tables
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
@@ -292,13 +434,19 @@ class CorrelatedRecognition(Recognition):
         super().restore(header, arrays, tables)
         self.values.restore(tables["values"])
         self._found = header["found"]
-        if self._kept is not None:
-            self._kept.restore(arrays["kept"], tables["kept"], self.position)
-            self._thinned = self._kept.count
+        if self.absences is not None:
+            self.absences.restore(arrays, tables["absent"], header["partitions"], self.position)
 
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
         self._room_for_symbols()
+        machine, shards = self.machine, shards_in(arrays)
+        if shards:
+            assert isinstance(machine, GroupMachine)
+            require(self._divides, "it has shards, and the query has none")
+            shares = Shares(self.keys.hashes) if self.keys is not None else None
+            self.machine = self._sharded(machine, [machine.shard() for _ in range(shards)], shares)
         self.machine.restore(arrays)
-        nodes = arrays["nodes"]
-        events = nodes[nodes[:, KIND] >= 0, A]
-        require_between(events, 0, header["position"], "its partial matches have events that never came")
+        for shard in range(max(1, shards)):
+            nodes = (of_shard(arrays, shard) if shards else arrays)["nodes"]
+            events = nodes[nodes[:, KIND] >= 0, A]
+            require_between(events, 0, header["position"], "its partial matches have events that never came")

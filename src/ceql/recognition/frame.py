@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,18 +18,25 @@ import pyarrow as pa
 
 from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import NO_VALUES, W_GIVEN, Events
+from ceql.engine.common.layout import EVENT, NO_VALUES, W_GIVEN, Events
 from ceql.engine.common.machine import Machine
+from ceql.engine.common.sharded import Sharded
+from ceql.engine.common.shares import Shares
+from ceql.engine.common.summing import Found, Summing
 from ceql.errors import DataError
+from ceql.io.schemas import no_rows
 from ceql.io.sort_keys import bounds, encode
-from ceql.io.sorted_runs import EventBatch
+from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.jit import Array
 from ceql.predicates.symbols import SymbolTable
 from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.syntax import tree as t
 
+_THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than were needed
 _MANY_KEYS = 1 << 16  # that have come since keys were looked through for those to forget
+_LEAST_MEMORY = 64 << 20  # that shards need, since each has buffers and room to spare
 CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
 
 
@@ -47,16 +54,32 @@ class Recognition(ABC):
         self.unfinished: Events | None = None
         self.inspect: Callable[[Events, pa.RecordBatch], None] | None = None
         """Looks at events in order before they are recognised; what it raises leaves them unrecognised."""
+        self.gather: Callable[[pa.RecordBatch, Callable[[Array], pa.RecordBatch]], None] | None = None
+        """Takes matches as they are found, without measures, and what gives the kept attributes at ascending positions.
+        """
+        self.gather_sums: Callable[[list[Found]], None] | None = None
+        """Takes what is added up in place of matches."""
+        self.before_batch: Callable[[], None] | None = None
+        """Is called before the events of each batch are recognised."""
         self.reused: list[int] = []  # partitions whose numbers the last batch used again
         self._keys_kept = 0  # when they were last looked through
         self.enumerates = False
         """Whether matches must be enumerated even to be counted."""
+        self._measures = None if counting or not bound.plan.query.measures else bound.measures
+        self._keep_names: list[str] = [*(self._measures.attributes if self._measures is not None else ())]
+        self._kept: RowStore | None = None
+        """The rows that a match may still ask for, of the columns `_keep_names`."""
+        self._thinned = 0
         self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
 
     @property
     @abstractmethod
-    def machine(self) -> Machine:
+    def machine(self) -> Machine | Sharded[Any]:
         """The machine of this loop, made when the first events come."""
+
+    @abstractmethod
+    def _divide(self) -> None:
+        """Go on with shards of the machine."""
 
     @abstractmethod
     def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
@@ -75,12 +98,77 @@ class Recognition(ABC):
         self.schema = schema
         self.symbols = self.bound.symbols(schema, self.table)
 
+    # --- rows that matches ask for ---
+
+    def _keep_rows(self, names: list[str], schema: pa.Schema) -> None:
+        """Keep these columns of rows of this schema, besides those that measures read."""
+        self._keep_names = list(dict.fromkeys([*names, *self._keep_names]))
+        self._kept = RowStore(self._keepable(schema)) if self._keep_names else None
+
+    def keep_also(self, names: Sequence[str]) -> None:
+        """Keep further columns, before the first event comes."""
+        fields = list(self._kept.schema) if self._kept is not None else []
+        known = {field.name for field in fields}
+        fields += [self.schema.field(name) for name in names if name in self.schema.names and name not in known]
+        self._keep_names = list(dict.fromkeys([*self._keep_names, *names]))
+        self._kept = RowStore(pa.schema(fields)) if self._keep_names else None
+
+    def _keepable(self, schema: pa.Schema) -> pa.Schema:
+        return pa.schema([schema.field(name) for name in self._keep_names if name in schema.names])
+
+    def _rows_to_keep(self, data: pa.RecordBatch, events: Events, rows: Array | None) -> pa.RecordBatch:
+        """The columns of a batch that are kept; `rows` are those of the events."""
+        columns = {name: data.column(name) for name in self._keep_names if name in data.schema.names}
+        return pa.record_batch(columns or {"": pa.nulls(data.num_rows)})
+
+    def values_at(self, positions: Array) -> pa.RecordBatch:
+        if self._kept is None:
+            return pa.record_batch({"": pa.nulls(len(positions))})
+        table = self._kept.take(positions).combine_chunks()
+        batches = table.to_batches()
+        return batches[0] if batches else no_rows(table.schema)
+
+    def _thin_out(self) -> Iterator[pa.RecordBatch]:
+        """Forget the rows that no match will ask for, once there may be many."""
+        if self._kept is not None and self._kept.count > 2 * self._thinned + _THIN_OUT:
+            yield from self.flush()  # matches in the buffer ask for their rows
+            if not self.bound.window.exact:  # see `compact`
+                self.machine.compact()
+                self._release()
+            self._kept.keep(self.held())
+            self._thinned = self._kept.count
+
+    # --- totals ---
+
+    @property
+    @abstractmethod
+    def sums(self) -> bool:
+        """Whether the graph tells all that totals need, so that no match need be enumerated for them."""
+
+    @property
+    @abstractmethod
+    def label_masks(self) -> Array:
+        """Which variables are bound to the event of a node with each label or mark."""
+
+    def use_sums(self, make: Callable[[], Summing] | None) -> None:
+        """Add up the matches of positions that have very many from now on, or enumerate all again."""
+        for machine in getattr(self.machine, "machines", [self.machine]):
+            machine.sum_up(make() if make is not None and self.sums else None)
+
+    def _take_sums(self) -> None:
+        if self.gather_sums is not None:
+            found = self.machine.take_sums()
+            if found:
+                self.gather_sums(found)
+
     # --- feeding ---
 
     def feed(self, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         """Process events; matches come in record batches whenever the buffers are full."""
         self.unfinished = self.read(batch)
         yield from self._process(resume=False)
+        if batch.until is not None:
+            yield from self.finish() if batch.until == ENDED else self.advance(batch.until)
 
     def read(self, batch: EventBatch) -> Events:
         """The events as the machine takes them, after they were inspected. Unless they are fed, they just pass."""
@@ -96,18 +184,59 @@ class Recognition(ABC):
 
     def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
         assert self.unfinished is not None
-        yield from self._results(self.machine.feed(self.unfinished, resume))
+        if self.before_batch is not None:
+            self.before_batch()
+        yield from self._results(self._feed_machine(self.unfinished, resume))
+        self._take_sums()
         self.unfinished = None
         if self.keys is not None and self.keys.known > 2 * self._keys_kept + _MANY_KEYS:
             # partitions that never held anything fill no memory, so that no collection finds them
-            self.machine.emptied = self.machine.idle(np.arange(len(self.machine.table))).tolist()
+            self.machine.emptied = self.machine.idle(np.arange(self.machine.partitions)).tolist()
         if self.keys is not None and self.machine.emptied:
             yield from self.flush()  # matches in the buffer name their keys by number, which is about to be given again
             self._release()
+        yield from self._thin_out()
+
+    def _feed_machine(self, events: Events, resume: bool) -> Iterator[Chunk]:
+        yield from self.machine.feed(events, resume)
+        if isinstance(self.machine, Machine) and self.machine.outgrown:
+            yield from self.machine.flush()
+            self._take_sums()
+            at = int(self.machine.regs[EVENT])
+            self._divide()
+            self.unfinished = Events(*(array[at:] for array in events))
+            yield from self.machine.feed(self.unfinished)
+
+    @property
+    def _may_divide(self) -> bool:
+        """Whether nothing that the query says concerns all shards at once."""
+        consumes_all = self.bound.plan.query.consume is t.Consume.ANY
+        return not (consumes_all or self.bound.window.exact)
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether the budget is large enough to divide it."""
+        return self.bound.options.memory >= _LEAST_MEMORY
+
+    def _shares(self) -> Shares | None:
+        """The shards' substreams, where the stream is split."""
+        if self.keys is None:
+            return None
+        shares = Shares(self.keys.hashes)
+        shares.add(self.keys.used)
+        return shares
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The matches found since the last record batch."""
         yield from self._results(self.machine.flush())
+
+    def advance(self, now: int) -> Iterator[pa.RecordBatch]:
+        """The matches that are decided because no event before the time `now` (its key) will come."""
+        yield from ()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The matches that are left, once no event will come."""
+        yield from self.flush()
 
     def mute(self, on: bool, count: bool = False) -> None:
         """Look for no matches from now on, or look for them again; those that wait in the buffers are dropped.
@@ -132,11 +261,15 @@ class Recognition(ABC):
             assert window.size is not None
             self.machine.raise_horizon(int(bounds(np.array([now + window.shift]), window.type, window.size)[0]))
         yield from self.flush()
+        if self._kept is not None and window.exact:
+            self._kept.keep(self.held())
         if window.exact:
             # if the attribute falls, it asks for what was given up; so only a lack of memory gives anything up
             return
         self.machine.compact()
         self._release()
+        if self._kept is not None:
+            self._kept.keep(self.held())
         self.oldest_position()  # also forgets the ends of batches that the window has left
 
     @property
@@ -162,6 +295,29 @@ class Recognition(ABC):
         assert self.bound.window.size is not None
         return self._ends[-1][1] - self.bound.window.shift + math.ceil(self.bound.window.size) + 1
 
+    @property
+    def keys_bytes(self) -> int:
+        """The memory of keys and other values that have numbers."""
+        return self.keys.nbytes if self.keys is not None else 0
+
+    @property
+    def rows_bytes(self) -> int:
+        """The memory of the rows that conditions, measures and absences ask for."""
+        return self._kept.nbytes if self._kept is not None else 0
+
+    @property
+    def used(self) -> int:
+        """The memory of partial matches, and of matches that wait until they are decided."""
+        return self.machine.used
+
+    def measures(self) -> dict[str, int]:
+        """Numbers for those who watch."""
+        found: Counter[str] = Counter()
+        for machine in getattr(self.machine, "machines", [self.machine]):
+            found.update(machine.measures())
+        symbols = len(self.table.bits)
+        return dict(found) | {"symbols": symbols, "memory_keys": self.keys_bytes, "memory_asked": self.rows_bytes}
+
     def set_memory(self, memory: int) -> None:
         """Change the budget of the graph."""
         self.machine.memory = memory
@@ -184,7 +340,7 @@ class Recognition(ABC):
         return self.machine.counted
 
     def _events(self, batch: EventBatch) -> Events:
-        data, streams = batch
+        data, streams = batch.data, batch.stream
         if not data.schema.equals(self.schema) and self.bound.open_schema:
             self._bind(data.schema)
         rows: Array | None = None
@@ -207,7 +363,9 @@ class Recognition(ABC):
         partitions = self._partitions(data, streams, rows, len(symbols))
         # the kernels are compiled for arrays that can be written to, and those that Arrow lends cannot
         arrays = (symbols, positions, partitions, keys, lowest, times, NO_VALUES)
-        events = Events(*(np.require(array, requirements=["C", "W"]) for array in arrays))
+        events = Events(*(array if array.flags.carray else np.require(array, None, ["C", "W"]) for array in arrays))
+        if self._kept is not None:
+            self._kept.add(self._rows_to_keep(data, events, rows))
         return self._for_machine(events, data, rows)
 
     def _partitions(self, data: pa.RecordBatch, streams: int | Array, rows: Array | None, count: int) -> Array:
@@ -229,10 +387,13 @@ class Recognition(ABC):
         """Forget the keys of partitions that a collection found empty and that are empty still."""
         machine = self.machine
         if self.keys is not None and machine.emptied:
-            if not self.bound.window.exact:  # a key that comes back must know where its attribute stood
-                self.keys.release(machine.idle(np.array(machine.emptied)))
+            self.keys.release(np.setdiff1d(machine.forgettable(np.array(machine.emptied)), self._busy()))
             machine.emptied = []
             self._keys_kept = self.keys.known
+
+    def _busy(self) -> Array:
+        """Substreams without partial matches whose past matters all the same."""
+        return np.zeros(0, np.int64)
 
     def _results(self, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
         for chunk in chunks:
@@ -245,7 +406,13 @@ class Recognition(ABC):
             numbers, rows = np.unique(chunk.partition, return_inverse=True)
             key_columns = self.keys.key_columns(numbers).select(range(len(self.bound.result.keys)))
             chunk = chunk._replace(partition=rows)
-        return self._to_batch(chunk, key_columns)
+        batch = self._to_batch(chunk, key_columns)
+        if self.gather is not None:
+            self.gather(batch, self.values_at)
+            return batch
+        if self._measures is None:
+            return batch
+        return self.bound.result.with_measures(batch, self._measures.calculate(batch, self.values_at))
 
     # --- state ---
 
@@ -268,6 +435,11 @@ class Recognition(ABC):
         if self.keys is not None:
             header["partitions"] = len(self.keys.used)
             tables["keys"] = self.keys.state()
+        if self._kept is not None:
+            positions = self.held()
+            positions = positions[positions >= self._kept.first]
+            tables["kept"] = self.values_at(positions)
+            arrays["kept"] = positions
         return header, arrays, tables
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
@@ -278,11 +450,14 @@ class Recognition(ABC):
         self._bind(schema_from_text(header["schema"]))
         self._ends = deque((position, time) for position, time in header["ends"])
         self._restore_machine(header, arrays)
-        require(len(self.machine.table) == header["partitions"], "the partitions are not as many as it says")
+        require(self.machine.partitions == header["partitions"], "the partitions are not as many as it says")
         self.machine.oldest = header["oldest"]
         require((self.keys is not None) == ("keys" in tables), "it has keys of partitions, or lacks them")
         if self.keys is not None:
             self.keys.restore(tables["keys"], header["partitions"])
+        if self._kept is not None:
+            self._kept.restore(arrays["kept"], tables["kept"], self.position)
+            self._thinned = self._kept.count
 
     def _check_header(self, header: dict[str, Any]) -> None:
         if header.get("unsigned_keys") and self.bound.window.shift:

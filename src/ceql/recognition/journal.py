@@ -11,23 +11,32 @@ of copying it is spread over many events. The last feed can be done again until 
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
+from ceql.recognition.aggregation import Aggregation, Take
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import Recognition
+from ceql.recognition.graph_totals import follow, leave
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
 
 LEAST_BYTES = 8 << 20  # of feeds, before a new state is taken
 _OBJECT = 1024  # bytes that a batch takes besides its columns
-_MANY = 256  # rows of a batch that is measured, and batches until small ones are measured again
+MANY = 256  # rows of a batch that is measured, and batches until small ones are measured again
+ALLOWANCE = 16 << 20  # bytes that no budget counts: small journals, buffers
 _FEW = 4  # batches of matches that are dropped before it pays not to look for them
+
+_COUNTED = ("nodes_reclaimed", "collections")
+_log = logging.getLogger(__name__)
 
 State = tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]
 Work = Generator[pa.RecordBatch, None, None]
@@ -53,14 +62,19 @@ class _Past:
         """The memory that the feeds take."""
         return self.feeds[-1].bytes if self.feeds else 0
 
+    @cached_property
+    def state_bytes(self) -> int:
+        """The memory that the state takes."""
+        if self.state is None:
+            return 0
+        _, arrays, tables = self.state
+        size = sum(int(array.nbytes) for array in arrays.values())
+        return size + sum(int(table.get_total_buffer_size()) for table in tables.values())
+
     @property
     def limit(self) -> int:
         """The memory that the feeds may take."""
-        if self.state is None:
-            return LEAST_BYTES
-        _, arrays, tables = self.state
-        size = sum(int(array.nbytes) for array in arrays.values())
-        return max(LEAST_BYTES, size + sum(int(table.get_total_buffer_size()) for table in tables.values()))
+        return max(LEAST_BYTES, self.state_bytes)
 
 
 class Journal:
@@ -77,6 +91,25 @@ class Journal:
         self._batch = 0  # of the feed at work
         self._row_bytes = 0.0  # as it was last measured
         self._unmeasured = 0  # batches until it is measured again
+        self._recoveries = 0
+        self._before: Counter[str] = Counter()  # what recognitions that were given up had counted
+
+    @property
+    def feeds_bytes(self) -> int:
+        """The memory of the feeds that the next feed will find here."""
+        return self._past.bytes if self._past.bytes <= self._limit else 0
+
+    @property
+    def state_bytes(self) -> int:
+        """The memory of the state from which recognition could be made anew."""
+        return self._past.state_bytes
+
+    def measures(self) -> dict[str, int]:
+        """Numbers for those who watch."""
+        found = self._recognition.measures()
+        lost = {name: found[name] + count for name, count in self._before.items()}
+        journal = self.feeds_bytes + self.state_bytes
+        return found | lost | {"recoveries": self._recoveries, "memory_journal": journal}
 
     @property
     def recognition(self) -> Recognition:
@@ -92,6 +125,10 @@ class Journal:
         """Change the budget of the graph."""
         self._bound = replace(self._bound, options=replace(self._bound.options, memory=memory))
         self._recognition.set_memory(memory)
+
+    def leave_room(self, memory: int) -> None:
+        """Let the graph, and the state that is a copy of it, have so much of the budget."""
+        self._recognition.set_memory(memory if memory < ALLOWANCE else ALLOWANCE + 2 * (memory - ALLOWANCE) // 3)
 
     def work(self, number: int, batches: Sequence[EventBatch], rows: RowStore | None) -> Work:
         """Do a feed, and give its matches. If it does not come to its end, the feed is not done."""
@@ -117,6 +154,22 @@ class Journal:
         recognition.mute(False)
         self._end(number)
         return found
+
+    def gather(
+        self, number: int, batches: Sequence[EventBatch], rows: RowStore | None, aggregation: Aggregation, take: Take
+    ) -> None:
+        """Do a feed, and add up its matches; `take` has the attributes of all events that they may name."""
+        recognition = self._begin(number, batches)
+        follow(aggregation, recognition, take)
+        for batch in batches:
+            if rows is not None:
+                rows.add(batch.data, recognition.position)
+            for _ in recognition.feed(batch):
+                pass
+        for _ in recognition.flush():
+            pass
+        leave(recognition)
+        self._end(number)
 
     def finish(self, number: int, batches: Sequence[EventBatch], rows: RowStore | None, work: Work) -> None:
         """Come to the end of a feed whose matches nobody wants any more; `work` has begun it."""
@@ -160,7 +213,8 @@ class Journal:
         """The recognition as it is after so many feeds: after the last one that is done, or one before it."""
         if self._done == number:
             return self._recognition
-        past = self._past
+        past, measures = self._past, self._recognition.measures()
+        _log.info("recognition is made anew, from the state after feed %d", past.number)
         recognition = self._made(past.state)
         recognition.mute(True)
         for entry in past.feeds[: number - past.number]:
@@ -170,6 +224,8 @@ class Journal:
             for _ in recognition.flush():
                 pass
         recognition.mute(False)
+        self._recoveries += 1
+        self._before.update({name: measures[name] for name in _COUNTED})
         self._recognition = recognition
         self._position = recognition.position
         self._done = number
@@ -204,9 +260,9 @@ class Journal:
     def _size(self, data: pa.RecordBatch) -> int:
         """The bytes of a batch. To ask Arrow takes long, so small batches are taken to be like others."""
         rows = data.num_rows
-        if rows >= _MANY or self._unmeasured == 0:
+        if rows >= MANY or self._unmeasured == 0:
             self._row_bytes = data.nbytes / rows if rows else 0.0
-            self._unmeasured = _MANY
+            self._unmeasured = MANY
         self._unmeasured -= 1
         return int(rows * self._row_bytes) + _OBJECT
 

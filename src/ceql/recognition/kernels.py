@@ -1,4 +1,4 @@
-"""The loops that turn the labels of matches into lists of positions, one for each variable."""
+"""The loops that turn the labels of matches into lists of positions, one for each variable, and that fold lists."""
 
 from __future__ import annotations
 
@@ -62,3 +62,42 @@ def fill_lists(
                 cursor += np.uint64(mine[np.uint32(labels[k])])
                 k += one
             row[match] = cursor - base
+
+
+@kernel
+def fold_sums(values: Array, row: Array, offsets: Array, sums: Array) -> None:
+    """Of each list, the sum of the values at its rows; `sums` begin at zero."""
+    for k in range(len(sums)):
+        total = sums[k]
+        for at in range(np.uint64(offsets[k]), np.uint64(offsets[k + 1])):
+            total += values[row[at]]
+        sums[k] = total
+
+
+@kernel
+def fold_best(ranks: Array, row: Array, offsets: Array, sign: int, best: Array) -> None:
+    """Of each list that is not empty, the row of least rank, or of greatest where the sign is -1."""
+    for k in range(len(best)):
+        if offsets[k] == offsets[k + 1]:
+            continue
+        found = row[offsets[k]]
+        least = sign * ranks[found]
+        for at in range(np.uint64(offsets[k] + 1), np.uint64(offsets[k + 1])):
+            rank = sign * ranks[row[at]]
+            if rank < least:
+                found, least = row[at], rank
+        best[k] = found
+
+
+@kernel
+def mark_positions(positions: Array, low: int, marked: Array) -> None:
+    """Mark the positions, of which `low` is the least."""
+    for k in range(len(positions)):
+        marked[np.uint64(positions[k] - low)] = True
+
+
+@kernel
+def look_up_positions(positions: Array, low: int, numbers: Array, row: Array) -> None:
+    """The number of each position."""
+    for k in range(len(positions)):
+        row[k] = numbers[np.uint64(positions[k] - low)]

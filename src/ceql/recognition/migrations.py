@@ -76,7 +76,23 @@ def least_key_left_out(snapshot: Snapshot) -> Snapshot:
     return header, arrays, tables
 
 
-STEPS: tuple[Callable[[Snapshot], Snapshot], ...] = (keys_as_words, registers_in_common_order, least_key_left_out)
+def rows_in_place_of_runs(snapshot: Snapshot) -> Snapshot:
+    """4 to 5: what is found in order is in buckets. Queries that find anything in order have new fingerprints."""
+    header, arrays, tables = snapshot
+    if "runs" in arrays:
+        arrays = {name: array for name, array in arrays.items() if name not in ("runs", "links")}
+        nodes, entries, _, _, cells = arrays["sizes"].tolist()
+        nothing: dict[str, Array] = {"rows": np.zeros((0, 2), np.int64), "buckets": np.zeros((0, 5), np.int64)}
+        arrays |= nothing | {"sizes": np.array([nodes, entries, cells])}
+    return header, arrays, tables
+
+
+STEPS: tuple[Callable[[Snapshot], Snapshot], ...] = (
+    keys_as_words,
+    registers_in_common_order,
+    least_key_left_out,
+    rows_in_place_of_runs,
+)
 
 
 def migrate(version: int, snapshot: Snapshot) -> Snapshot:

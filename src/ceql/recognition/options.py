@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.fields import dotted_names
 from ceql.errors import QueryError, SchemaError
 from ceql.io.sort_keys import ticks
 from ceql.syntax import tree as t
@@ -27,7 +28,8 @@ class Options:
     """The columns of types and times, and the limits.
 
     `type` and `time` name columns; where the default column is absent, an event's type is the name of its
-    stream, and there is no time. `memory` bounds the graph of partial matches, in bytes.
+    stream, and there is no time. `memory` bounds the graph of partial matches, in bytes; of a recogniser, all it holds.
+    `threads` is how many may work on it at once.
     """
 
     type: str | None = "type"
@@ -37,6 +39,7 @@ class Options:
     memory: int = 4 << 30
     max_states: int = 1 << 16
     max_buffered_rows: int = 50_000_000
+    threads: int | Literal["all"] = 1
 
     def __post_init__(self) -> None:
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
@@ -48,14 +51,23 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
                 raise ValueError(f"{name} must be a whole number that is not negative, not {value!r}")
+        if self.threads != "all" and (type(self.threads) is not int or self.threads < 1):
+            raise ValueError(f"threads must be a whole number of at least 1 or 'all', not {self.threads!r}")
         lateness = self.lateness
         if not isinstance(lateness, Lateness) or (isinstance(lateness, float) and not math.isfinite(lateness)):
             raise ValueError(f"lateness must be a number, a text such as '10 seconds' or a timedelta, not {lateness!r}")
 
-    def nested(self, query: t.Query) -> tuple[str, ...]:
-        """The names of attributes that may be fields of nested ones."""
+    @property
+    def cores(self) -> int:
+        """How many threads there may be."""
+        if self.threads != "all":
+            return self.threads
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    def nested(self, dotted: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of attributes that may be fields of nested ones, given those with a dot in the query."""
         own = [name for name in (self.type, self.time) if name is not None and "." in name]
-        return tuple(dict.fromkeys([*dotted_names(query), *own]))
+        return tuple(dict.fromkeys([*dotted, *own]))
 
     def type_column(self, schema: pa.Schema) -> str | None:
         """The column of types, where there is one."""

@@ -6,10 +6,15 @@ from ceql.plan import CorrelatedPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
+from ceql.recognition.trailing import TrailingRecognition
 from ceql.recognition.unary import UnaryRecognition
 
 
 def recognise(bound: BoundPlan, counting: bool = False) -> Recognition:
     """A recognition of this query, to be fed with events: it finds the matches, or only counts them."""
-    kind = CorrelatedRecognition if isinstance(bound.plan, CorrelatedPlan) else UnaryRecognition
-    return kind(bound, counting)
+    plan = bound.plan
+    if not isinstance(plan, CorrelatedPlan):
+        return UnaryRecognition(bound, counting)
+    if any(plan.shape.trails(watched.number) for watched in plan.automaton.absences):
+        return TrailingRecognition(bound, counting)
+    return CorrelatedRecognition(bound, counting)

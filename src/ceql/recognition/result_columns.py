@@ -17,6 +17,8 @@ from ceql.recognition.kernels import count_labels, fill_lists, take_places
 
 FIXED = ("start", "end", "start_time", "end_time", "events")
 POSITIONS = pa.list_(pa.int64())
+MEASURE = b"ceql.measure"
+"""Field metadata of a column that is computed."""
 NAME = b"ceql.name"
 """Field metadata of a column that could not be called what it is: its true name."""
 
@@ -31,12 +33,33 @@ class ResultColumns:
     """
 
     variables: tuple[str, ...] = ()
+    """Those that are found of each match."""
     time_type: pa.DataType | None = None
     keys: tuple[tuple[str, pa.DataType], ...] = ()
+    hidden: frozenset[str] = frozenset()
+    """The variables that only measures name; the result has no columns for them."""
+    measures: tuple[tuple[str, pa.DataType], ...] = ()
+    """The name and type of each column that is computed."""
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of every batch of the result; a renamed column has its true name as metadata."""
+        fields = [field for field in self.found if field.type != POSITIONS or true_name(field) not in self.hidden]
+        names = unique_names([name for name, _ in self.measures], taken=[field.name for field in fields])
+        fields += [
+            pa.field(column, type, metadata={MEASURE: name.encode()})
+            for column, (name, type) in zip(names, self.measures, strict=True)
+        ]
+        return pa.schema(fields)
+
+    def with_measures(self, batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
+        """A batch of matches as they are found, with these columns of measures and without hidden variables."""
+        shown = [batch.column(field.name) for field in self.schema if not is_measure(field)]
+        return pa.RecordBatch.from_arrays([*shown, *columns], schema=self.schema)
+
+    @cached_property
+    def found(self) -> pa.Schema:
+        """The schema of matches as they are found, without measures."""
         names = unique_names([name for name, _ in self.keys] + list(self.variables), taken=FIXED)
         fields = [pa.field("start", pa.int64()), pa.field("end", pa.int64())]
         if self.time_type is not None:
@@ -55,12 +78,22 @@ class ResultColumns:
             offsets = column.offsets.to_numpy()
             return _list_array(offsets - offsets[0], numbers[column.flatten().to_numpy()])
 
-        own = {*FIXED[:2], *self.schema.names[self.schema.get_field_index("events") :]}
+        own = {*FIXED[:2], "events", *(field.name for field in variable_fields(self.schema))}
         columns = [
             renumber(column) if name in own else column
             for name, column in zip(self.schema.names, batch.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def is_measure(field: pa.Field) -> bool:
+    """Whether a column of the result is a measure."""
+    return MEASURE in (field.metadata or {})
+
+
+def variable_fields(schema: pa.Schema) -> list[pa.Field]:
+    """The columns of a result that have the events of variables."""
+    return [field for field in list(schema)[schema.get_field_index("events") + 1 :] if not is_measure(field)]
 
 
 def true_name(field: pa.Field) -> str:
@@ -112,7 +145,7 @@ def to_record_batch(
     found.append(_list_array(chunk.offsets.astype(np.int32), chunk.positions))
     if columns.variables:
         found += _variable_columns(chunk, label_masks) if pattern is None else _alike(chunk, label_masks, pattern)
-    return pa.RecordBatch.from_arrays(found, schema=columns.schema)
+    return pa.RecordBatch.from_arrays(found, schema=columns.found)
 
 
 def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[pa.Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -81,15 +82,20 @@ class RowStore:
             return pa.table(no_rows(self.schema))
         if len(positions) and int(positions.min()) < self._pieces[0].first:
             raise DataError("the snapshot is damaged: its partial matches have events that it does not keep")
-        owner = np.searchsorted(self._starts, positions, side="right") - 1
-        order = np.argsort(owner, kind="stable")
+        ascend = bool((positions[1:] >= positions[:-1]).all())
+        order = np.arange(len(positions)) if ascend else np.argsort(positions, kind="stable")
+        ordered = positions if ascend else positions[order]
+        cuts = np.append(np.searchsorted(ordered, self._starts), len(ordered))
         pieces = []
-        for k in np.unique(owner).tolist():
-            rows = self._pieces[k].rows_at(positions[order[owner[order] == k]])
-            pieces.append(pa.table(take_rows(self._pieces[k].batch, pa.array(rows))))
+        for k, (begin, end) in enumerate(pairwise(cuts.tolist())):
+            if begin < end:
+                rows = self._pieces[k].rows_at(ordered[begin:end])
+                pieces.append(pa.table(take_rows(self._pieces[k].batch, pa.array(rows))))
         if not pieces:
             return pa.table(self._pieces[-1].batch.slice(0, 0))
         table = pa.concat_tables(pieces, promote_options="permissive").combine_chunks()
+        if ascend:
+            return table
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         batches = table.to_batches()
@@ -107,7 +113,15 @@ class RowStore:
     @property
     def count(self) -> int:
         """How many rows are kept."""
-        return sum(piece.batch.num_rows for piece in self._pieces)
+        pieces = self._pieces
+        if pieces and pieces[0].positions is None:  # no gaps
+            return self._next - pieces[0].first
+        return sum(piece.batch.num_rows for piece in pieces)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return sum(p.batch.nbytes + (0 if p.positions is None else int(p.positions.nbytes)) for p in self._pieces)
 
     @property
     def batches(self) -> list[pa.RecordBatch]:

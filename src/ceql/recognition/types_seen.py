@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.analysis.scopes import types
+from ceql.analysis.scopes import there
 from ceql.errors import NoMatchWarning, nearest, warn_caller
 from ceql.io.sorted_runs import EventBatch
 from ceql.recognition.bound_plan import BoundPlan
@@ -26,7 +26,7 @@ class TypesSeen:
 
     def __init__(self, bound: BoundPlan) -> None:
         self._bound = bound
-        self._named = sorted(types(bound.plan.query.formula))
+        self._named = sorted(there(bound.plan.query.formula))
         self._wanted = pa.array(self._named, pa.string())
         self._seen: dict[str, None] = {}
         self._events = False

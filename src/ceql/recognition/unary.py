@@ -14,7 +14,10 @@ from ceql.automata.subsets import Determinised, Plain, Rivalled, state_from_json
 from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.common.sharded import Sharded, shards_in
+from ceql.engine.common.shares import Shares
 from ceql.engine.states.check import Known
+from ceql.engine.states.divide import divide
 from ceql.engine.states.layout import Settings
 from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.replay import ReplayMachine
@@ -34,14 +37,38 @@ class UnaryRecognition(Recognition):
         super().__init__(bound, counting)
         assert isinstance(bound.plan, UnaryPlan)
         self.plan = bound.plan
+        self._keep_rows([], bound.schema)
 
     @cached_property
-    def machine(self) -> StateMachine:
+    def machine(self) -> StateMachine | Sharded[StateMachine]:
         """The machine, made when the first events come."""
         machine = self._make_machine()
+        machine.divides = self._divides and self._has_room and not isinstance(machine, ReplayMachine)
         if self.keys is None:
             machine.room_for_partitions(1)
         return machine
+
+    @property
+    def whole(self) -> StateMachine:
+        """The machine, which is not divided from now on."""
+        machine = self.machine
+        assert isinstance(machine, StateMachine)
+        machine.divides = False
+        return machine
+
+    @property
+    def _divides(self) -> bool:
+        """Whether the machine can be divided by substreams."""
+        return self.keys is not None and self._may_divide
+
+    def _divide(self) -> None:
+        assert isinstance(self.machine, StateMachine)
+        shares = self._shares()
+        assert shares is not None
+        self.machine = self._sharded(self.machine, divide(self.machine, shares), shares)
+
+    def _sharded(self, whole: StateMachine, shards: list[StateMachine], shares: Shares) -> Sharded[StateMachine]:
+        return Sharded.of(whole, shards, shares, shares.owners, self.bound.options.cores)
 
     def _make_machine(self) -> StateMachine:
         plan, window, memory = self.plan, self.bound.window, self.bound.options.memory
@@ -92,6 +119,16 @@ class UnaryRecognition(Recognition):
         labels = self.plan.cea.pattern()
         return np.array([self._plain.numbering.number(label) for label in labels], np.int32) if labels else None
 
+    @property
+    def sums(self) -> bool:
+        """Unless the strategy is applied to each position by itself, or LIMIT leaves some matches out."""
+        return not self.plan.limit and not (self.plan.rivalry is not None and self.plan.query.window is not None)
+
+    @property
+    def label_masks(self) -> Array:
+        """Which variables each label binds."""
+        return self._label_masks
+
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
         return to_record_batch(chunk, self.bound.result, self._label_masks, keys, self._pattern)
 
@@ -100,8 +137,10 @@ class UnaryRecognition(Recognition):
 
     @property
     def _machines(self) -> list[StateMachine]:
-        """The machine, and the one that chooses for it."""
+        """The machine or its shards, and the one that chooses for it."""
         machine = self.machine
+        if isinstance(machine, Sharded):
+            return machine.machines
         return [machine, machine.chooser] if isinstance(machine, ReplayMachine) else [machine]
 
     def _room_for_symbols(self) -> None:
@@ -116,17 +155,37 @@ class UnaryRecognition(Recognition):
     def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
         """The state between two batches."""
         header, arrays, tables = super().state()
-        header["states"] = [state_to_json(state) for state in self.machine.cache.states]
+        shards = self.machine.machines if isinstance(self.machine, Sharded) else [self.machine]
+        states = [[state_to_json(state) for state in machine.cache.states] for machine in shards]
+        header["states"] = states[0]
+        if len(states) > 1:
+            header["shards"] = states
         return header, arrays, tables
 
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
-        cache = self.machine.cache
-        states = [state_from_json(state) for state in header["states"]]
+        machine = self.machine
+        assert isinstance(machine, StateMachine)
+        shards = shards_in(arrays)
+        if not shards:
+            self._know(machine, header["states"])
+        else:
+            require(self._divides, "it has shards, and the query has none")
+            require(len(header["shards"]) == shards, "its shards have no states")
+            divided = [machine.shard() for _ in range(shards)]
+            for shard, states in zip(divided, header["shards"], strict=True):
+                self._know(shard, states)
+            assert self.keys is not None
+            self.machine = self._sharded(machine, divided, Shares(self.keys.hashes))
+        self.machine.restore(arrays)
+
+    def _know(self, machine: StateMachine, known: list[Any]) -> None:
+        """Let a machine know these determinised states."""
+        cache = machine.cache
+        states = [state_from_json(state) for state in known]
         require(states[:1] == [cache.automaton.initial()], "the first state is not the initial one")
         require(len(set(states)) == len(states), "a state comes twice")
         active = [cache.automaton.is_active(state) for state in states]
         require(None not in active, "there is a state that the automaton has not")
         cache.restore(states)
         labels, symbols = len(self._plain.numbering.labels), len(self.table.bits)
-        self.machine.known = Known(np.array(active, np.bool_), symbols, labels, self.position)
-        self.machine.restore(arrays)
+        machine.known = Known(np.array(active, np.bool_), symbols, labels, self.position)

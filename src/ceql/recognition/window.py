@@ -110,9 +110,17 @@ def _some_key(lowest: Array) -> Array:
     return np.maximum(lowest, NO_KEY + 1)
 
 
-def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Options, open_schema: bool) -> BoundWindow:
-    """The window of a query over these columns."""
-    match plan.query.window:
+def bind_window(
+    plan: Plan,
+    schema: pa.Schema,
+    time: str | None,
+    options: Options,
+    open_schema: bool,
+    window: t.Window | None = None,
+) -> BoundWindow:
+    """The window of a query over these columns, or another window of it, which stands inside the formula."""
+    window = window or plan.query.window
+    match window:
         case None:
             return BoundWindow(W_GIVEN)
         case t.EventsWindow(count) if plan.partition:
@@ -147,4 +155,4 @@ def bind_window(plan: Plan, schema: pa.Schema, time: str | None, options: Option
             if pa.types.is_null(type):  # not seen yet: floats hold whatever may come
                 type = pa.float64()
             return BoundWindow(W_ENVELOPE, column=attribute, type=type, size=Fraction(size))
-    raise AssertionError(plan.query.window)
+    raise AssertionError(window)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ceql.analysis.selection import Selection
 from ceql.errors import DataError, did_you_mean
-from ceql.recognition.result_columns import true_name
+from ceql.recognition.result_columns import true_name, variable_fields
 from ceql.results.source import Positions
 from ceql.results.text import python_values
 
@@ -64,6 +64,7 @@ class Match(_HasRows):
     start_time: Any = None
     end_time: Any = None
     partition: dict[str, Any] = field(default_factory=dict)
+    measures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -94,12 +95,15 @@ def to_matches(batch: pa.RecordBatch, rows: EventRows) -> Iterator[Match]:
     keys, variables = true_names(batch.schema)
     middle = batch.schema.get_field_index("events")
     first_key = middle - len(keys)
+    after = middle + 1 + len(variables)
+    measured = batch.schema.names[after:]
     columns = [python_values(column, name) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     for row in zip(*columns, strict=True):
         start_time, end_time = row[2:first_key] or (None, None)
-        bound = dict(zip(variables, map(tuple, row[middle + 1 :]), strict=True))
+        bound = dict(zip(variables, map(tuple, row[middle + 1 : after]), strict=True))
         partition = dict(zip(keys, row[first_key:middle], strict=True))
-        match = Match(row[0], row[1], tuple(row[middle]), bound, start_time, end_time, partition)
+        measures = dict(zip(measured, row[after:], strict=True))
+        match = Match(row[0], row[1], tuple(row[middle]), bound, start_time, end_time, partition, measures)
         object.__setattr__(match, "_rows", rows)
         yield match
 
@@ -108,4 +112,4 @@ def true_names(schema: pa.Schema) -> tuple[list[str], list[str]]:
     """The partition keys and the variables by their true names."""
     names = [true_name(field) for field in schema]
     middle = schema.get_field_index("events")
-    return names[4 if "end_time" in schema.names else 2 : middle], names[middle + 1 :]
+    return names[4 if "end_time" in schema.names else 2 : middle], list(map(true_name, variable_fields(schema)))

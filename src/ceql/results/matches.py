@@ -7,7 +7,7 @@ again, each call is a pass of its own (`to_arrow` keeps its table). Over a reade
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from ceql.analysis.aggregates import read_summaries
 from ceql.errors import ResourceError
 from ceql.io.schemas import conform, unify_schemas
-from ceql.recognition.result_columns import unique_names
+from ceql.recognition.result_columns import unique_names, variable_fields
+from ceql.recognition.totals_table import Every, Request
 from ceql.results import views
 from ceql.results.bindings import bindings, names_column, project
 from ceql.results.match import Match, true_names
@@ -49,7 +51,7 @@ class Matches:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns: start, end, times, partition keys, events, one per selected variable."""
+        """The columns: start, end, times, partition keys, events, one per selected variable, one per measure."""
         return self._source.schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -135,6 +137,31 @@ class Matches:
             else:
                 self._count = sum(batch.num_rows for batch in self.to_batches())
         return self._count
+
+    def aggregate(
+        self,
+        columns: Mapping[str, str] | None = None,
+        /,
+        *,
+        by: Sequence[str] | str = (),
+        every: Every = None,
+        **more: str,
+    ) -> pa.Table:
+        """Totals over all matches, without enumerating them where that is possible.
+
+        Each column is an aggregate: `n="COUNT(*)"` counts matches, and `COUNT(x)`, `SUM(x.a)`, `AVG(x.a)`, `MIN(x.a)`
+        and `MAX(x.a)` are over each event of x in each match. NULL is skipped. `by` names keys of PARTITION BY, and
+        `every` (`"1 minute"`) divides matches by the time of their end: a row for each combination, in order. Columns
+        of other names than arguments can be are given as a dict.
+
+        Whole numbers are exact, whatever their size: int64 if all of a column fit, else decimal128(38, 0), else
+        decimal256(76, 0), else text. The manual says which queries' matches are enumerated for it.
+        """
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        request = Request(read_summaries(self._source.query, {**(columns or {}), **more}), keys, every)
+        aggregation = self._source.aggregation(request)
+        self._reader.add_up(aggregation)
+        return aggregation.table()
 
     def late(self) -> pa.Table:
         """The events that came later than the lateness allows, and took no part."""
@@ -227,8 +254,7 @@ class Matches:
         """The rows that `events` shows of a batch of `with_rows`; `first` is the number of its first match."""
         _, names = true_names(self.schema)
         events = batch.column("events")
-        after = self.schema.get_field_index("events") + 1
-        found = bindings(events, batch.columns[after:])
+        found = bindings(events, [batch.column(field.name) for field in variable_fields(self.schema)])
         lengths = np.asarray(events.value_lengths()).astype(np.int64)
         selection = self._source.selection
         shown = project(one_batch(rows), found, names, selection.projections, selection.keys)

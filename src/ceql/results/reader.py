@@ -13,6 +13,7 @@ import pyarrow as pa
 from ceql.analysis.selection import Selection
 from ceql.errors import DataError
 from ceql.io.schemas import take_rows
+from ceql.recognition.aggregation import Aggregation
 from ceql.results.match import EventRows, Match, to_matches
 from ceql.results.source import MatchSource, Positions, RowsKept
 from ceql.results.tables import one_batch
@@ -90,6 +91,16 @@ class Reader:
         found = self._source.count()
         self._cut_short = False
         return found
+
+    def add_up(self, aggregation: Aggregation) -> None:
+        """Add up all matches: by the source's own pass, or by those that can still be read."""
+        if self.spend():
+            self._cut_short = True
+            self._source.add_up(aggregation)
+            self._cut_short = False
+            return
+        for batch, rows in self.with_rows():
+            aggregation.add(batch, partial(_events_at, batch, rows))
 
     def _check_unspent(self) -> None:
         if self._spent:
@@ -232,6 +243,12 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         stop = max(start + 1, int(np.searchsorted(ends, before + EVENT_ROWS, side="right")))
         yield batch.slice(start, stop - start)
         start = stop
+
+
+def _events_at(batch: pa.RecordBatch, rows: pa.Table, positions: Positions) -> pa.RecordBatch:
+    """Of the rows of a batch's column `events`, those at these positions."""
+    known, places = np.unique(positions_of(batch), return_index=True)
+    return take_rows(one_batch(rows), pa.array(places[np.searchsorted(known, positions)]))
 
 
 def _given(rows: pa.Table) -> pa.Table:

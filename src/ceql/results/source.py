@@ -11,6 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.analysis.selection import Selection
+from ceql.recognition.aggregation import Aggregation
+from ceql.recognition.totals_table import Request
+from ceql.syntax import tree as t
 
 Positions = npt.NDArray[np.int64]
 
@@ -25,6 +28,9 @@ class RowsKept(Enum):
 
 class MatchSource(Protocol):
     """A query with its input, which finds the matches."""
+
+    @property
+    def query(self) -> t.Query: ...
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -55,6 +61,12 @@ class MatchSource(Protocol):
 
     def count(self) -> int:
         """The number of matches, by a pass that does not enumerate them."""
+
+    def aggregation(self, request: Request) -> Aggregation:
+        """What is to be added up, over the columns of the events."""
+
+    def add_up(self, aggregation: Aggregation) -> None:
+        """Add up all matches, by a pass that enumerates them only where it must."""
 
     def late(self) -> pa.Table:
         """The events of the last pass that came too late."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ceql.analysis.selection import Selection
 from ceql.engine.common.chunk import Int64s
 from ceql.io.schemas import column_of, no_rows, take_rows, without_columns
-from ceql.recognition.result_columns import true_name, unique_names
+from ceql.recognition.result_columns import is_measure, true_name, unique_names, variable_fields
 from ceql.results.bindings import Bools, bindings
 
 
@@ -28,6 +28,10 @@ def wide(batch: pa.RecordBatch, rows: pa.RecordBatch, selection: Selection) -> p
         shown = selection.projections.get(variable, rows.schema.names)
         names += [f"{variable}.{attribute}" for attribute in shown]
         columns += _values(_columns(rows, shown), lists, bound, variable in selection.singles)
+    for field in batch.schema:
+        if is_measure(field):
+            names.append(field.name)
+            columns.append(batch.column(field.name))
     return pa.RecordBatch.from_arrays(columns, names=unique_names(names, taken=()))
 
 
@@ -67,8 +71,7 @@ def bound_events(batch: pa.RecordBatch, selection: Selection) -> Iterator[tuple[
     if selection.distinct:
         yield "events", events, np.arange(len(events.flatten()))
         return
-    after = batch.schema.get_field_index("events") + 1
-    columns = {true_name(field): batch.column(field.name) for field in list(batch.schema)[after:]}
+    columns = {true_name(field): batch.column(field.name) for field in variable_fields(batch.schema)}
     lists = [columns[variable] for variable in selection.variables]
     found = bindings(events, lists)
     for k, variable in enumerate(selection.variables):

@@ -26,13 +26,52 @@ def python_values(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
 
 
 def to_python(column: pa.Array | pa.ChunkedArray, separator: str = "T") -> list[Any]:
-    """The values of a column. Times and dates become ISO 8601, since Python's own types have no nanoseconds."""
+    """The values of a column. Times and dates become ISO 8601, since Python's own types have no nanoseconds.
+
+    Durations do, too, or with another separator text for people.
+    """
     if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_time(column.type)):
         if pa.types.is_duration(column.type):
-            column = column.cast(pa.int64())
+            size = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[column.type.unit]
+            show = iso_duration if separator == "T" else duration
+            return [None if ticks is None else show(ticks * size) for ticks in column.cast(pa.int64()).to_pylist()]
         return list(column.to_pylist())
     texts = column.cast(pa.string()).to_pylist()
     return [None if text is None else _ZEROS.sub(_shorten, text).replace(" ", separator) for text in texts]
+
+
+def duration(nanoseconds: int) -> str:
+    """A duration for people.
+
+    >>> duration(0), duration(90 * 10**9), duration(-1500 * 10**6), duration(90061 * 10**9)
+    ('0 s', '1 min 30 s', '-1.5 s', '1 d 1 h 1 min 1 s')
+    """
+    sign, *parts = _parts(nanoseconds)
+    units = ("d", "h", "min", "s")
+    shown = [f"{part} {unit}" for part, unit in zip(parts, units, strict=True) if part != "0"]
+    return sign + (" ".join(shown) or "0 s")
+
+
+def iso_duration(nanoseconds: int) -> str:
+    """A duration in ISO 8601.
+
+    >>> iso_duration(0), iso_duration(90 * 10**9), iso_duration(-1500 * 10**6), iso_duration(90000 * 10**9)
+    ('PT0S', 'PT1M30S', '-PT1.5S', 'P1DT1H')
+    """
+    sign, days, *parts = _parts(nanoseconds)
+    shown = "".join(f"{part}{unit}" for part, unit in zip(parts, "HMS", strict=True) if part != "0")
+    day = f"{days}D" if days != "0" else ""
+    return f"{sign}P{day}T{shown}" if shown else f"{sign}P{day}" if day else "PT0S"
+
+
+def _parts(nanoseconds: int) -> tuple[str, str, str, str, str]:
+    """The sign, days, hours, minutes and seconds of a duration."""
+    seconds, fraction = divmod(abs(nanoseconds), 10**9)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    rest = f"{seconds}.{fraction:09}".rstrip("0") if fraction else str(seconds)
+    return "-" if nanoseconds < 0 else "", str(days), str(hours), str(minutes), rest
 
 
 def to_rows(table: pa.Table | pa.RecordBatch, separator: str = "T") -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ceql.engine.common.chunk import Int64s
 from ceql.io.schemas import kind_of, take_rows
+from ceql.recognition.result_columns import is_measure
 from ceql.results.reader import First
 from ceql.results.tables import bound_events
 from ceql.results.text import attributes, between, cell, clean, shorten, to_python, to_rows
@@ -56,6 +57,9 @@ def columns(first: First, brief: bool = False) -> list[Column]:
         found.append(Column(clean(name), [[cell(key)] for key in keys], _is_number(batch.schema, name)))
     for variable, lists, bound in bound_events(batch, first.selection):
         found += [replace(column, narrows=True) for column in _variable(first, variable, lists, bound)]
+    for name in (field.name for field in batch.schema if is_measure(field)):
+        measured = [[cell(value)] for value in to_python(batch.column(name), " ")]
+        found.append(Column(clean(name), measured, _is_number(batch.schema, name)))
     return found
 
 

@@ -85,6 +85,8 @@ class ArithmeticTranslator:
                 return self._value(t.Arithmetic("-", t.Literal(0), operand))
             case t.Arithmetic(op, left, right):
                 return _calculate(op, self._value(left), self._value(right), node)
+            case t.Duration() | t.Call():
+                raise _Inexact  # the engine's functions and times are Arrow's
         raise AssertionError(f"not an expression over one event: {node}")
 
     def _attribute(self, name: str) -> _Value:

@@ -19,6 +19,7 @@ from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_spec import MAIN
 from ceql.spark.time_chunks import chunked
 from ceql.syntax import tree as t
+from ceql.syntax.absence import trailing
 
 
 class Way(Enum):
@@ -50,6 +51,8 @@ def divide(prepared: Prepared) -> Division:
         return Division(Way.KEYED, f"all events of a match agree in {names}, which splits the stream into substreams")
     if query.consume is t.Consume.PARTITION:
         return Division(Way.SINGLE, "CONSUME BY forgets all events at every match, so that no part stands by itself")
+    if trailing(query.formula):
+        return Division(Way.SINGLE, "NOT at the end looks beyond the events of a match, and into other chunks")
     match query.window:
         case None:
             return Division(Way.SINGLE, "without WITHIN or keys every event may belong with every other")
@@ -61,6 +64,11 @@ def divide(prepared: Prepared) -> Division:
 
 def run(prepared: Prepared, partitions: int | None) -> DataFrame:
     """The lazy DataFrame of matches."""
+    return rows_in_tasks(prepared, partitions).mapInArrow(batch_task(prepared.spec), prepared.schema)
+
+
+def rows_in_tasks(prepared: Prepared, partitions: int | None) -> DataFrame:
+    """The shipped rows, divided among tasks, in order."""
     frame = prepared.frame
     match divide(prepared).way:
         case Way.KEYED:
@@ -71,5 +79,4 @@ def run(prepared: Prepared, partitions: int | None) -> DataFrame:
         case Way.SINGLE:
             frame = frame.repartition(1)
     shipped = [*prepared.shipped, *([MAIN] if MAIN in frame.columns else [])]
-    ordered = frame.sortWithinPartitions(*prepared.order).select(*shipped)
-    return ordered.mapInArrow(batch_task(prepared.spec), prepared.schema)
+    return frame.sortWithinPartitions(*prepared.order).select(*shipped)

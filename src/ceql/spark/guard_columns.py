@@ -44,6 +44,7 @@ from ceql.predicates.text_column import TextColumn
 from ceql.spark.arithmetic import NEGATED, ArithmeticTranslator, compare
 from ceql.spark.java_patterns import java_like, java_regex
 from ceql.syntax import tree as t
+from ceql.syntax.limits import nodes
 
 Number = int | float
 Closed = list[tuple[Number, Number]]
@@ -146,6 +147,8 @@ class _Translator:
                 return self.arithmetic.comparison(node, negated)
             case MaskColumn(node=t.IsNull() as node):
                 return self.arithmetic.is_null(node, negated)
+            case MaskColumn():
+                return None
         raise AssertionError(slot)
 
     def text(self, name: str) -> Column:
@@ -155,7 +158,7 @@ class _Translator:
     def weaker(self, test: ColumnTest) -> Column | bool:
         """A weaker condition: true wherever the test or its opposite is. A test of a NULL is neither true nor false."""
         column = self.bound.columns[test.slot]
-        if isinstance(column, MaskColumn) and isinstance(column.node, t.IsNull):
+        if isinstance(column, MaskColumn) and (isinstance(column.node, t.IsNull) or _calls(column.node)):
             return True
         present = [_Part(self.column(name).isNotNull()) for name in sorted(self.attributes(test))]
         return _all(present).column
@@ -174,6 +177,11 @@ class _Translator:
                 if isinstance(column, MaskColumn):
                     return {leaf.name for leaf in leaves(column.node) if isinstance(leaf, t.Attribute)} & known
         return set()
+
+
+def _calls(node: t.Comparison | t.Like) -> bool:
+    """Whether functions take part, some of which give a value for NULL."""
+    return any(isinstance(part, t.Call) for part in nodes(node))
 
 
 # --- AND and OR ---

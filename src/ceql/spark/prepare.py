@@ -33,11 +33,12 @@ from ceql.io.sort_keys import is_ordered
 from ceql.plan import Plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
+from ceql.recognition.result_columns import is_measure, true_name, variable_fields
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.fields import with_columns
 from ceql.spark.guard_columns import GuardColumn, guard_columns, name_of
 from ceql.spark.key_expressions import key_text, key_types, keys_as_text
-from ceql.spark.result_rows import result_names
+from ceql.spark.result_rows import result_names, spark_type
 from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.task_spec import (
     BITS,
@@ -63,6 +64,8 @@ class MatchArguments:
     order_by: tuple[str, ...] = ()
     ids: bool = False
     id: str | None = None
+    read: tuple[str, ...] | None = None
+    """The attributes of matched events that are wanted, if not those that the query shows."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     streams = _streams(frames, plan)
     zone = streams[0][1].sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     options = arguments.options
-    fields = options.nested(plan.query)
+    fields = options.nested(plan.dotted)
     streams = [(name, with_columns(df, arrow_schema(df.schema, zone), fields)) for name, df in streams]
     schemas = [arrow_schema(df.schema, zone) for _, df in streams]
     schema = unify_schemas(schemas)
@@ -120,7 +123,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     spark_types = _spark_types([df for _, df in streams], schema)
     shown = shown_attributes(arguments, plan, schema)
 
-    drops = bound.skips and not isinstance(plan.query.window, t.EventsWindow)
+    drops = bound.skips and not plan.counts_events
     several = len(streams) > 1
     by_stream = [guard_columns(bound.guards, schema, F.lit(k) if several else None) for k in range(len(streams))]
     guards = tuple(by_stream[0])
@@ -232,6 +235,8 @@ def _spark_types(frames: Sequence[DataFrame], schema: pa.Schema) -> dict[str, Da
 
 def shown_attributes(arguments: MatchArguments, plan: Plan, schema: pa.Schema) -> tuple[str, ...]:
     """The attributes that the result shows of events."""
+    if arguments.read is not None:
+        return tuple(name for name in arguments.read if name in schema.names) or (str(arguments.options.time),)
     if arguments.ids:
         if arguments.id is None:
             raise SchemaError("events='ids' needs id=, the column that identifies an event")
@@ -344,10 +349,12 @@ def result_schema(bound: BoundPlan, spec: TaskSpec, types: Mapping[str, DataType
         return ArrayType(StructType([StructField(name, types[name]) for name in names]))
 
     plan = bound.plan
-    variables = plan.columns
+    variables = [true_name(field) for field in variable_fields(bound.result.schema)]
+    measures = [field for field in bound.result.schema if is_measure(field)]
     time = types[str(bound.time)]
     keys = [from_arrow_type(kind) for _, kind in bound.result.keys]
     shown = [events(plan.projections.get(name, spec.shown)) for name in variables]
-    kinds = [*keys, time, time, *shown, events(spec.shown)]
-    names = result_names(spec.keys, variables)
+    computed = [from_arrow_type(spark_type(field.type)) for field in measures]
+    kinds = [*keys, time, time, *shown, *computed, events(spec.shown)]
+    names = result_names(spec.keys, [*variables, *(field.name for field in measures)])
     return StructType([StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])

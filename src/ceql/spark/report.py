@@ -7,7 +7,6 @@ from ceql.spark.batch import Way, divide
 from ceql.spark.prepare import Prepared
 from ceql.spark.swappable import some_can_swap
 from ceql.spark.time_chunks import chunk_count
-from ceql.syntax import tree as t
 
 
 def report(prepared: Prepared, partitions: int | None, buckets: int) -> str:
@@ -54,7 +53,7 @@ def _jvm(prepared: Prepared) -> list[str]:
         lines.append(f"What is asked of several events is decided in Python, from {', '.join(spec.compared)}.")
     if prepared.drops:
         lines.append("Events that satisfy no condition are dropped.")
-    elif isinstance(prepared.plan.query.window, t.EventsWindow):
+    elif prepared.plan.counts_events:
         lines.append("No event is dropped: WITHIN counts them all.")
     else:
         lines.append("No event is dropped: contiguity (:, :+ or STRICT) looks at them all.")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.jit import Array
-from ceql.recognition.result_columns import ResultColumns
+from ceql.recognition.result_columns import ResultColumns, is_measure, true_name, variable_fields
 from ceql.results.bindings import bindings, project
 from ceql.spark.task_spec import TaskSpec
 
@@ -21,10 +21,11 @@ def result_rows(
     columns: ResultColumns,
 ) -> pa.RecordBatch:
     """Matches as rows of the result: keys, times, one list of events for each variable, all events."""
-    variables = columns.variables
     events = matches.column("events")
     after = matches.schema.get_field_index("events") + 1
-    own = matches.columns[after:]
+    shown_variables = variable_fields(matches.schema)
+    variables = tuple(map(true_name, shown_variables))
+    own = [matches.column(field.name) for field in shown_variables]
     positions = np.unique(np.asarray(events.flatten()))
     data = take(positions).combine_chunks()
     first_key = after - 1 - len(columns.keys)
@@ -47,8 +48,24 @@ def result_rows(
             all_events = _lists(events, positions, _values(data, False))
     else:
         all_events = _lists(events, positions, _values(data, spec.ids))
+    measured = [field.name for field in matches.schema if is_measure(field)]
+    found += [_for_spark(matches.column(name)) for name in measured]
     found.append(all_events)
-    return pa.RecordBatch.from_arrays(found, names=result_names(spec.keys, variables))
+    return pa.RecordBatch.from_arrays(found, names=result_names(spec.keys, [*variables, *measured]))
+
+
+def _for_spark(column: pa.Array) -> pa.Array:
+    """A measure in a type that Spark has."""
+    return column.cast(spark_type(column.type))
+
+
+def spark_type(type: pa.DataType) -> pa.DataType:
+    """The Arrow type that Spark takes for values of a type: text as such, times in microseconds."""
+    if pa.types.is_large_string(type) or pa.types.is_null(type):
+        return pa.string()
+    if pa.types.is_timestamp(type):
+        return pa.timestamp("us", type.tz)
+    return pa.duration("us") if pa.types.is_duration(type) else type
 
 
 def result_names(keys: Iterable[str], variables: Iterable[str]) -> list[str]:

@@ -13,9 +13,11 @@ from typing import Any
 
 from ceql.analysis.between import Condition
 from ceql.analysis.conditions import replaced
-from ceql.analysis.shape import Claim, Either, Same, Test
+from ceql.analysis.lengths import is_hidden
+from ceql.analysis.shape import Claim, Either, Length, Same, Test
 from ceql.automata.correlated import Correlated
 from ceql.plan import CorrelatedPlan, Plan, make_plan
+from ceql.recognition.measures import renamed
 from ceql.syntax import tree as t
 
 WINDOW = "window"
@@ -35,7 +37,7 @@ def shipped_plan(text: str, keys: tuple[str, ...], names: tuple[tuple[str, str],
     parts, shown = tuple(map(_part, keys)), len(plan.shown_keys)
     plan = replace(
         plan,
-        query=replace(plan.query, window=window, streams=()),
+        query=renamed(replace(plan.query, window=window, streams=()), dict(names)),
         shown_keys=parts[:shown],
         split_by=parts[shown:],
     )
@@ -57,8 +59,11 @@ def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
 
     def change(leaf: t.Ref | t.Prev | t.Attribute) -> t.Expression:
         if isinstance(leaf, t.Attribute):
-            return replace(leaf, name=names[leaf.name])
-        return replace(leaf, attribute=names[leaf.attribute])
+            return replace(leaf, name=shipped(leaf.name))
+        return replace(leaf, attribute=shipped(leaf.attribute))
+
+    def shipped(name: str) -> str:
+        return name if is_hidden(name) else names[name]
 
     def term(expression: t.Expression) -> t.Expression:
         return replaced(expression, change)
@@ -74,6 +79,10 @@ def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
                 return replace(one, what=Same({leaf: tuple(map(term, own)) for leaf, own in terms.items()}))
             case Either(cases):
                 return replace(one, what=Either(tuple(tuple(map(test, case)) for case in cases)))
+            case Length(t.AttributeWindow() as window):
+                return replace(one, what=Length(replace(window, attribute=names[window.attribute])))
+            case Length():
+                return one
 
     def condition(one: Condition) -> Condition:
         operands = tuple(operand._replace(what=_changed(operand.what, change)) for operand in one.operands)
@@ -89,4 +98,10 @@ def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
             for read in carrying.terms
         ]
         carrying = replace(carrying, terms=tuple(terms), conditions=tuple(map(condition, carrying.conditions)))
-    return replace(auto, terms=tuple(map(term, auto.terms)), checks=tuple(map(claim, auto.checks)), carrying=carrying)
+    return replace(
+        auto,
+        terms=tuple(map(term, auto.terms)),
+        checks=tuple(map(claim, auto.checks)),
+        denials=tuple(map(claim, auto.denials)),
+        carrying=carrying,
+    )

@@ -9,6 +9,7 @@ from ceql.jit import Array
 from ceql.predicates import kernels
 from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
+from ceql.predicates.time_arithmetic import with_unit
 from ceql.recognition.snapshot import schema_from_text
 from ceql.spark.task_spec import BITS, STREAM, TaskSpec, bits_column
 
@@ -25,7 +26,7 @@ class ShippedSymbols:
         self._own_table = SymbolTable()
         if spec.undecided:
             guards = [spec.plan.guards[k] for k in spec.undecided]
-            schema = schema_from_text(spec.schema)
+            schema = with_unit(schema_from_text(spec.schema), spec.options.time, spec.options.time_unit)
             events = InputSchema(schema, False, spec.type, spec.streams, spec.untyped)
             self._undecided = Symbolizer(bind(guards, events, spec.plan.source), self._own_table)
             self._names = schema.names

@@ -145,7 +145,7 @@ def analyse(columns: StructType, plan: Plan, arguments: MatchArguments, whole: b
     if f"{_ADDED}:" in columns.simpleString():
         raise SchemaError(f"a column is called '{_ADDED}', as one that Spark adds to the table; rename it")
     schema = arrow_schema(columns, "UTC")
-    refuse_fields(schema, arguments.options.nested(plan.query))
+    refuse_fields(schema, arguments.options.nested(plan.dotted))
     check_time(arguments.options, schema)
     names = plan.query.streams or (None,)
     untyped = arguments.options.untyped([schema])

@@ -31,6 +31,7 @@ from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, St
 
 from ceql.errors import SchemaError
 from ceql.io.schemas import take_rows
+from ceql.io.soundness import check
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import Bucket, CheckpointTerms
@@ -245,4 +246,4 @@ def late_events(rows: pa.RecordBatch, spec: TaskSpec) -> pa.Array:
 
 
 def _from_ipc(blob: bytes) -> list[pa.RecordBatch]:
-    return list(pa.ipc.open_stream(pa.py_buffer(blob)))
+    return [check(batch) for batch in pa.ipc.open_stream(pa.py_buffer(blob))]

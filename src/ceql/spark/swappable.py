@@ -75,7 +75,7 @@ class SwappableSymbols:
 
     def _steps(self, state: int, bits: int) -> list[Transition]:
         row = self._cea.initial if state < 0 else self._cea.states[state]
-        return [step for step in row if step.guard & ~bits == 0]
+        return [step for step in row if step.fires(bits)]
 
 
 @lru_cache(maxsize=16)
@@ -101,8 +101,8 @@ def some_can_swap(plan: Plan) -> bool:
 def _automaton(plan: Plan) -> CEA | None:
     """The automaton over single events that says all about a query, if there is one."""
     if isinstance(plan, UnaryPlan):
-        return plan.cea
-    if not is_simple(plan.shape):
+        return None if any(step.after for step in plan.cea.initial) else plan.cea
+    if not is_simple(plan.shape) or plan.shape.absences:
         return None
     cea = compile_formula(to_normal(plan.shape), plan.selected)
     return cea if set(cea.guards) <= set(plan.guards) else None

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ceql.errors import DataError
 from ceql.io.schemas import take_rows
 from ceql.io.sort_keys import encode
+from ceql.io.soundness import check
 from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.recognition.snapshot import schema_to_text
@@ -71,7 +72,7 @@ class TableTask:
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Further rows of the current partition."""
-        self._current.append((self._partition, batch))
+        self._current.append((self._partition, check(batch)))
         self._rows += batch.num_rows
         if self._rows >= FEED_ROWS:
             yield from self._recognise_whole()
@@ -82,7 +83,7 @@ class TableTask:
         """The end of the current partition; others may follow."""
         if self._long is not None:
             yield from self._recognise_current()
-            yield from self._long.flush()
+            yield from self._long.finish()
             self._long, self._last = None, None
         self._whole += self._current
         self._current = []
@@ -97,7 +98,7 @@ class TableTask:
             order = np.argsort(encode(batch.column(TIME), TIME), kind="stable")
             recognizer = self._recognizer(batch)
             yield from recognizer.feed(self._keyed(take_rows(batch, pa.array(order))))
-            yield from recognizer.flush()
+            yield from recognizer.finish()
 
     def _recognise_current(self) -> Iterator[pa.RecordBatch]:
         """Recognise rows of the current partition, which goes on."""

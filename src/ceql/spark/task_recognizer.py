@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 from ceql.engine.common.layout import Events
 from ceql.errors import DataError
 from ceql.io.sorted_runs import EventBatch
+from ceql.io.soundness import check
 from ceql.io.times import time_keys
 from ceql.jit import Array
 from ceql.recognition.bound_plan import BoundPlan
@@ -36,7 +38,9 @@ class TaskRecognizer:
     def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
         self.spec = spec
         options = replace(spec.options, type=None, time=TIME)
-        bound = BoundPlan(spec.plan, schema, (None,), options, decided=lambda table: ShippedSymbols(spec, table))
+        times = (spec.place[spec.options.time],) if spec.options.time in spec.place else ()
+        symbols = partial(ShippedSymbols, spec)
+        bound = BoundPlan(spec.plan, schema, (None,), options, timed=times, decided=symbols)
         self.recognition = recognise(bound)
         self._ties = TieCheck(swappable_symbols(spec.plan), self.recognition.table, spec.ordered_by)
         self.recognition.inspect = self._inspect
@@ -70,9 +74,9 @@ class TaskRecognizer:
         if self.rows.count > 2 * self._kept + _COMPACT_ROWS:
             yield from self.compact()
 
-    def flush(self) -> Iterator[pa.RecordBatch]:
-        """The matches that wait in the buffers."""
-        for found in self.recognition.flush():
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The matches that are left, once no rows will come."""
+        for found in self.recognition.finish():
             yield from self._results(found)
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -137,25 +141,33 @@ class TaskRecognizer:
             yield result_rows(piece, self.rows.take, self.spec, self.recognition.bound.result)
 
 
-def batch_task(spec: TaskSpec) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def batch_task(spec: TaskSpec) -> Task:
     """The function that a task of a batch job runs over its rows, which are in order."""
+    return task_of(partial(TaskRecognizer, spec))
+
+
+def task_of(make: Callable[[pa.Schema], TaskRecognizer]) -> Task:
+    """The function that feeds a task's rows to the recogniser that is made for their schema."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         recognizer: TaskRecognizer | None = None
         for batch in larger(batches):
-            recognizer = TaskRecognizer(spec, batch.schema) if recognizer is None else recognizer
+            recognizer = make(batch.schema) if recognizer is None else recognizer
             yield from recognizer.feed(batch)
         if recognizer is not None:
-            yield from recognizer.flush()
+            yield from recognizer.finish()
 
     return run
 
 
 def larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches: Spark's ten thousand rows are too few to spread the cost of a call over."""
+    """The same rows, checked, in fewer batches: Spark's ten thousand rows are too few for the cost of a call."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
-    for batch in batches:
+    for batch in map(check, batches):
         if rows and rows + batch.num_rows > FEED_ROWS:
             yield pa.concat_batches(waiting)
             waiting, rows = [], 0

@@ -15,7 +15,9 @@ from lark import Token
 from ceql.errors import Span
 from ceql.syntax import tree
 from ceql.syntax.conditions import as_condition, as_expression, as_filter, as_predicate
-from ceql.syntax.limits import QueryProblem, check_depth, read_number
+from ceql.syntax.durations import nanoseconds_of
+from ceql.syntax.functions import count_of_matches, function_call, without_aggregates
+from ceql.syntax.limits import MAX_COUNT, QueryProblem, check_depth, read_number
 
 Children = list[Any]
 Node = TypeVar("Node", tree.Conj, tree.Disj, tree.All, tree.Or)
@@ -27,6 +29,13 @@ def span_of(children: Children) -> Span:
     start = (first.start_pos or 0) if isinstance(first, Token) else first.span.start
     end = (last.end_pos or 0) if isinstance(last, Token) else last.span.end
     return Span(start, end)
+
+
+def whole_number(token: Token, least: int, what: str) -> int:
+    value = read_number(token, span_of([token]))
+    if not isinstance(value, int) or not least <= value <= MAX_COUNT:
+        raise QueryProblem(f"{what} is a whole number from {least} to 2^63 - 1, not {token}", span_of([token]))
+    return value
 
 
 def is_token(child: object, *kinds: str) -> bool:
@@ -139,14 +148,27 @@ class ConditionBuilder:
         left, op, right = children
         return tree.Arithmetic(str(op), as_expression(left), as_expression(right), span=span_of(children))
 
-    def minus(self, children: Children) -> tree.Literal | tree.Minus:
+    def minus(self, children: Children) -> tree.Literal | tree.Duration | tree.Minus:
         operand = as_expression(children[1])
         if isinstance(operand, tree.Literal) and is_number(operand):
             return negative(operand, span_of(children))
+        if isinstance(operand, tree.Duration):
+            return tree.Duration(-operand.nanoseconds, span=span_of(children))
         return tree.Minus(operand, span=span_of(children))
 
     def literal(self, children: Children) -> tree.Literal:
         return literal_of(children[0])
+
+    def duration(self, children: Children) -> tree.Duration:
+        total = nanoseconds_of(children, "EVENTS is no unit of time")
+        return tree.Duration(total, span=span_of(children))
+
+    def call(self, children: Children) -> tree.Call | tree.Aggregate:
+        arguments = tuple(as_expression(child) for child in children[2:-1:2])
+        return function_call(children[0], arguments, span_of(children))
+
+    def count_all(self, children: Children) -> tree.Aggregate:
+        return count_of_matches(children[0], span_of(children))
 
     def attribute(self, children: Children) -> tree.Attribute:
         return tree.Attribute(str(children[0]), span=span_of(children))
@@ -160,6 +182,7 @@ class ConditionBuilder:
     def bracket(self, children: Children) -> tree.Bracket:
         condition = as_condition(children[2])
         check_depth(condition)
+        without_aggregates(condition, "inside x[...], which speaks of single events")
         return tree.Bracket(str(children[0]), as_predicate(condition), span=span_of(children))
 
 
@@ -194,11 +217,47 @@ class FormulaBuilder(ConditionBuilder):
                     items.append(child)
         return tree.Then(tuple(items), tuple(contiguous), span=span_of(children))
 
+    def absent(self, children: Children) -> tree.Not:
+        variable = str(children[3]) if len(children) > 2 else None
+        return tree.Not(children[1], variable, span=span_of(children))
+
+    def absentees(self, children: Children) -> tree.Event | tree.Or:
+        events = children[1:-1:2]
+        return (
+            tree.Or(tuple(events), span=span_of(children))
+            if len(events) > 1
+            else replace(events[0], span=span_of(children))
+        )
+
     def named(self, children: Children) -> tree.As:
         return tree.As(children[0], str(children[2]), span=span_of(children))
 
     def repeated(self, children: Children) -> tree.Plus:
         return tree.Plus(children[0], is_token(children[1], "REPEAT"), span=span_of(children))
+
+    def optional(self, children: Children) -> tree.Count:
+        most = 1 if is_token(children[1], "QMARK") else None
+        return tree.Count(children[0], 0, most, is_token(children[1], "REPEAT_ANY"), span=span_of(children))
+
+    def counted(self, children: Children) -> tree.Count | tree.Plus:
+        formula, opening, *inside = children[:-1]
+        contiguous, span = is_token(opening, "REPEAT_COUNT"), span_of(children)
+        least = 0 if is_token(inside[0], "COMMA") else whole_number(inside[0], 0, "A count")
+        most: int | None = least
+        if any(is_token(child, "COMMA") for child in inside):
+            most = whole_number(inside[-1], 0, "A count") if is_token(inside[-1], "NUMBER") else None
+        if most is not None and most < least:
+            raise QueryProblem(
+                f"A count goes from the lesser number to the greater, not from {least} to {most}",
+                span_of(inside),
+                f"Did you mean {{{most},{least}}}?",
+            )
+        if (least, most) == (1, None):
+            return tree.Plus(formula, contiguous, span=span)
+        return tree.Count(formula, least, most, contiguous, span=span)
+
+    def windowed(self, children: Children) -> tree.Within:
+        return tree.Within(children[0], children[2], span=span_of(children))
 
     def event(self, children: Children) -> tree.Event:
         stream = str(children[0]) if len(children) > 1 else None

@@ -6,30 +6,16 @@ sizes, units and choices checked.
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 from lark import Token
 
 from ceql.errors import Span, did_you_mean
 from ceql.syntax import tree
-from ceql.syntax.build import Children, FormulaBuilder, is_token, span_of, without_punctuation
-from ceql.syntax.limits import MAX_COUNT, QueryProblem, read_number
-
-NANOSECONDS = {
-    "DAY": 86_400_000_000_000,
-    "HOUR": 3_600_000_000_000,
-    "MINUTE": 60_000_000_000,
-    "SECOND": 1_000_000_000,
-    "MILLISECOND": 1_000_000,
-}
-_UNITS = [*(f"{unit}S" for unit in NANOSECONDS), "EVENTS", *NANOSECONDS, "EVENT"]
-_SHORT = {"MS": "MILLISECONDS", "S": "SECONDS", "SEC": "SECONDS", "SECS": "SECONDS", "M": "MINUTES", "MIN": "MINUTES"}
-_SHORT |= {"MINS": "MINUTES", "H": "HOURS", "HR": "HOURS", "HRS": "HOURS", "D": "DAYS", "ROWS": "EVENTS"}
-_IN_DAYS = {"W": 7, "WEEK": 7, "WEEKS": 7, "MONTH": 30, "MONTHS": 30, "YEAR": 365, "YEARS": 365}
-_IN_MILLISECONDS = {"US": "0.001", "MICROSECONDS": "0.001", "MICROSECOND": "0.001"}
-_IN_MILLISECONDS |= {"NS": "0.000001", "NANOSECONDS": "0.000001", "NANOSECOND": "0.000001"}
+from ceql.syntax.build import Children, FormulaBuilder, is_token, span_of, whole_number, without_punctuation
+from ceql.syntax.conditions import LAPSES
+from ceql.syntax.durations import nanoseconds_of, unit_of
+from ceql.syntax.limits import QueryProblem
 
 
 class Builder(FormulaBuilder):
@@ -43,6 +29,7 @@ class Builder(FormulaBuilder):
 
     def select(self, children: Children) -> dict[str, Any]:
         strategies = [tree.Strategy(c.upper()) for c in children if is_token(c, "ALL", "STRATEGY")]
+        items: tuple[tree.SelectItem | tree.Measure, ...] | None
         match children[-1]:
             case Token(type="STAR"):
                 items = None
@@ -51,7 +38,10 @@ class Builder(FormulaBuilder):
             case chosen:
                 items = tuple(chosen)
         distinct = is_token(children[1], "DISTINCT")
-        return {"distinct": distinct, "strategy": strategies[0] if strategies else None, "items": items}
+        measures = tuple(item for item in items or () if isinstance(item, tree.Measure))
+        names = None if items is None else tuple(item for item in items if isinstance(item, tree.SelectItem))
+        strategy = strategies[0] if strategies else None
+        return {"distinct": distinct, "strategy": strategy, "items": names, "measures": measures}
 
     def items(self, children: Children) -> Children:
         return without_punctuation(children)
@@ -59,6 +49,25 @@ class Builder(FormulaBuilder):
     def item(self, children: Children) -> tree.SelectItem:
         name, *attributes = map(str, without_punctuation(children))
         return tree.SelectItem(name, tuple(attributes), span=span_of(children))
+
+    def measure(self, children: Children) -> tree.SelectItem | tree.Measure:
+        """A computed column; a name alone is a variable."""
+        expression, *rest = children
+        if isinstance(expression, tree.Attribute) and not (rest and expression.name.upper() in LAPSES):
+            if rest:
+                raise QueryProblem(
+                    "A selected variable keeps its name",
+                    span_of(rest),
+                    f"Write A AS {rest[1]} after WHERE to name it, or measures such as COUNT({expression.name}) AS n.",
+                )
+            return tree.SelectItem(expression.name, span=expression.span)
+        if isinstance(expression, tree.Literal) and isinstance(expression.value, str):
+            raise QueryProblem(
+                "Found a text where a name belongs",
+                span_of(children),
+                f"Names stand without quotes; one with other characters in it is in backticks: `{expression.value}`.",
+            )
+        return tree.Measure(expression, str(rest[1]) if rest else None, span=span_of(children))
 
     def from_(self, children: Children) -> dict[str, Any]:
         return {"streams": tuple(map(str, without_punctuation(children)))}
@@ -91,44 +100,9 @@ class Builder(FormulaBuilder):
 
     def measured_window(self, children: Children) -> tree.EventsWindow | tree.TimeWindow:
         span = span_of(children)
-        if len(children) == 2 and _unit(*children) == "EVENT":
+        if len(children) == 2 and unit_of(*children) == "EVENT":
             return tree.EventsWindow(whole_number(children[0], 0, "The size of a window in events"), span=span)
-        total = Fraction(0)
-        for number, word in zip(children[::2], children[1::2], strict=True):
-            unit = _unit(number, word)
-            if unit == "EVENT":
-                raise QueryProblem("A window is counted in events or in time, not in both", span_of([word]))
-            total += Fraction(read_number(number, span_of([number]))) * NANOSECONDS[unit]
-        if total.denominator != 1:
-            raise QueryProblem("A duration is a whole number of nanoseconds", span)
-        if not 0 < total <= MAX_COUNT:
-            raise QueryProblem("A duration is more than zero and less than 292 years", span)
-        return tree.TimeWindow(int(total), span=span)
-
-
-def _unit(number: Token, word: Token) -> str:
-    unit = word.upper()
-    if unit not in _UNITS:
-        raise QueryProblem(
-            f"Found '{word}', expected EVENTS or a unit of time (DAYS, HOURS, MINUTES, SECONDS, MILLISECONDS)",
-            span_of([word]),
-            _other_unit(read_number(number, span_of([number])), unit),
-        )
-    return unit.removesuffix("S")
-
-
-def _other_unit(number: int | Decimal, unit: str) -> str | None:
-    """The same duration in a unit that there is."""
-    if unit in _IN_DAYS:
-        days = number * _IN_DAYS[unit]
-        return f"Write {days:f} DAYS." if isinstance(days, Decimal) else f"Write {days} DAYS."
-    if unit in _IN_MILLISECONDS:
-        return f"Write {number * Decimal(_IN_MILLISECONDS[unit]):f} MILLISECONDS."
-    return f"Did you mean '{_SHORT[unit]}'?" if unit in _SHORT else did_you_mean(unit, _UNITS)
-
-
-def whole_number(token: Token, least: int, what: str) -> int:
-    value = read_number(token, span_of([token]))
-    if not isinstance(value, int) or not least <= value <= MAX_COUNT:
-        raise QueryProblem(f"{what} is a whole number from {least} to 2^63 - 1, not {token}", span_of([token]))
-    return value
+        total = nanoseconds_of(children, "A window is counted in events or in time, not in both")
+        if total == 0:
+            raise QueryProblem("A window is more than zero", span)
+        return tree.TimeWindow(total, span=span)

@@ -2,21 +2,24 @@
 
 In: nodes as the grammar reads them, which cannot tell them apart, since a parenthesis may open either. Out: the same
 nodes, checked: an `Expression` where a value belongs, a `Predicate` inside brackets, a `FilterCondition` after FILTER,
-where conditions such as `x.name LIKE 'a%'` become `x[name LIKE 'a%']`.
+where conditions such as `x.name LIKE 'a%'` become `x[name LIKE 'a%']`, and START_TIME, END_TIME and DURATION are told
+from attributes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ceql.errors import Span
-from ceql.syntax.limits import QueryProblem
+from ceql.syntax.limits import QueryProblem, nodes
 from ceql.syntax.tree import (
+    Aggregate,
     Arithmetic,
     Attribute,
     Between,
     Bracket,
+    Call,
     Comparison,
     Condition,
     Conj,
@@ -25,14 +28,15 @@ from ceql.syntax.tree import (
     FilterCondition,
     In,
     IsNull,
+    Lapse,
     Like,
-    Literal,
     Minus,
     Neg,
     Predicate,
-    Prev,
     Ref,
 )
+
+LAPSES = ("START_TIME", "END_TIME", "DURATION")
 
 
 def place(node: Condition | Expression) -> Span:
@@ -42,20 +46,20 @@ def place(node: Condition | Expression) -> Span:
 
 def as_expression(node: Condition | Expression) -> Expression:
     match node:
-        case Literal() | Attribute() | Ref() | Prev() | Arithmetic() | Minus():
-            return node
-    raise QueryProblem("A value is needed here, and this is a condition", place(node))
+        case Comparison() | Like() | In() | Between() | IsNull() | Bracket() | Conj() | Disj() | Neg():
+            raise QueryProblem("A value is needed here, and this is a condition", place(node))
+    return node
 
 
 def as_condition(node: Condition | Expression) -> Condition:
     match node:
-        case Literal() | Attribute() | Ref() | Prev() | Arithmetic() | Minus():
-            raise QueryProblem(
-                "A condition is needed here, and this is a value",
-                place(node),
-                "Compare it with something, as in 'active = TRUE'.",
-            )
-    return node
+        case Comparison() | Like() | In() | Between() | IsNull() | Bracket() | Conj() | Disj() | Neg():
+            return node
+    raise QueryProblem(
+        "A condition is needed here, and this is a value",
+        place(node),
+        "Compare it with something, as in 'active = TRUE'.",
+    )
 
 
 def as_predicate(node: Condition) -> Predicate:
@@ -85,9 +89,15 @@ def as_filter(node: Condition) -> FilterCondition:
         case Neg(item):
             return replace(node, item=as_filter(item))
         case Comparison():
-            _names(node)
-            return node
+            node = replace(node, left=_with_lapses(node.left), right=_with_lapses(node.right))
+        case Between():
+            low, high = _with_lapses(node.low), _with_lapses(node.high)
+            node = replace(node, operand=_with_lapses(node.operand), low=low, high=high)
+        case _:
+            node = replace(node, operand=_with_lapses(node.operand))
     names = _names(node)
+    if isinstance(node, Comparison) or any(isinstance(part, Aggregate | Lapse) for part in nodes(node)):
+        return node
     if len(names) != 1:
         raise QueryProblem(
             "This condition must speak of one variable" + (f", not of {' and '.join(names)}" if names else ""),
@@ -132,8 +142,20 @@ def _leaves(node: Expression) -> Iterator[Expression]:
             yield from _leaves(right)
         case Minus(operand):
             yield from _leaves(operand)
+        case Call(_, arguments):
+            for argument in arguments:
+                yield from _leaves(argument)
         case _:
             yield node
+
+
+def _with_lapses(node: Expression) -> Expression:
+    def lapse(leaf: Expression) -> Expression:
+        if isinstance(leaf, Attribute) and leaf.name.upper() in LAPSES:
+            return Lapse(leaf.name.upper(), span=leaf.span)
+        return leaf
+
+    return _mapped(node, lapse)
 
 
 def _in_brackets(node: Predicate) -> Predicate:
@@ -147,11 +169,16 @@ def _in_brackets(node: Predicate) -> Predicate:
 
 def _bare(node: Expression) -> Expression:
     """`x.a` as it is written inside `x[...]`."""
+    return _mapped(node, lambda leaf: Attribute(leaf.attribute, span=leaf.span) if isinstance(leaf, Ref) else leaf)
+
+
+def _mapped(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """An expression with what it is made of changed."""
     match node:
-        case Ref(_, attribute):
-            return Attribute(attribute, span=node.span)
         case Arithmetic(_, left, right):
-            return replace(node, left=_bare(left), right=_bare(right))
+            return replace(node, left=_mapped(left, change), right=_mapped(right, change))
         case Minus(operand):
-            return replace(node, operand=_bare(operand))
-    return node
+            return replace(node, operand=_mapped(operand, change))
+        case Call(_, arguments):
+            return replace(node, arguments=tuple(_mapped(argument, change) for argument in arguments))
+    return change(node)

@@ -8,10 +8,7 @@ takes its line away.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import NamedTuple
-
-Found = re.Match[str]
 
 
 class Habit(NamedTuple):
@@ -24,7 +21,7 @@ class Habit(NamedTuple):
     where: str
     found: str
     message: str | None
-    advice: str | Callable[[Found, Found], str]
+    advice: str
     before: str = ""
 
 
@@ -42,9 +39,12 @@ def place_of(accepted: set[str]) -> str:
         ("select", "NONE" in accepted or {"FROM", "WHERE"} <= accepted),
         ("from", "WHERE" in accepted),
         ("formula", "REPEAT" in accepted),
-        ("condition", not accepted.isdisjoint({"AND", "PREV", "RANGE"}) or accepted in ({"DOT"}, {"NOT", "NULL"})),
-        ("operand", accepted == {"NAME", "QUOTED", "LPAR"}),
+        # the parser ends a condition at a comma, which goes on with the arguments of a function, before it stops
+        ("condition", not accepted.isdisjoint({"AND", "PREV", "RANGE", "FILTER"})),
+        ("condition", accepted in ({"DOT"}, {"NOT", "NULL"}, {"RSQB"})),
+        ("operand", accepted in ({"NAME", "QUOTED", "LPAR"}, {"NAME", "QUOTED", "LPAR", "NOT"})),
         ("parts", accepted == {"NAME", "QUOTED", "LSQB"} or accepted == {"BY"}),
+        ("count", accepted == {"NUMBER", "COMMA"}),
         ("window", accepted in ({"NUMBER"}, {"NAME", "LSQB"}) or {"NUMBER", "CONSUME"} <= accepted),
         ("name", accepted == {"NAME", "QUOTED"}),
     )
@@ -63,71 +63,32 @@ def habit(text: str, place: int, accepted: set[str]) -> Advice | None:
         if found and before:
             start = before.start("here") if "here" in before.re.groupindex else place
             groups = found.groupdict("") | before.groupdict("")
-            advice = one.advice if isinstance(one.advice, str) else one.advice(found, before)
             message = one.message or "Found '{all}', which has no meaning here"
             groups["all"] = text[start : found.end()].strip()
-            return Advice(start, max(found.end(), start + 1), message.format(**groups), advice.format(**groups))
+            return Advice(start, max(found.end(), start + 1), message.format(**groups), one.advice.format(**groups))
     return None
 
 
-def _count(found: Found, before: Found) -> str:
-    """How to write a count today."""
-    name = before["name"] if before["name"] and not before["alias"] else "(...)"
-    least, most = int(found["least"] or 0), int(found["most"] or 0)
-    if least > 5 or most > 5:
-        return f"Counts are not part of the language yet: write {name} ; {name} ; ... as often as it has to come."
-    times = max(1, least)
-    if found["open"] and not found["most"]:
-        return f"Counts are not part of the language yet: write {' ; '.join([name] * times)}+."
-    ways = [" ; ".join([name] * n) for n in range(times, max(times, most) + 1)]
-    return f"Counts are not part of the language yet: write {' OR '.join(ways if len(ways) == 1 else map(_own, ways))}."
-
-
-def _own(text: str) -> str:
-    return f"({text})" if ";" in text else text
-
-
 _NEAR = 200  # characters before the place that are looked at
-_AGGREGATES = "avg|count|sum|min|max|mean|median|stddev|first|last|collect|array_agg|string_agg|list"
 _NAME = r"(?P<name>`[^`]*`|[^\W\d]\w*)"
 _THEN = "Write ';' for 'then' (other events may come in between), or ':' for 'as the very next event'."
 _CONDITIONS = "Conditions stand after FILTER: A AS a FILTER a[price > 100]."
-_NO_FUNCTIONS = "Functions are not part of the language yet: compute the value as a column of the events first."
-_NO_AGGREGATES = "Aggregates are not part of the language yet: compute them from the frame of the result."
 _NO_QUOTES = "Names stand without quotes; one with other characters in it is written in backticks: `{text}`."
 _REGEX = "Write RLIKE: name RLIKE '^A' finds a regular expression in the text."
 _NUMBER = r"(?P<here>(?P<number>\d+))"
-_FUNCTION = r"(?P<here>(?<!\w)(?P<fn>(?!in\b)[^\W\d]\w*))"
-_AGGREGATE = rf"(?P<here>\b(?P<fn>{_AGGREGATES}))"
 _QUOTED = r"""(?P<quote>['"])(?P<text>[^'"]*)(?P=quote)"""
 
 HABITS = (
     Habit("anywhere", r";(?=\s*\Z)", "The query ends with ';'", "Leave it out: ';' means 'then'."),
     Habit("anywhere", r"#|/\*|//(?!\s*\d)", None, "A comment begins with -- and goes to the end of the line."),
+    Habit(
+        "anywhere",
+        r"\*\s*\)",
+        "COUNT(*) has no meaning here",
+        "COUNT(x) is how many events of x a match has. matches.count() is how many matches there are.",
+        before=r"(?P<here>\bCOUNT)\s*\(",
+    ),
     # formulas
-    Habit(
-        "formula operand",
-        r"\{\s*(?P<least>\d*)\s*(?P<open>,?)\s*(?P<most>\d*)\s*\}",
-        "Found '{all}' in a formula",
-        _count,
-        rf"(?P<alias>\bAS\s+)?{_NAME}?\s*:?",
-    ),
-    Habit(
-        "formula",
-        r"\?",
-        "Found '?' in a formula",
-        "Parts that may be missing are not part of the language yet: write both ways, (A ; {name} ; B) OR (A ; B).",
-        _NAME,
-    ),
-    Habit(
-        "formula",
-        r"\*",
-        "Found '*' in a formula",
-        "Write {name}+ for one or more. For none or more write both ways: (A ; {name}+ ; B) OR (A ; B).",
-        _NAME,
-    ),
-    Habit("formula", r"\?|\*", None, "Write '+' for one or more; write what may be missing as two ways, joined by OR."),
-    Habit("operand", r"\*", "Found ':*' in a formula", "Write ':+' for one or more in direct succession.", r":"),
     Habit("formula", r"-+>|=>|~>|\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}", None, _THEN),
     Habit("formula", r"(?:then|followed\s*by|followed_by|followedByAny|next|before|precedes)\b", None, _THEN),
     Habit("formula", r",", None, f"{_THEN} Write ALL for 'both, in any order'."),
@@ -177,6 +138,7 @@ HABITS = (
         r"\b(?P<here>seq|sequence|pattern|any|or|every|permute)",
     ),
     Habit("formula", r"[({\[.]|[<>=!]=?|in\s*[({\[]|is\b|r?like\b|between\b", None, _CONDITIONS, _NAME),
+    Habit("count", r"[^\W\d]|`", "Found a condition in a formula", _CONDITIONS, r"(?P<here>\{)"),
     Habit("name", r"[-\d'\"(]", "Found a condition in a formula", _CONDITIONS, r">"),
     # where a formula has to begin or go on
     Habit(
@@ -189,12 +151,8 @@ HABITS = (
     Habit("operand", r"[;:]", "Found '{all}' after another", "One is enough: A ; B.", r"[;:]"),
     Habit("operand", _QUOTED, "Found a text in a formula", _NO_QUOTES),
     Habit("operand", r"(?P<text>\d\w*)", None, "A name that begins with a digit is written in backticks: `{text}`."),
-    Habit(
-        "operand",
-        r"(?:!|~|not\b)",
-        "Found '{all}' before an event",
-        "Negation of events is not part of the language yet. With ':' in place of ';' nothing comes between.",
-    ),
+    Habit("operand", r"[!~]", "Found '{all}' before an event", "Write NOT: A ; NOT B ; C."),
+    Habit("operand", r"not\b", "Found '{all}' after another", "One is enough: A ; NOT B ; C.", r"\bNOT"),
     Habit(
         "operand",
         r"[.*\[^$]",
@@ -214,9 +172,6 @@ HABITS = (
         r"(?P<here>\b(?:prev|lag|previous))",
     ),
     Habit("condition", r"(?=\W|\Z)", "PREV has no attribute here", "Write PREV.price.", r"(?P<here>\bPREV)"),
-    Habit("condition", r"\(", "There is no aggregate '{fn}'", _NO_AGGREGATES, _AGGREGATE),
-    Habit("condition", r"\(", "There is no function '{fn}'", _NO_FUNCTIONS, _FUNCTION),
-    Habit("condition", r"\(", None, "Write the values in braces: IN {{1, 2}}.", r"\bIN"),
     Habit("condition", r"\[", None, "Write the values in braces: IN {{1, 2}}.", r"\bIN"),
     Habit("condition", r">", None, "Write >=.", r"(?P<here>=)"),
     Habit("condition", r"<", None, "Write <=.", r"(?P<here>=)"),
@@ -240,13 +195,6 @@ HABITS = (
         "A name with a dot in it is written in backticks: `{name}.{rest}`.",
         rf"\.{_NAME}",
     ),
-    Habit(
-        "condition",
-        r"(?:(?:milli|micro|nano)?seconds?|minutes?|hours?|days?|weeks?|min|sec|ms)\b",
-        "Found a duration in a condition",
-        "Durations stand after WITHIN. To compare times, compute their difference as a column of the events first.",
-        r"(?P<here>\d)",
-    ),
     Habit("condition", r"::\s*\w+", None, "Leave it out: a text is compared with a column in the type of the column."),
     Habit("condition", r"when\b", None, "There is no CASE: write the cases with AND and OR.", r"(?P<here>case)"),
     Habit("condition", r"\^|\*", None, "There is no power: write x * x.", r"\*?"),
@@ -254,20 +202,15 @@ HABITS = (
     Habit("condition", r"[$?@:]", None, "There are no parameters: write the value itself, a text in quotes."),
     # SELECT and FROM
     Habit("start", r"(?:where|from)\b", None, "A query begins with SELECT: SELECT * WHERE A ; B."),
-    Habit("select", r"\.\*", None, "Write {name} alone: it shows all attributes.", rf"(?P<here>{_NAME})"),
-    Habit("select", r"\.(?P<rest>`[^`]*`|\w+)", None, "Write {name}[{rest}].", rf"(?P<here>{_NAME})"),
-    Habit("select", r"\(", "There is no aggregate '{fn}'", _NO_AGGREGATES, _AGGREGATE),
-    Habit("select", r"\(", "There is no function '{fn}'", _NO_FUNCTIONS, _FUNCTION),
-    Habit("select", r"as\b", None, "SELECT gives no new names: write A AS x after WHERE, or rename the result."),
+    Habit("name", r"\*", None, "Write {name} alone: it shows all attributes.", rf"(?P<here>{_NAME}\.)"),
     Habit("select", r"\d+", None, "Write LIMIT {all} at the end, for that many matches at each end."),
-    Habit("select", r"[-+/%]", None, "SELECT does not compute: compute from the frame of the result."),
     Habit("select name", _QUOTED, "Found a text where a name belongs", _NO_QUOTES),
     Habit(
-        "select",
-        r"\*",
+        "anywhere",
+        r"(?=(?:where|from)\b)",
         "Found '{word} *'",
         "The strategies are ALL, ANY, NEXT, LAST, MAX and STRICT: SELECT NEXT *.",
-        r"(?P<here>\b(?P<word>first|one|longest|shortest|every|greedy|top|latest))",
+        r"(?P<here>\b(?P<word>first|one|longest|shortest|every|greedy|top|latest)\s*\*)",
     ),
     Habit("from", r"match_recognize\b", None, "Write the pattern after WHERE: WHERE A ; B+ PARTITION BY k."),
     Habit("from", r"(?:(?:left|right|inner|outer|full)\s+)*(?:join|union)\b", None, "Streams are merged: FROM A, B."),
@@ -280,4 +223,11 @@ HABITS = (
     Habit("window", r"-", None, "Write it with a space: WITHIN 5 MINUTES."),
     Habit("parts", r"(?P<name>\w+)", "Found '{name}' after PARTITION", "Write PARTITION BY {name}.", r"PARTITION"),
     Habit("parts", r"\(", None, "Write the attributes without parentheses: PARTITION BY a, b."),
+    Habit(
+        "anywhere",
+        r"(?:FROM|WHERE)\b",
+        "'{name}' is no strategy",
+        "Before the star stands nothing, or one of ALL, ANY, NEXT, LAST, MAX, STRICT.",
+        rf"SELECT\s+(?:DISTINCT\s+)?(?P<here>{_NAME})\s*\*",
+    ),
 )

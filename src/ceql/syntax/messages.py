@@ -11,6 +11,7 @@ from lark import Token, UnexpectedInput, UnexpectedToken
 from ceql.errors import Span, did_you_mean
 from ceql.syntax.habits import habit, place_of
 from ceql.syntax.limits import QueryProblem
+from ceql.syntax.tree import Strategy
 
 _SIGNS = {
     "LPAR": "'('",
@@ -50,7 +51,7 @@ _GROUPS = (
     ),
     (("MINUS", "PLUS", "STAR", "SLASH", "PERCENT"), "an arithmetic operator"),
     (("QUOTED", "NAME"), "a name"),
-    (("REPEAT", "PLUS"), "'+' or ':+'"),
+    (("REPEAT", "PLUS", "REPEAT_ANY", "STAR", "QMARK", "REPEAT_COUNT", "LBRACE"), "a count (+, *, ?, {n,m})"),
 )
 # Places where the grammar takes any name, and the builder only some.
 _CHOICES = {
@@ -96,8 +97,20 @@ def _unexpected(token: Token, accepted: set[str], text: str) -> QueryProblem:
             f"The query ends too early: expected {expected}", Span(end, end + 1), _missing(accepted, text)
         )
     place = Span(token.start_pos or 0, token.end_pos or 0)
-    suggestion = _hint(token, accepted) or _spelling(token, accepted) or _spelling_before(token, accepted, text)
+    suggestion = _strategy_as_name(token, accepted, text) or _hint(token, accepted) or _spelling(token, accepted)
+    suggestion = suggestion or _spelling_before(token, accepted, text)
     return QueryProblem(f"Found '{token}', expected {expected}", place, suggestion or _two_names(token, accepted, text))
+
+
+def _strategy_as_name(token: Token, accepted: set[str], text: str) -> str | None:
+    """`SELECT last, x`: the word was meant to be a variable."""
+    words = text[: token.start_pos].split()
+    if "NONE" not in accepted or token.type not in ("COMMA", "FROM", "WHERE", "LSQB") or len(words) < 2:
+        return None
+    word = words[-1]
+    if word.upper() not in Strategy.__members__:
+        return None
+    return f"After SELECT, {word} is a strategy; as the name of a variable it is written in backticks: `{word}`."
 
 
 def _missing(accepted: set[str], text: str) -> str | None:

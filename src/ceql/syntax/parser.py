@@ -17,6 +17,7 @@ from lark import Lark, UnexpectedInput, UnexpectedToken
 
 from ceql.errors import QueryError, Span
 from ceql.syntax import tree
+from ceql.syntax.absence import check_absence
 from ceql.syntax.clauses import Builder
 from ceql.syntax.limits import QueryProblem, check_depth, check_size, check_text
 from ceql.syntax.messages import problem_of
@@ -38,6 +39,16 @@ def parse_formula(text: str) -> tree.Formula:
     return formula
 
 
+def parse_aggregate(text: str) -> tree.Expression:
+    """Read what is to be combined over all matches.
+
+    >>> parse_aggregate("COUNT(*)")
+    Aggregate(function='COUNT', variable='*', operand=None)
+    """
+    expression: tree.Expression = _parse(text, "aggregated")
+    return expression
+
+
 @cache
 def plain_name() -> re.Pattern[str]:
     """The pattern of names that need no backticks: the grammar's own terminal."""
@@ -48,7 +59,7 @@ def plain_name() -> re.Pattern[str]:
 def grammar() -> Lark:
     return Lark(
         (Path(__file__).parent / "ceql.lark").read_text(encoding="utf-8"),
-        start=["query", "formula"],
+        start=["query", "formula", "aggregated"],
         parser="lalr",
         lexer="contextual",
         transformer=Builder(),
@@ -80,6 +91,7 @@ def _parse(text: str, start: str) -> Any:
         root = read(text, start)
         check_depth(root)
         check_size(root)
+        check_absence(root)
         return root
     except QueryProblem as error:
         raise QueryError(error.message, text, error.span, error.suggestion) from None

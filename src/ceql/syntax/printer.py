@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from ceql.syntax import tree
-from ceql.syntax.clauses import NANOSECONDS
+from ceql.syntax.durations import print_duration
 from ceql.syntax.parser import plain_name
 
 # How tightly a construct binds. A part that binds less tightly than its place requires gets parentheses.
@@ -81,13 +81,18 @@ def _select(query: tree.Query) -> str:
     if query.items is None:
         words.append("*")
     else:
-        words.append(", ".join(map(_item, query.items)) or "NONE")
+        words.append(", ".join([*map(_item, query.items), *map(_measure, query.measures)]) or "NONE")
     return " ".join(words)
 
 
 def _item(item: tree.SelectItem) -> str:
     name = _backticks(item.name) if item.name.upper() in _SELECT_WORDS else print_name(item.name)
     return f"{name}[{', '.join(map(print_name, item.attributes))}]" if item.attributes else name
+
+
+def _measure(measure: tree.Measure) -> str:
+    text = print_expression(measure.expression)
+    return text if measure.name is None else f"{text} AS {print_name(measure.name)}"
 
 
 def _parts(parts: tuple[tree.Part, ...]) -> str:
@@ -107,12 +112,7 @@ def print_window(window: tree.Window) -> str:
         case tree.AttributeWindow(size, attribute):
             return f"{size} [{print_name(attribute)}]"
         case tree.TimeWindow(nanoseconds):
-            for unit, size in NANOSECONDS.items():
-                if nanoseconds % size == 0:
-                    count = nanoseconds // size
-                    return f"{count} {unit}{'S' * (count != 1)}"
-            whole, rest = divmod(nanoseconds, NANOSECONDS["MILLISECOND"])
-            return f"{whole}.{rest:06d}".rstrip("0") + " MILLISECONDS"
+            return print_duration(nanoseconds)
 
 
 def _formula(formula: tree.Formula, place: int) -> str:
@@ -127,12 +127,17 @@ def _bare_formula(formula: tree.Formula) -> tuple[str, int]:
         case tree.As(inner, variable):
             return f"{_formula(inner, POSTFIX)} AS {print_name(variable)}", POSTFIX
         case tree.Plus(inner, contiguous):
-            return _formula(inner, POSTFIX) + (":+" if contiguous else "+"), POSTFIX
+            return _formula(inner, POSTFIX) + print_count(1, None, contiguous), POSTFIX
+        case tree.Count(inner, least, most, contiguous):
+            return _formula(inner, POSTFIX) + print_count(least, most, contiguous), POSTFIX
         case tree.Then(items, contiguous):
             text = _formula(items[0], POSTFIX)
             for item, joined in zip(items[1:], contiguous, strict=True):
                 text += (" : " if joined else " ; ") + _formula(item, POSTFIX)
             return text, THEN_NOT
+        case tree.Not(inner, variable):
+            named = "" if variable is None else f" AS {print_name(variable)}"
+            return f"NOT {_formula(inner, ATOM)}{named}", POSTFIX
         case tree.All(items):
             return " ALL ".join([_formula(item, THEN_NOT) for item in items]), ALL_AND
         case tree.Or(items):
@@ -142,6 +147,30 @@ def _bare_formula(formula: tree.Formula) -> tuple[str, int]:
         case tree.PartitionBy(inner, parts):
             # the parentheses belong to the operator
             return f"({_formula(inner, LOOSE)} PARTITION BY {_parts(parts)})", ATOM
+        case tree.Within(inner, window):
+            return f"({_formula(inner, LOOSE)} WITHIN {print_window(window)})", ATOM
+
+
+def print_count(least: int, most: int | None, contiguous: bool) -> str:
+    """How often something comes.
+
+    >>> print_count(0, None, True), print_count(0, 1, False), print_count(2, 2, False), print_count(0, 3, False)
+    (':*', '?', '{2}', '{,3}')
+    """
+    colon = ":" * contiguous
+    match least, most:
+        case 0, None:
+            return f"{colon}*"
+        case 1, None:
+            return f"{colon}+"
+        case 0, 1 if not contiguous:
+            return "?"
+        case _, None:
+            return f"{colon}{{{least},}}"
+        case _ if least == most:
+            return f"{colon}{{{least}}}"
+        case _:
+            return f"{colon}{{{least or ''},{most}}}"
 
 
 def _condition(condition: tree.Condition, place: int) -> str:
@@ -201,6 +230,14 @@ def _bare_expression(expression: tree.Expression) -> tuple[str, int]:
             return f"{print_name(variable)}.{print_name(attribute)}", LEAF
         case tree.Prev(attribute):
             return f"PREV.{print_name(attribute)}", LEAF
+        case tree.Duration(nanoseconds):
+            return print_duration(nanoseconds), LEAF if nanoseconds >= 0 else UNARY
+        case tree.Aggregate(function, variable, operand):
+            return f"{function}({print_name(variable) if operand is None else print_expression(operand)})", LEAF
+        case tree.Lapse(name):
+            return name, LEAF
+        case tree.Call(function, arguments):
+            return f"{function}({', '.join(map(print_expression, arguments))})", LEAF
         case tree.Minus(operand):
             # LEAF, because `--` begins a comment
             return f"-{_expression(operand, LEAF)}", UNARY

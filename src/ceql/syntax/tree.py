@@ -71,7 +71,46 @@ class Minus:
     span: Span | None = _span()
 
 
-Expression = Literal | Attribute | Ref | Prev | Arithmetic | Minus
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A length of time: `5 MINUTES`."""
+
+    nanoseconds: int
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of values, its name in upper case: `ROUND(price, 2)`."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    span: Span | None = _span()
+
+
+EVERY_MATCH = "*"
+"""What COUNT(*) has in place of a variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """COUNT, SUM, AVG, MIN, MAX, FIRST or LAST over the events of a variable; COUNT(x) has no operand."""
+
+    function: str
+    variable: str
+    operand: Expression | None = None
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Lapse:
+    """START_TIME, END_TIME or DURATION of a match."""
+
+    name: str
+    span: Span | None = _span()
+
+
+Expression = Literal | Attribute | Ref | Prev | Arithmetic | Minus | Duration | Call | Aggregate | Lapse
 
 
 # --- predicates and filters ---
@@ -109,7 +148,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """`operand IN {items}`: literals and intervals."""
+    """`operand IN {items}`: literals and intervals. `IN (…)` means the same and takes literals only."""
 
     operand: Expression
     items: tuple[Literal | Interval, ...]
@@ -168,8 +207,8 @@ class Neg:
 
 
 Predicate = Comparison | Like | In | Between | IsNull | Conj | Disj | Neg
-FilterCondition = Bracket | Comparison | Conj | Disj | Neg
 Condition = Predicate | Bracket
+FilterCondition = Condition  # outside of brackets, what is no comparison has an aggregate or a time of the match
 
 
 # --- formulas ---
@@ -201,6 +240,20 @@ class Plus:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """`formula{least,most}`, or `formula:{least,most}` if contiguous; `most` is None for no upper end.
+
+    `formula*` has 0 and None, `formula?` 0 and 1. `formula{1,}` is a `Plus`.
+    """
+
+    formula: Formula
+    least: int
+    most: int | None
+    contiguous: bool = False
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
 class Then:
     """A chain of `;` and `:`. Items i and i+1 are joined by `:` if `contiguous[i]`, else by `;`.
 
@@ -210,6 +263,15 @@ class Then:
 
     items: tuple[Formula, ...]
     contiguous: tuple[bool, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`NOT formula AS variable`, an item of a `Then`: no such event. The formula is an event, or an `Or` of events."""
+
+    formula: Event | Or
+    variable: str | None = None
     span: Span | None = _span()
 
 
@@ -262,7 +324,16 @@ class PartitionBy:
     span: Span | None = _span()
 
 
-Formula = Event | As | Plus | Then | All | Or | Filter | PartitionBy
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The operator WITHIN, which stands in parentheses: the matches of `formula` that are no longer than `window`."""
+
+    formula: Formula
+    window: Window
+    span: Span | None = _span()
+
+
+Formula = Event | As | Plus | Count | Then | Not | All | Or | Filter | PartitionBy | Within
 
 
 # --- query ---
@@ -293,6 +364,15 @@ class SelectItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """A column that SELECT computes of each match; without a name it is called as it is written."""
+
+    expression: Expression
+    name: str | None = None
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
 class EventsWindow:
     count: int
     span: Span | None = _span()
@@ -316,7 +396,7 @@ Window = EventsWindow | TimeWindow | AttributeWindow
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`items` is None for `*` and empty for NONE."""
+    """`items` is None for `*` and empty for NONE, or where there are only measures."""
 
     formula: Formula
     items: tuple[SelectItem, ...] | None = None
@@ -327,4 +407,5 @@ class Query:
     window: Window | None = None
     consume: Consume = Consume.NONE
     limit: int | None = None
+    measures: tuple[Measure, ...] = ()
     span: Span | None = _span()

@@ -31,6 +31,11 @@ class Chunk(NamedTuple):
     end_time: Int64s | None = None
 
 
+def size(chunk: Chunk) -> int:
+    """The bytes of its arrays."""
+    return sum(int(array.nbytes) for array in chunk if array is not None)
+
+
 def joined(chunks: list[Chunk]) -> Chunk:
     """One chunk of all."""
     if len(chunks) == 1:
@@ -67,6 +72,11 @@ def rows(chunk: Chunk, order: Array) -> Chunk:
 def by_start(chunk: Chunk) -> Chunk:
     """Later starts first."""
     return rows(chunk, np.argsort(-chunk.start, kind="stable"))
+
+
+def by_end(chunk: Chunk) -> Chunk:
+    """Earlier ends first; those of one end keep their order."""
+    return rows(chunk, np.argsort(chunk.end, kind="stable"))
 
 
 def head(chunk: Chunk, count: int) -> Chunk:

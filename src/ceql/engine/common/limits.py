@@ -17,7 +17,7 @@ def went_back(position: int) -> DataError:
 def out_of_memory(memory: int, what: str = "partial matches") -> ResourceError:
     """The graph would need more than the caller allows."""
     return ResourceError(
-        f"{what} need more than {memory:,} bytes; raise memory=, or bound the query "
+        f"{what} need more than the {memory:,} bytes that memory= leaves for them; raise memory=, or bound the query "
         "with a (smaller) WITHIN window, PARTITION BY or CONSUME BY",
         limit="memory",
     )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -45,10 +47,35 @@ from ceql.engine.common.layout import (
 )
 from ceql.engine.common.limits import out_of_memory, went_back
 from ceql.engine.common.output import grow_search, make_output, take_chunk
+from ceql.engine.common.summing import Ended, Found, Run, Summing
 from ceql.errors import ResourceError
 from ceql.jit import Array
 
 _log = logging.getLogger(__name__)
+_FEW_PARTITIONS = 1 << 12  # whose table is small beside the buffers that a machine has at first
+_SHARD_MATCHES = 1 << 13
+_SHARD_NODES = 1 << 10
+_MANY_ENDED = 1 << 12
+OUTGROWN = 1 << 16  # nodes that are in use: more do not fit the nearer caches
+
+
+class Ledger:
+    """The bytes that machines take, of those that they may take together."""
+
+    def __init__(self, machines: Sequence[Machine]) -> None:
+        self._lock = Lock()
+        self._taken = {id(machine): machine.used for machine in machines}
+        for machine in machines:
+            machine.ledger = self
+
+    def take(self, machine: Machine, size: int) -> bool:
+        """Let a machine have so many bytes, if there are as many."""
+        with self._lock:
+            rest = sum(self._taken.values()) - self._taken[id(machine)]
+            if rest + size > machine.memory:
+                return False
+            self._taken[id(machine)] = size
+            return True
 
 
 class Machine(ABC):
@@ -73,7 +100,13 @@ class Machine(ABC):
         self.settings = settings
         self.timed = timed
         self.memory = memory
+        self.ledger: Ledger | None = None  # of machines that are shards
+        self.divides = False
+        """Whether it stops feeding, between two events, when it has outgrown the caches: the caller divides it."""
+        self.outgrown = False
         self.total = 0  # count mode
+        self.collections = 0
+        self.reclaimed = 0  # nodes that collections gave back
         self.emptied: list[int] = []  # partitions that the last collection found empty
         self.oldest = 0  # no partial match holds an event before this position, see `oldest_held`
         self.regs: Array = np.zeros(registers, np.int64)
@@ -87,6 +120,27 @@ class Machine(ABC):
         self._needs_more = False  # see MORE: what few queries need is compiled when an event needs it
         self._collected_at = (-1, -1)  # the event and the capacity of the last collection
         self._collected = False  # since the oldest position was last looked up
+        self._ended: list[Ended] = []  # positions whose matches are still to be added up
+        self.summing: Summing | None = None
+        """Adds up the matches of positions that have very many, in place of enumerating them."""
+
+    # --- shards ---
+
+    def _small_buffers(self) -> dict[str, int]:
+        """What there is room for in a shard of this machine."""
+        return {
+            "matches": min(_SHARD_MATCHES, self.out.match.shape[1] - 1),
+            "positions": min(4 * _SHARD_MATCHES, len(self.out.position)),
+            "nodes": min(_SHARD_NODES, len(self.nodes)),
+        }
+
+    def _make_alike(self, shard: Machine) -> None:
+        """Let a shard do what this machine does."""
+        shard.oldest = self.oldest
+        shard._mode = self._mode
+        shard._in_vain = self._in_vain
+        shard._needs_more = self._needs_more
+        shard.summing = self.summing.anew() if self.summing is not None else None
 
     # --- partitions ---
 
@@ -94,6 +148,15 @@ class Machine(ABC):
     @abstractmethod
     def table(self) -> Array:
         """The scalars of each partition."""
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there is room for."""
+        return len(self.table)
+
+    def column(self, number: int) -> Array:
+        """A scalar of each partition."""
+        return np.asarray(self.table[:, number])
 
     @abstractmethod
     def _set_table(self, table: Array) -> None: ...
@@ -110,7 +173,10 @@ class Machine(ABC):
         have = len(self.table)
         if count > have:
             _log.debug("the table of partitions grows from %d rows, for %d partitions", have, count)
-            self._set_table(np.concatenate([self.table, np.tile(self._blank(), (max(count, 2 * have) - have, 1))]))
+            size = max(count, 2 * have)
+            if size > _FEW_PARTITIONS:
+                self._check_memory(partitions=size)
+            self._set_table(np.concatenate([self.table, np.tile(self._blank(), (size - have, 1))]))
 
     def reuse_partitions(self, partitions: list[int]) -> None:
         """Make emptied partitions as good as new."""
@@ -148,7 +214,7 @@ class Machine(ABC):
 
     def _run(self, events: Events) -> Iterator[Chunk]:
         regs, stop = self.regs, len(events.symbol)
-        while (reason := self._advance(events, stop)) != DONE:
+        while not self.outgrown and (reason := self._advance(events, stop)) != DONE:
             if reason == FULL:
                 yield from self.flush()
             elif reason == MORE:
@@ -195,6 +261,37 @@ class Machine(ABC):
         self.out, chunk = take_chunk(self.out, self.regs)
         return chunk
 
+    @abstractmethod
+    def sum_up(self, summing: Summing | None) -> None:
+        """Add up the matches of positions that have very many, or enumerate all again. The buffers are empty."""
+
+    def take_sums(self) -> list[Found]:
+        """What was added up in place of matches."""
+        self._sum_up()
+        return self.summing.take() if self.summing is not None else []
+
+    def _sum_later(self, events: Events, roots: Array) -> None:
+        """Have the matches of the current position added up before nodes are renumbered."""
+        regs, event = self.regs, int(self.regs[EVENT])
+        time = int(events.time[event]) if self.timed else 0
+        inside = roots[self.nodes[roots, 0] >= regs[LEAST]]
+        where = int(events.position[event]), int(events.partition[event])
+        self._ended.append(Ended(inside, int(regs[LEAST]), *where, time))
+        regs[SEEN] = 1
+        if len(self._ended) == _MANY_ENDED:
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        ended, self._ended = self._ended, []
+        if ended:
+            assert self.summing is not None
+            used = int(self.regs[NODES])
+            self.summing.add(self.nodes, used, self.collections, ended, *self._adding(ended[0].bound), self.memory)
+
+    def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, Run]:
+        """What lists the nodes that a position reaches, if that differs from one to the other, and what sums them."""
+        raise AssertionError("this machine adds nothing up")
+
     def _grow_search(self) -> None:
         self.out = grow_search(self.out)
 
@@ -218,12 +315,51 @@ class Machine(ABC):
         The caller flushes before it gives the partitions that were found empty to other keys.
         """
 
+    @contextmanager
+    def _collecting(self) -> Iterator[None]:
+        """Around a collection, which is counted."""
+        self._sum_up()
+        before = int(self.regs[NODES])
+        with self._sparing_floors():
+            yield
+        self.collections += 1
+        self.reclaimed += before - int(self.regs[NODES])
+
+    def measures(self) -> dict[str, int]:
+        """Numbers for those who watch; those of several machines are added up."""
+        return {
+            "nodes": int(self.regs[NODES]),
+            "nodes_reclaimed": self.reclaimed,
+            "collections": self.collections,
+            "memory_graph": self.used,
+        }
+
+    @contextmanager
+    def _sparing_floors(self) -> Iterator[None]:
+        """A partition that held nothing before a collection has given nothing up, and keeps its floor."""
+        if self.settings.window != W_ENVELOPE or len(self.table) < 2:
+            yield
+            return
+        idle = self.idle(np.arange(len(self.table)))
+        floors = self.table[idle, FLOOR]
+        yield
+        self.table[idle, FLOOR] = floors
+
+    def forgettable(self, partitions: Array) -> Array:
+        """Those of these partitions of which nothing needs to be remembered.
+
+        An attribute window that has given up starts of a partition must know where, in case its attribute falls.
+        """
+        idle = self.idle(partitions)
+        return idle[self.table[idle, FLOOR] == NO_KEY] if self.settings.window == W_ENVELOPE else idle
+
     def _make_room(self, enough: bool = False) -> None:
         """After a collection: double the graph if it is full (`spare`), or if the event was collected for before."""
         self._collected = True
         self.regs[SUMMED] = 0
         capacity = len(self.nodes)
         _log.debug("memory collected: %d of %d nodes are in use", self.regs[NODES], capacity)
+        self.outgrown = self.divides and int(self.regs[NODES]) > OUTGROWN
         before, self._collected_at = self._collected_at, (int(self.regs[EVENT]), capacity)
         if self.spare * int(self.regs[NODES]) > capacity or (before == self._collected_at and not enough):
             self._resize_nodes(2 * capacity)
@@ -251,7 +387,8 @@ class Machine(ABC):
         """Raise `ResourceError` when the state would be larger than allowed with these capacities."""
         sizes = self._sizes()
         rows = {name: max(capacities.get(name, 0), have) for name, (have, _) in sizes.items()}
-        if sum(8 * rows[name] * words for name, (_, words) in sizes.items()) > self.memory:
+        size = sum(8 * rows[name] * words for name, (_, words) in sizes.items())
+        if size > self.memory if self.ledger is None else not self.ledger.take(self, size):
             raise self._out_of_memory()
 
     def _out_of_memory(self) -> ResourceError:
@@ -259,7 +396,10 @@ class Machine(ABC):
 
     def _sizes(self) -> dict[str, tuple[int, int]]:
         """What grows: its capacity, and the words of a row."""
-        return {"nodes": (len(self.nodes), self.node_words + 1 + self.scratch_rows)}
+        return {
+            "nodes": (len(self.nodes), self.node_words + 1 + self.scratch_rows),
+            "partitions": (len(self.table), len(self.columns)),
+        }
 
     @abstractmethod
     def _held(self) -> Array:

@@ -27,7 +27,7 @@ def enumerate_many(machine: GroupMachine, events: Events) -> Iterator[Chunk]:
     """All matches that end at the current event (as many as LIMIT wants). The buffers are empty."""
     regs, limit = machine.regs, machine.settings.limit or ALL
     if machine.lists:  # lists are not counted
-        found = head(by_start(joined(list(machine.all_runs(events)))), limit)
+        found = head(by_start(joined(machine.at_once(machine.all_runs(events)))), limit)
         regs[SEEN] = len(found.start)
         yield found
         return
@@ -38,7 +38,7 @@ def enumerate_many(machine: GroupMachine, events: Events) -> Iterator[Chunk]:
 
     def upto(k: int) -> float:
         """Matches that start at the k-th of `starts` or later; `sums` has those of each node."""
-        later_starts(nodes, live, sums, bound, starts[k])
+        later_starts(machine.carrier, nodes, live, sums, bound, starts[k], machine.settings.block)
         return float(sum(sums[r] for r in roots if nodes[r, MAX] >= bound))
 
     regs[SEEN] = 1

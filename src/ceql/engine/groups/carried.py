@@ -17,6 +17,7 @@ from ceql.engine.groups.layout import (
     BOUND_END,
     BY_RANK,
     CASE,
+    CASES_AT,
     CELL_HEAD,
     CELL_TAIL,
     CODE,
@@ -31,6 +32,7 @@ from ceql.engine.groups.layout import (
     LEFT,
     LESS,
     LESS_EQUAL,
+    MEMBER_AT,
     MEMBER_CELL,
     MOVE,
     NOWHERE,
@@ -51,15 +53,11 @@ from ceql.engine.groups.layout import (
     WORDS_B,
     Carrier,
 )
-from ceql.engine.groups.programs import FAILED, MEMBER_AT, TRUE, constant, rank_of, run_program
+from ceql.engine.groups.programs import FAILED, TRUE, constant, rank_of, run_program
 from ceql.engine.groups.sets import NO_CELL, cell_of, with_member
 from ceql.jit import Array, called, inlined
 
 PASSES, RULED_OUT, CANNOT_TELL = 1, 0, -1
-STACK = 64  # words of the scratch that programs use; the cases of ORs come after them
-CASES = 32  # ORs that a step may have cases of; the words of members come after them
-WORDS = 64  # of members of two sets; a key comes after them
-KEY_AT = MEMBER_AT + WORDS
 
 
 @inlined
@@ -111,6 +109,15 @@ def holds(carrier: Carrier, k: int, values: Array, i: int, entries: Array, g: in
     return PASSES if found == TRUE else RULED_OUT
 
 
+@inlined
+def _read_member(cells: Array, one: int, scratch: Array, to: int, words: int) -> None:
+    """Put the words of a set's member into the scratch."""
+    at = cells[one, CELL_HEAD]
+    for n in range(words):
+        scratch[to + n] = cells[at, CELL_HEAD]
+        at = cells[at, CELL_TAIL]
+
+
 @called
 def holds_for_all(carrier: Carrier, k: int, values: Array, i: int, entries: Array, g: int, base: int) -> int:
     """Whether test k passes with every member of the sets that it speaks of."""
@@ -119,10 +126,7 @@ def holds_for_all(carrier: Carrier, k: int, values: Array, i: int, entries: Arra
     if one == UNBOUND:
         return PASSES
     while one >= 0:
-        at = cells[one, CELL_HEAD]
-        for n in range(tests[k, WORDS_A]):
-            scratch[MEMBER_AT + n] = cells[at, CELL_HEAD]
-            at = cells[at, CELL_TAIL]
+        _read_member(cells, one, scratch, np.int64(MEMBER_AT), tests[k, WORDS_A])
         one = cells[one, CELL_TAIL]
         if tests[k, WORDS_B] == 0:
             found = holds(carrier, k, values, i, entries, g, base)
@@ -133,10 +137,7 @@ def holds_for_all(carrier: Carrier, k: int, values: Array, i: int, entries: Arra
         if two == UNBOUND:
             return PASSES
         while two >= 0:
-            at = cells[two, CELL_HEAD]
-            for n in range(tests[k, WORDS_B]):
-                scratch[MEMBER_AT + tests[k, WORDS_A] + n] = cells[at, CELL_HEAD]
-                at = cells[at, CELL_TAIL]
+            _read_member(cells, two, scratch, np.int64(MEMBER_AT + tests[k, WORDS_A]), tests[k, WORDS_B])
             two = cells[two, CELL_TAIL]
             found = holds(carrier, k, values, i, entries, g, base)
             if found != PASSES:
@@ -177,7 +178,7 @@ def passes(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: i
                     carrier.died[0, k] += 1
                 return RULED_OUT
             if tests[k, ALIVE_OUT] >= 0:
-                carrier.scratch[STACK + tests[k, ALIVE_OUT]] = mask
+                carrier.scratch[CASES_AT + tests[k, ALIVE_OUT]] = mask
     return PASSES
 
 
@@ -199,7 +200,7 @@ def carry_on(
     for k in range(first, carrier.moves_of[e + 1]):
         move = carrier.moves[k, MOVE]
         if move == ALIVE:
-            vector[m, k - first] = carrier.scratch[STACK + carrier.moves[k, TAKEN]]
+            vector[m, k - first] = carrier.scratch[CASES_AT + carrier.moves[k, TAKEN]]
             continue
         old = np.int64(UNBOUND)
         if move != TAKE:

@@ -23,37 +23,37 @@ from ceql.engine.common.layout import (
 )
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
-from ceql.engine.groups.carried import CANNOT_TELL, KEY_AT, PASSES, carry_on, passes
-from ceql.engine.groups.graph import FACTOR, MAX, NONE, UNION, new_node, rank, union
+from ceql.engine.groups.carried import CANNOT_TELL, PASSES, carry_on, passes
+from ceql.engine.groups.ending import end_groups, ended_up_to
+from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank, union
 from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
     FORGOTTEN_HERE,
     GROW_CELLS,
     GROW_FRESH,
+    GROW_ROWS,
     GROW_TABLE,
     HASHED,
     HEADS,
-    INDEX,
     INEXACT,
     KEY,
     NEED,
+    NEXT_ROW,
     NODE,
     NULL,
     ORDER,
-    RANKED,
     SEEN_EVENTS,
     SINCE,
     STAMP,
-    SUBSTREAM,
     UNLINKED,
     Carrier,
     Fresh,
     Settings,
     Steps,
 )
-from ceql.engine.groups.ordered import make_run, search_runs
-from ceql.engine.groups.table import are_there, locate_key, occupy
+from ceql.engine.groups.ordered import append, find_in_order, forget, make_room, new_bucket, pass_dead
+from ceql.engine.groups.table import are_there, locate, new_entry, take_key
 from ceql.jit import Array, called, inlined
 
 UNION_NODES = 24  # that a union makes: the length of a way to the right, which is a logarithm
@@ -63,6 +63,7 @@ UNION_NODES = 24  # that a union makes: the length of a way to the right, which 
 def step_carried(
     steps: Steps,
     carrier: Carrier,
+    ending: Array | None,
     nodes: Array,
     times: Array,
     slots: Array,
@@ -107,9 +108,19 @@ def step_carried(
                 break
         regs[ROOTS] = roots
         if reason == DONE and made > 0:
-            reason = _file(
-                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made
-            )
+            reason = _room_to_file(
+                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, dead, made,
+                settings.block,
+            )  # fmt: skip
+        if ending is not None and reason == DONE and ending[symbol] < ending[symbol + 1]:
+            reason = end_groups(steps, carrier, slots, entries, parts, fresh, events, i, partition)
+        if reason == DONE and made > 0:
+            _file(
+                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made,
+                settings.block,
+            )  # fmt: skip
+    elif ending is not None and ending[symbol] < ending[symbol + 1]:
+        reason = end_groups(steps, carrier, slots, entries, parts, fresh, events, i, partition)
     if len(carrier.died) > 0:
         for k in range(carrier.died.shape[1]):  # an event that is read again counts once
             if reason == DONE:
@@ -159,7 +170,6 @@ def _fire(
     stamp = parts[partition, SEEN_EVENTS]
     forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
     next_at = entries.shape[1] - 2
-    scratch = carrier.scratch
     child = np.int64(-1)
     most = key
     base = np.int64(KEY)
@@ -168,18 +178,18 @@ def _fire(
         low, high = steps.link_keys[link], steps.link_keys[link + 1]
         if not are_there(values, i, steps.link_terms, low, high):
             return DONE, made, roots
-        for k in range(low, high):
-            scratch[KEY_AT + k - low] = values[i, steps.link_terms[k]]
+        width = take_key(fresh.key, values, i, steps.link_terms, low, high)
         index = steps.link_index[link]
         heads = carrier.indexes[index, HEADS]
         base = np.int64(KEY + steps.index_terms[index])
-        at = locate_key(slots, entries, index if heads < 0 else heads, partition, scratch, KEY_AT, high - low)
+        at = locate(slots, entries, index if heads < 0 else heads, partition, fresh.key, width)
         if at < 0:
             return DONE, made, roots
         if heads >= 0:
             head = at
             continue
-        if entries[at, SINCE] <= forgotten or (steps.tight[index] and entries[at, STAMP] != stamp - 1):
+        ended = ended_up_to(steps, parts, partition, index, forgotten)
+        if entries[at, SINCE] <= ended or (steps.tight[index] and entries[at, STAMP] != stamp - 1):
             return DONE, made, roots
         found = entries[at, NODE]
         start = nodes[found, MAX]
@@ -203,22 +213,24 @@ def _fire(
     each = carrier.each[e] != 0
     count = np.int64(0)
     if order != 0:
+        bucket = entries[head, entries.shape[1] - 1]
+        if bucket < 0 or entries[head, SINCE] <= forgotten:
+            return DONE, made, roots
+        pass_dead(carrier, bucket, dead)
         hashed = carrier.indexes[index, HASHED] - steps.index_terms[index]  # registers before the one in order
-        if entries[head, STAMP] >= settings.longest:
-            ranked = carrier.tests[carrier.tests_of[e], RANKED] != 0
-            reason = make_run(
-                carrier, nodes, entries, regs, head, base + hashed, order, ranked, dead, forgotten,
-                events.position[i], way,
-            )  # fmt: skip
-            if reason != DONE:
-                return reason, made, roots
-        if len(fresh.found) < 64:
-            return GROW_FRESH, made, roots
-        reason, count = search_runs(
-            carrier, nodes, entries, head, carrier.tests_of[e], hashed, values, i, dead, forgotten, fresh.found, count
+        reason, start, hardest = find_in_order(
+            carrier, bucket, carrier.tests_of[e], hashed, values, i, dead, settings.block
         )
-        if reason != DONE:
+        if reason != DONE or start == NO_START:
             return reason, made, roots
+        most = min(key, start)
+        rows = carrier.buckets[bucket, NEXT_ROW]
+        child = new_node(nodes, regs, start, bucket, hardest, rows, np.int64(ORDERED))
+        return _make(
+            steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, head, base, child, most,
+            exact, bound, made, roots,
+        )  # fmt: skip
+    forgotten = ended_up_to(steps, parts, partition, index, forgotten)
     previous = head
     g = entries[head, NODE]
     while g >= 0:
@@ -341,6 +353,47 @@ def _make(
 
 
 @called
+def _room_to_file(
+    steps: Steps,
+    carrier: Carrier,
+    nodes: Array,
+    slots: Array,
+    entries: Array,
+    regs: Array,
+    parts: Array,
+    fresh: Fresh,
+    events: Events,
+    i: int,
+    partition: int,
+    dead: int,
+    made: int,
+    block: int,
+) -> int:
+    """Make sure that there is room for filing the new runs."""
+    feeds = np.int64(0)
+    for m in range(made):
+        feeds += steps.feeds[fresh.state[m] + 1] - steps.feeds[fresh.state[m]]
+    if regs[NODES] + UNION_NODES * feeds > nodes.shape[0]:
+        return COLLECT
+    regs[NEED] = 2 * feeds
+    if regs[ENTRIES] + 2 * feeds > entries.shape[0]:
+        return GROW_TABLE
+    forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
+    for m in range(made):
+        for feed in range(steps.feeds[fresh.state[m]], steps.feeds[fresh.state[m] + 1]):
+            if carrier.indexes[steps.feed_index[feed], ORDER] != 0:
+                width = _key(steps, carrier, fresh, events.values, i, m, feed)
+                if width >= 0:
+                    reason = _prepare(
+                        carrier, slots, entries, regs, fresh.key, steps.feed_index[feed], partition, width, feeds,
+                        forgotten, dead, block,
+                    )  # fmt: skip
+                    if reason != DONE:
+                        return reason
+    return DONE
+
+
+@called
 def _file(
     steps: Steps,
     carrier: Carrier,
@@ -356,83 +409,105 @@ def _file(
     partition: int,
     dead: int,
     made: int,
-) -> int:
-    """File the new runs under their values."""
-    feeds = np.int64(0)
-    for m in range(made):
-        feeds += steps.feeds[fresh.state[m] + 1] - steps.feeds[fresh.state[m]]
-    if regs[NODES] + UNION_NODES * feeds > nodes.shape[0]:
-        return COLLECT
-    regs[NEED] = 2 * feeds
-    if regs[ENTRIES] + 2 * feeds > entries.shape[0]:
-        return GROW_TABLE
-    values = events.values
+    block: int,
+) -> None:
+    """File the new runs under their values; there is room for them."""
+    forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
     position = events.position[i]
     stamp = parts[partition, SEEN_EVENTS]
-    forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
     next_at, head_at = entries.shape[1] - 2, entries.shape[1] - 1
-    scratch = carrier.scratch
     for m in range(made):
-        state = fresh.state[m]
-        for feed in range(steps.feeds[state], steps.feeds[state + 1]):
-            low, high = steps.feed_keys[feed], steps.feed_keys[feed + 1]
-            if not are_there(values, i, steps.feed_terms, low, high):
-                continue
+        for feed in range(steps.feeds[fresh.state[m]], steps.feeds[fresh.state[m] + 1]):
             index = steps.feed_index[feed]
-            width = high - low
-            for k in range(low, high):
-                scratch[KEY_AT + k - low] = values[i, steps.feed_terms[k]]
-            able = True
-            first = carrier.feed_of[feed]
-            for k in range(first, carrier.feed_of[feed + 1]):
-                value = fresh.vector[m, carrier.feed[k]]
-                if width < carrier.indexes[index, HASHED] and value < 0:
-                    able = False  # nothing is equal to NULL
-                if carrier.indexes[index, ORDER] != 0 and value == NULL:
-                    able = False  # nor greater or less
-                scratch[KEY_AT + width] = value
-                width += 1
-            if not able:
+            width = _key(steps, carrier, fresh, events.values, i, m, feed)
+            if width < 0:
                 continue
-            at = locate_key(slots, entries, index, partition, scratch, KEY_AT, width)
+            heads, hashed = carrier.indexes[index, HEADS], carrier.indexes[index, HASHED]
+            if carrier.indexes[index, ORDER] != 0:
+                head = locate(slots, entries, heads, partition, fresh.key, hashed)
+                n = fresh.node[m]
+                append(carrier, entries[head, head_at], fresh.key[width - 1], n, nodes[n, MAX], block)
+                entries[head, SINCE] = position
+                continue
+            at = locate(slots, entries, index, partition, fresh.key, width)
             heap = np.int64(-1)
             fresh_group = at < 0
             if fresh_group:
-                at = _new_entry(slots, entries, regs, index, partition, scratch, width)
-            elif entries[at, SINCE] > forgotten and (not steps.tight[index] or entries[at, STAMP] == stamp):
+                at = new_entry(slots, entries, regs, index, partition, fresh.key, width)
+            elif entries[at, SINCE] > ended_up_to(steps, parts, partition, index, forgotten) and (
+                not steps.tight[index] or entries[at, STAMP] == stamp
+            ):
                 heap = entries[at, NODE]
             entries[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)
             entries[at, STAMP] = stamp
             entries[at, SINCE] = position
-            heads = carrier.indexes[index, HEADS]
             if heads >= 0:
                 if fresh_group:
-                    hashed = carrier.indexes[index, HASHED]
-                    head = locate_key(slots, entries, heads, partition, scratch, KEY_AT, hashed)
-                    if head < 0:
-                        head = _new_entry(slots, entries, regs, heads, partition, scratch, hashed)
-                        entries[head, NODE] = -1
-                        entries[head, STAMP] = 0
-                        entries[head, SINCE] = 0
-                        entries[head, next_at] = -1
-                        entries[head, head_at] = -1
-                    entries[at, head_at] = head
+                    entries[at, head_at] = _head(slots, entries, regs, heads, partition, fresh.key, hashed)
                     entries[at, next_at] = UNLINKED
                 if entries[at, next_at] == UNLINKED:
                     head = entries[at, head_at]
                     entries[at, next_at] = entries[head, NODE]
                     entries[head, NODE] = at
                     entries[head, STAMP] += 1
-    return DONE
 
 
 @inlined
-def _new_entry(slots: Array, entries: Array, regs: Array, index: int, partition: int, key: Array, width: int) -> int:
-    at = regs[ENTRIES]
-    regs[ENTRIES] = at + 1
-    entries[at, INDEX] = index
-    entries[at, SUBSTREAM] = partition
-    for k in range(width):
-        entries[at, KEY + k] = key[KEY_AT + k]
-    occupy(slots, entries, at, width)
-    return at
+def _key(steps: Steps, carrier: Carrier, fresh: Fresh, values: Array, i: int, m: int, feed: int) -> int:
+    """Put the key and the registers of run m for an index into `fresh.key`: how many words, -1 if it finds nothing."""
+    low, high = steps.feed_keys[feed], steps.feed_keys[feed + 1]
+    if not are_there(values, i, steps.feed_terms, low, high):
+        return np.int64(-1)
+    index = steps.feed_index[feed]
+    width = take_key(fresh.key, values, i, steps.feed_terms, low, high)
+    for k in range(carrier.feed_of[feed], carrier.feed_of[feed + 1]):
+        value = fresh.vector[m, carrier.feed[k]]
+        if width < carrier.indexes[index, HASHED] and value < 0:
+            return np.int64(-1)  # nothing is equal to NULL
+        if carrier.indexes[index, ORDER] != 0 and value == NULL:
+            return np.int64(-1)  # nor greater or less
+        fresh.key[width] = value
+        width += 1
+    return width
+
+
+@inlined
+def _head(slots: Array, entries: Array, regs: Array, heads: int, partition: int, key: Array, hashed: int) -> int:
+    """The head of the groups under a key."""
+    head = locate(slots, entries, heads, partition, key, hashed)
+    if head < 0:
+        head = new_entry(slots, entries, regs, heads, partition, key, hashed)
+        entries[head, NODE] = -1
+        entries[head, STAMP] = 0
+        entries[head, SINCE] = 0
+        entries[head, entries.shape[1] - 2] = -1
+        entries[head, entries.shape[1] - 1] = -1
+    return head
+
+
+@inlined
+def _prepare(
+    carrier: Carrier,
+    slots: Array,
+    entries: Array,
+    regs: Array,
+    key: Array,
+    index: int,
+    partition: int,
+    width: int,
+    more: int,
+    forgotten: int,
+    dead: int,
+    block: int,
+) -> int:
+    """Make sure that the bucket of a key is there and has room for so many runs more."""
+    head = _head(slots, entries, regs, carrier.indexes[index, HEADS], partition, key, width - 1)
+    bucket = entries[head, entries.shape[1] - 1]
+    if bucket < 0:
+        bucket = new_bucket(carrier, regs, index, block)
+        if bucket < 0:
+            return GROW_ROWS
+        entries[head, entries.shape[1] - 1] = bucket
+    elif entries[head, SINCE] <= forgotten:
+        forget(carrier, bucket)
+    return make_room(carrier, regs, bucket, more, dead, block)

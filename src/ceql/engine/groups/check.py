@@ -10,27 +10,26 @@ import numpy as np
 
 from ceql.engine.common.check import require, require_between, require_shape
 from ceql.engine.groups.enumerate import MOST_FACTORS
-from ceql.engine.groups.graph import FACTOR, KIND, LISTED, OTHERS, UNION, WAY, A, B, C
+from ceql.engine.groups.graph import FACTOR, KIND, LISTED, ORDERED, OTHERS, UNION, WAY, A, B, C
 from ceql.engine.groups.layout import (
+    BUCKET_INDEX,
+    BUCKETS,
     CELL_HEAD,
     CELL_KIND,
     CELL_TAIL,
+    FIRST_ROW,
     INDEX,
     KEY,
-    LINKS,
     MEMBER_CELL,
-    NEXT_LINK,
+    NEXT_ROW,
     NODE,
-    OWN_NODE,
-    RUN_BEGIN,
-    RUN_END,
-    RUNS,
+    ROOM,
     SET_CELL,
     STAMP,
     SUBSTREAM,
     UNLINKED,
-    UPTO,
 )
+from ceql.engine.groups.ordered import LEAST_ROOM
 from ceql.jit import Array
 
 
@@ -41,9 +40,10 @@ def check_graph(nodes: Array, marks: int) -> None:
     kinds = nodes[:, KIND]
     products, factors, unions = kinds >= 0, kinds == FACTOR, (kinds < UNION) & (kinds > UNION - WAY)
     lists, others = kinds == LISTED, kinds == OTHERS
-    require_between(kinds, UNION - WAY + 1, marks, wrong)
-    require(bool((products | factors | unions | lists | others).all()), wrong)
-    for column, rows, least in ((A, ~products, 0), (B, ~others, -1), (C, unions | lists, -1)):
+    ordered = kinds == ORDERED  # whose bucket and rows are looked at with the buckets
+    require(bool((kinds < marks).all()), wrong)
+    require(bool((products | factors | unions | lists | others | ordered).all()), wrong)
+    for column, rows, least in ((A, ~(products | ordered), 0), (B, ~(others | ordered), -1), (C, unions | lists, -1)):
         require_between(nodes[rows, column], least, own[rows], wrong)
     rank = np.where(products, 1, np.where(unions, UNION - kinds, 0))
     right = nodes[unions, C]
@@ -56,7 +56,7 @@ def check_graph(nodes: Array, marks: int) -> None:
 
 
 def check_entries(
-    entries: Array, nodes: int, partitions: int, indexes: int, carried: bool, listed_indexes: Array, links: int
+    entries: Array, nodes: int, partitions: int, indexes: int, carried: bool, listed_indexes: Array, buckets: int
 ) -> None:
     """The look-up table; with `carried`, groups are in lists, whose heads have indexes of their own."""
     wrong = "its table of partial matches is none"
@@ -77,21 +77,37 @@ def check_entries(
     require(len(np.unique(named)) == len(named) and bool(groups[named].all()), wrong)
     linked = entries[groups & (entries[:, -2] != UNLINKED), -1]
     require(bool((np.bincount(linked, minlength=count)[heads] == entries[heads, STAMP]).all()), wrong)
-    require_between(entries[heads, -1], -1, links, wrong)
+    require_between(entries[heads, -1], -1, buckets, wrong)
     first = entries[heads, -1]
     require(len(np.unique(first[first >= 0])) == int((first >= 0).sum()), wrong)
 
 
-def check_runs(runs: Array, links: Array, firsts: Array, nodes: int) -> None:
-    """The sorted runs of groups; `firsts` are the first runs of heads."""
-    wrong = "its runs of groups are none"
-    require_between(runs[:, [OWN_NODE, UPTO]], 0, nodes, wrong)
-    require_between(links[:, RUN_BEGIN], 0, len(runs) + 1, wrong)
-    require(bool(((links[:, RUN_BEGIN] <= links[:, RUN_END]) & (links[:, RUN_END] <= len(runs))).all()), wrong)
-    require_between(links[:, NEXT_LINK], -1, len(links), wrong)
-    named = np.concatenate([links[:, NEXT_LINK], firsts])
-    named = named[named >= 0]
-    require(len(np.unique(named)) == len(named), wrong)
+def check_buckets(rows: Array, buckets: Array, heads: Array, ordered: Array, nodes: Array) -> None:
+    """The runs in order, one bucket after the other: their nodes ascend, and each bucket has one head."""
+    wrong = "its runs in order are none"
+    room, first, end, index = (buckets[:, k] for k in (ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX))
+    require_between(room, LEAST_ROOM, 1 << 31, wrong)
+    require(bool((room & (room - 1) == 0).all()), wrong)
+    require_between(first, 0, 1 << 60, wrong)
+    require(bool(((first <= end) & (end - first <= room)).all()), wrong)
+    require(int((end - first).sum()) == len(rows), wrong)
+    require(bool(np.isin(index, ordered).all()), wrong)
+    named = heads[heads[:, -1] >= 0, -1]
+    require(len(named) == len(buckets), wrong)
+    require_between(rows[:, 1], -1, len(nodes), wrong)
+    require(bool((nodes[rows[rows[:, 1] >= 0, 1], KIND] >= 0).all()), wrong)
+    own = np.repeat(np.arange(len(buckets)), end - first) << 40
+    places = rows[:, 1] + own
+    require(bool((np.diff(places[rows[:, 1] >= 0]) > 0).all()), wrong)
+    found = np.flatnonzero(nodes[:, KIND] == ORDERED)
+    bucket, count = nodes[found, A], nodes[found, C]
+    require_between(bucket, 0, len(buckets), wrong)
+    require(bool(((count >= 0) & (count <= end[bucket])).all()), wrong)
+    begins = np.concatenate([[0], np.cumsum(end - first)])
+    last = begins[bucket] + np.maximum(count - first[bucket], 0) - 1  # the last row that a node has
+    some = last >= begins[bucket]
+    upto = np.maximum.accumulate(places) if len(places) else places
+    require(bool((upto[last[some]] - own[last[some]] < found[some]).all()), wrong)
 
 
 def check_cells(cells: Array) -> None:
@@ -105,19 +121,19 @@ def check_cells(cells: Array) -> None:
 
 
 def check_sizes(arrays: dict[str, Array], words: int, carried: bool) -> tuple[Array, Array, Array, Array, Array]:
-    """The entries, runs, links, cells and capacities of a state."""
+    """The entries, rows, buckets, cells and capacities of a state."""
     entries = require_shape(arrays, "entries", None, words)
     sizes = require_shape(arrays, "sizes", None)
-    require(len(sizes) >= (5 if carried else 2), "it does not say how large its tables are")
-    runs, links, cells = (np.zeros((0, k), np.int64) for k in (RUNS, LINKS, 3))
+    require(len(sizes) >= (3 if carried else 2), "it does not say how large its tables are")
+    rows, buckets, cells = (np.zeros((0, k), np.int64) for k in (2, BUCKETS, 3))
     if carried:
-        runs = require_shape(arrays, "runs", None, RUNS)
-        links = require_shape(arrays, "links", None, LINKS)
+        rows = require_shape(arrays, "rows", None, 2)
+        buckets = require_shape(arrays, "buckets", None, BUCKETS)
         cells = require_shape(arrays, "cells", None, 3)
-    used = (len(arrays["nodes"]), len(entries), len(runs), len(links), len(cells))
+    used = (len(arrays["nodes"]), len(entries), len(cells))
     for size, least in zip(sizes.tolist(), used, strict=False):
         require(least <= size < 1 << 40, "its tables are larger than they can be")
     room = int(sizes[1])
     require(room & (room - 1) == 0 and room >= 64, "its tables are larger than they can be")
     require(words >= KEY, "its table of partial matches is none")
-    return entries, runs, links, cells, sizes
+    return entries, rows, buckets, cells, sizes

@@ -10,31 +10,31 @@ import numpy as np
 
 from ceql.engine.common.layout import NODES, W_ENVELOPE
 from ceql.engine.common.window import horizon_of, raise_floors
-from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, UNION, VALUE, A, B, C, listed, rank
+from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, ORDERED, OTHERS, UNION, VALUE, A, B, C, listed, rank
 from ceql.engine.groups.layout import (
+    BASE,
+    BUCKETS,
+    BUCKETS_USED,
+    COLUMNS,
     ENTRIES,
+    FIRST_ROW,
     FORGOTTEN,
     FORGOTTEN_HERE,
     INDEX,
-    LINKED,
-    LINKS,
-    MADE,
-    NEXT_LINK,
+    NEXT_ROW,
     NODE,
-    OWN_NODE,
-    RUN_BEGIN,
-    RUN_END,
-    RUN_MAX,
-    RUN_ROWS,
-    RUNS,
+    OWN_MOST,
+    PLACE,
+    ROOM,
+    ROWS_USED,
     SEEN_EVENTS,
     SINCE,
     STAMP,
     SUBSTREAM,
-    UPTO,
-    VALUE_AT,
+    Carrier,
 )
-from ceql.jit import Array, allocating, inlined
+from ceql.engine.groups.ordered import size_of
+from ceql.jit import Array, allocating, inlined, kernel
 
 UNMARKED = np.iinfo(np.int64).max
 
@@ -48,9 +48,10 @@ def collect(
     regs: Array,
     parts: Array,
     tight: Array,
+    index_ended: Array,
     heads: int,
-    runs: Array,
-    links: Array,
+    rows: Array,
+    buckets: Array,
     window: int,
 ) -> None:
     """Drop what is dead; the hash table of the entries must be made anew. From `heads` on, indexes are of lists."""
@@ -66,6 +67,9 @@ def collect(
         n = entries[e, NODE]
         if entries[e, SINCE] <= max(regs[FORGOTTEN], parts[p, FORGOTTEN_HERE]):
             continue
+        ended = index_ended[entries[e, INDEX]]
+        if ended >= 0 and entries[e, SINCE] <= parts[p, COLUMNS + ended]:
+            continue
         if tight[entries[e, INDEX]] and entries[e, STAMP] != parts[p, SEEN_EVENTS] - 1:
             continue
         if nodes[n, MAX] < horizon:
@@ -78,9 +82,10 @@ def collect(
             p = entries[e, SUBSTREAM]
             horizon = horizon_of(regs, parts, p, window)
             forgotten = max(regs[FORGOTTEN], parts[p, FORGOTTEN_HERE])
-            lost |= _mark_runs(nodes, entries, e, runs, links, reached, horizon, forgotten)
+            lost |= _mark_rows(entries, e, rows, buckets, reached, horizon, forgotten)
             alive[e] = entries[e, entries.shape[1] - 1] >= 0
     kept = _keep(entries, regs, alive, heads)
+    renumbered = _keep_buckets(entries, regs, kept, heads, buckets)
     for n in range(used - 1, -1, -1):
         horizon = reached[n]
         if horizon == UNMARKED:
@@ -90,6 +95,8 @@ def collect(
             if nodes[n, B] >= 0:
                 reached[nodes[n, B]] = horizon
             continue
+        if kind == ORDERED:
+            continue  # the rows of buckets are reached already
         if kind == LISTED:
             if nodes[nodes[n, A], MAX] >= horizon:
                 reached[nodes[n, A]] = horizon
@@ -135,11 +142,13 @@ def collect(
             moved[n] = listed(nodes, extra, regs, moved[b] if b >= 0 else -1, moved[a], value)
             top += 1
             continue
-        if kind < 0:
+        if kind == ORDERED:
+            a = renumbered[a]
+        elif kind < 0:
             a = moved[a]
-        if b >= 0 and kind != OTHERS:
+        if b >= 0 and kind != OTHERS and kind != ORDERED:
             b = moved[b]
-        if kind <= UNION:
+        if kind <= UNION and kind != ORDERED:
             if c >= 0:
                 c = moved[c]
             if b < 0 and c < 0:  # a union of one: the product itself
@@ -159,85 +168,80 @@ def collect(
     for e in range(kept):
         if entries[e, INDEX] < heads:
             entries[e, NODE] = moved[entries[e, NODE]]
-    if regs[LINKED] > 0:
-        for e in range(kept):
-            if entries[e, INDEX] >= heads:
-                run = entries[e, entries.shape[1] - 1]
-                while run >= 0:
-                    for k in range(links[run, RUN_BEGIN], links[run, RUN_END]):
-                        runs[k, OWN_NODE] = moved[runs[k, OWN_NODE]]
-                        runs[k, UPTO] = moved[runs[k, UPTO]]
-                    run = links[run, NEXT_LINK]
-        pack_runs(entries, regs, heads, runs, links)
+    for bucket in range(regs[BUCKETS_USED]):
+        base, mask = buckets[bucket, BASE], buckets[bucket, ROOM] - 1
+        for r in range(buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]):
+            at = base + (r & mask)
+            if rows[at, PLACE] >= 0:
+                to = moved[rows[at, PLACE]]
+                rows[at, PLACE] = to if to != UNMARKED else -1
 
 
 @inlined
-def _mark_runs(
-    nodes: Array, entries: Array, head: int, runs: Array, links: Array, reached: Array, horizon: int, forgotten: int
+def _mark_rows(
+    entries: Array, head: int, rows: Array, buckets: Array, reached: Array, horizon: int, forgotten: int
 ) -> bool:
-    """Mark what is alive in the runs of a head, and leave out the runs that are dead; whether any row is dead."""
-    run_at = entries.shape[1] - 1
+    """Mark what is alive in the bucket of a head, which loses it if nothing is; whether any row is dead."""
+    bucket = entries[head, entries.shape[1] - 1]
+    if bucket < 0:
+        return False
+    if entries[head, SINCE] <= forgotten:
+        entries[head, entries.shape[1] - 1] = -1
+        return False
+    base, mask = buckets[bucket, BASE], buckets[bucket, ROOM] - 1
+    first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
     lost = False
-    run = entries[head, run_at]
-    last = np.int64(-1)
-    entries[head, run_at] = -1
-    while run >= 0:
-        following = links[run, NEXT_LINK]
-        if links[run, RUN_MAX] >= horizon and links[run, MADE] > forgotten:
-            if last < 0:
-                entries[head, run_at] = run
-            else:
-                links[last, NEXT_LINK] = run
-            last = run
-            to = links[run, RUN_BEGIN]
-            for k in range(links[run, RUN_BEGIN], links[run, RUN_END]):
-                if nodes[runs[k, OWN_NODE], MAX] < horizon:
-                    lost = True
-                    continue
-                runs[to, VALUE_AT], runs[to, OWN_NODE], runs[to, UPTO] = (
-                    runs[k, VALUE_AT],
-                    runs[k, OWN_NODE],
-                    runs[k, UPTO],
-                )
-                reached[runs[to, OWN_NODE]] = horizon
-                reached[runs[to, UPTO]] = horizon
-                to += 1
-            links[run, RUN_END] = to
+    any_alive = False
+    for r in range(first, end):
+        at = base + (r & mask)
+        if rows[at, PLACE] >= 0 and rows[at, OWN_MOST] >= horizon:
+            reached[rows[at, PLACE]] = horizon
+            any_alive = True
         else:
-            lost |= links[run, RUN_MAX] < horizon
-        run = following
-    if last >= 0:
-        links[last, NEXT_LINK] = -1
+            lost |= rows[at, PLACE] >= 0
+            if not any_alive:
+                first = r + 1
+    buckets[bucket, FIRST_ROW] = first
+    if not any_alive:
+        entries[head, entries.shape[1] - 1] = -1
     return lost
 
 
 @allocating
-def pack_runs(entries: Array, regs: Array, heads: int, runs: Array, links: Array) -> None:
-    """Put the runs that heads still have one after the other."""
-    old_runs, old_links = runs[: regs[RUN_ROWS]].copy(), links[: regs[LINKED]].copy()
-    run_at = entries.shape[1] - 1
-    rows = 0
-    count = 0
-    for e in range(regs[ENTRIES]):
-        if entries[e, INDEX] < heads:
-            continue
-        run = entries[e, run_at]
-        if run >= 0:
-            entries[e, run_at] = count
-        while run >= 0:
-            for k in range(LINKS):
-                links[count, k] = old_links[run, k]
-            links[count, RUN_BEGIN] = rows
-            for k in range(old_links[run, RUN_BEGIN], old_links[run, RUN_END]):
-                for word in range(RUNS):
-                    runs[rows, word] = old_runs[k, word]
-                rows += 1
-            links[count, RUN_END] = rows
-            run = old_links[run, NEXT_LINK]
-            links[count, NEXT_LINK] = count + 1 if run >= 0 else -1
-            count += 1
-    regs[RUN_ROWS] = rows
-    regs[LINKED] = count
+def _keep_buckets(entries: Array, regs: Array, kept: int, heads: int, buckets: Array) -> Array:
+    """Keep the buckets that heads still have; the new number of each."""
+    number = np.full(regs[BUCKETS_USED], -1, np.int64)
+    for e in range(kept):
+        if entries[e, INDEX] >= heads and entries[e, entries.shape[1] - 1] >= 0:
+            number[entries[e, entries.shape[1] - 1]] = 0
+    top = 0
+    for bucket in range(len(number)):
+        if number[bucket] == 0:
+            number[bucket] = top
+            for k in range(BUCKETS):
+                buckets[top, k] = buckets[bucket, k]
+            top += 1
+    for e in range(kept):
+        if entries[e, INDEX] >= heads and entries[e, entries.shape[1] - 1] >= 0:
+            entries[e, entries.shape[1] - 1] = number[entries[e, entries.shape[1] - 1]]
+    regs[BUCKETS_USED] = top
+    return number
+
+
+@kernel
+def pack_rows(regs: Array, carrier: Carrier, rows: Array, keys: Array, block: int) -> None:
+    """Put the rows of the buckets one after the other into new arrays, without those that larger rings replaced."""
+    top = 0
+    for bucket in range(regs[BUCKETS_USED]):
+        size = size_of(carrier.buckets[bucket, ROOM], block)
+        base = carrier.buckets[bucket, BASE]
+        for k in range(size):
+            keys[top + k, 0] = carrier.keys[base + k, 0]
+            for column in range(rows.shape[1]):
+                rows[top + k, column] = carrier.rows[base + k, column]
+        carrier.buckets[bucket, BASE] = top
+        top += size
+    regs[ROWS_USED] = top
 
 
 @allocating

@@ -25,11 +25,23 @@ from ceql.engine.common.layout import (
     START_TIME,
     Output,
 )
-from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, NO_START, OTHERS, VALUE, A, B, C, most_unlike
-from ceql.engine.groups.layout import AT, CELL_NEXT, CELL_NODE, CELLS, DEPTH, HEIGHT, TODO, UNLIKE, Settings
+from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, NO_START, ORDERED, OTHERS, VALUE, A, B, C, most_unlike
+from ceql.engine.groups.layout import AT, CELL_NEXT, CELL_NODE, CELLS, DEPTH, HEIGHT, TODO, UNLIKE, Carrier, Settings
+from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, inlined, kernel
 
 MOST_FACTORS = 64  # a product has fewer
+
+
+@inlined
+def _push(out: Output, height: int, n: int, depth: int, todo: int, cells: int, unlike: int) -> int:
+    """Put a node on the search's stack, which has room for it: how high it is then."""
+    out.stack[height, AT] = n
+    out.stack[height, DEPTH] = depth
+    out.stack[height, TODO] = todo
+    out.stack[height, CELLS] = cells
+    out.stack[height, UNLIKE] = unlike
+    return height + 1
 
 
 @inlined
@@ -38,12 +50,7 @@ def push_roots(nodes: Array, regs: Array, roots: Array, out: Output, bound: int)
     height = 0
     for k in range(regs[ROOTS] - 1, -1, -1):
         if nodes[roots[k], MAX] >= bound:
-            out.stack[height, AT] = roots[k]
-            out.stack[height, DEPTH] = 0
-            out.stack[height, TODO] = -1
-            out.stack[height, CELLS] = 0
-            out.stack[height, UNLIKE] = -1
-            height += 1
+            height = _push(out, height, roots[k], np.int64(0), np.int64(-1), np.int64(0), np.int64(-1))
     regs[HEIGHT] = height
 
 
@@ -65,6 +72,7 @@ def _live_unlike(nodes: Array, extra: Array, n: int, value: int, bound: int) -> 
 
 @inlined
 def search(
+    carrier: Carrier | None,
     nodes: Array,
     times: Array,
     extra: Array | None,
@@ -102,7 +110,15 @@ def search(
                 reason = GROW_PATH
                 break
             product = n
-            if nodes[n, KIND] == OTHERS:
+            if carrier is not None and nodes[n, KIND] == ORDERED:
+                cursor = max(unlike, np.int64(0))
+                product, cursor = next_in_order(carrier, nodes, n, cursor, bound, settings.block)
+                while counted and product >= 0 and counts[product] == 0:
+                    product, cursor = next_in_order(carrier, nodes, n, cursor, bound, settings.block)
+                if product < 0:
+                    break
+                height = _push(out, height, n, depth, todo, cells, cursor)
+            elif nodes[n, KIND] == OTHERS:
                 unlike = nodes[n, B]
                 n = nodes[n, A]
             if extra is not None and nodes[n, KIND] == LISTED:
@@ -113,23 +129,13 @@ def search(
                 product = nodes[n, A]
                 other = nodes[n, B]
                 if other >= 0 and most_unlike(nodes, extra, other, unlike) >= bound:
-                    out.stack[height, AT] = other
-                    out.stack[height, DEPTH] = depth
-                    out.stack[height, TODO] = todo
-                    out.stack[height, CELLS] = cells
-                    out.stack[height, UNLIKE] = unlike
-                    height += 1
-            elif nodes[n, KIND] < 0:
+                    height = _push(out, height, other, depth, todo, cells, unlike)
+            elif nodes[n, KIND] < 0 and nodes[n, KIND] != ORDERED:
                 product = nodes[n, A]
                 for side in range(B, C + 1):
                     other = nodes[n, side]
                     if other >= 0 and nodes[other, MAX] >= bound and (not counted or counts[other] > 0):
-                        out.stack[height, AT] = other
-                        out.stack[height, DEPTH] = depth
-                        out.stack[height, TODO] = todo
-                        out.stack[height, CELLS] = cells
-                        out.stack[height, UNLIKE] = -1
-                        height += 1
+                        height = _push(out, height, other, depth, todo, cells, np.int64(-1))
                 if nodes[product, MAX] < bound or (counted and counts[product] == 0):
                     break
                 if nodes[product, KIND] < 0:  # a group
@@ -137,6 +143,7 @@ def search(
                     continue
             out.path[depth, 0] = product
             depth += 1
+            unlike = np.int64(-1)
             n = nodes[product, B]
             if n >= 0 and nodes[n, KIND] == FACTOR:
                 while n >= 0:
@@ -208,6 +215,7 @@ def search(
 
 @kernel
 def search_on(
+    carrier: Carrier | None,
     nodes: Array,
     times: Array,
     extra: Array | None,
@@ -223,4 +231,6 @@ def search_on(
     partition: int,
 ) -> int:
     """`search`, to be called from Python."""
-    return search(nodes, times, extra, regs, out, counts, settings, bound, least, most, position, time, partition)
+    return search(
+        carrier, nodes, times, extra, regs, out, counts, settings, bound, least, most, position, time, partition
+    )

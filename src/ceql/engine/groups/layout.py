@@ -14,18 +14,20 @@ ENTRIES = OWN  # entries of the look-up table in use
 FORGOTTEN = OWN + 1  # CONSUME BY ANY: events up to this position are forgotten
 HEIGHT = OWN + 2  # of the search that stands on the stack
 NEED = OWN + 3  # entries that the current event needs room for
-RUN_ROWS = OWN + 4  # rows of runs in use
-LINKED = OWN + 5  # runs so far
+ROWS_USED = OWN + 4  # rows of buckets in use
+BUCKETS_USED = OWN + 5  # buckets so far
 LIVE_FROM = OWN + 6  # when counting in a window: no node before this one is live
 LIVE_COUNT = OWN + 7  # and how many nodes were, when that was last counted
 CELLS_USED = OWN + 8  # cells of sets of values
-REGISTERS = OWN + 9
+ROWS_NEEDED = OWN + 9  # rows that the current event needs room for
+COUNTED = OWN + 10  # positions whose matches were counted
+REGISTERS = OWN + 11
 
 # Why the loop came back, beyond the reasons of both loops.
 GROW_TABLE = OWN_REASONS  # the look-up table is full
 GROW_FRESH = OWN_REASONS + 1  # an event makes more runs than there is room for
 INEXACT = OWN_REASONS + 2  # a condition calculates with numbers that are too large
-GROW_RUNS = OWN_REASONS + 3  # there is no room for a run of groups
+GROW_ROWS = OWN_REASONS + 3  # there is no room for runs in order
 GROW_CELLS = OWN_REASONS + 4  # nor for a set of values
 
 # Registers of runs are int64. These two are no values: no event is there, or its value is NULL. NULL is below zero like
@@ -37,7 +39,7 @@ LEAST_VALUE = UNBOUND + 2
 # Columns of the table of partitions.
 SEEN_EVENTS = OWN_COLUMNS  # events so far
 FORGOTTEN_HERE = OWN_COLUMNS + 1  # CONSUME BY PARTITION: events up to this position are forgotten
-COLUMNS = OWN_COLUMNS + 2
+COLUMNS = OWN_COLUMNS + 2  # from here on, of each index that NOT ends: its runs up to this position are ended
 
 NULLS_DIFFER = 1 << 30  # added to the term of a disequality: it holds where a value is NULL, too
 NULL_BEFORE, NULL_NOW = -2, -3  # as values of such a disequality: like no other, and unlike each other
@@ -73,6 +75,9 @@ class Steps(NamedTuple):
     tight: Array  # uint8, of each index
     final: Array  # uint8, of each state
     index_terms: Array  # int32, of each index: the terms of its key, before registers
+    ends: Array  # int32, of each symbol: offsets into `end`
+    end: Array  # int32: what an event ends; -1 - n: all runs of the index of this number; else see `ending`
+    index_ended: Array  # int32, of each index: its number among those whose runs end all at once, or -1
 
 
 # Columns of a test.
@@ -94,24 +99,34 @@ KEEP, TAKE, GREATEST, LEAST_OF, ONLY, ALIVE, ADD = range(7)
 CELL_HEAD, CELL_TAIL, CELL_KIND = range(3)  # columns of a cell
 MEMBER_CELL, SET_CELL = range(2)
 
-# Columns of an index: the words of its key and registers, how many of them are hashed, whether it is in order, and the
-# place of its groups' heads among the indexes (-1: it has no groups besides the key).
-WIDTH, HASHED, ORDER, HEADS = range(4)
+# Columns of an index: the words of its key and registers, how many of them are hashed, whether it is in order, the
+# place of its groups' heads among the indexes (-1: it has no groups besides the key), and whether order is by rank.
+WIDTH, HASHED, ORDER, HEADS, BY_RANKS = range(5)
+INDEXES = 5
 
+
+# Parts of the scratch: the stack of programs, the cases of ORs that are left, the words of the members at hand.
+STACK, CASES, WORDS = 64, 32, 64
+CASES_AT, MEMBER_AT = STACK, STACK + CASES
+SCRATCH = MEMBER_AT + WORDS
 
 UNLINKED = -2  # in place of the next group: this one is in no list
 
-# Columns of a row of a run: the value, the node of the group, a node with all up to here. Columns of a run: its rows,
-# the next run of the same head, the position at which it was made, the greatest max-start.
-VALUE_AT, OWN_NODE, UPTO = range(3)
-RUN_BEGIN, RUN_END, NEXT_LINK, MADE, RUN_MAX = range(5)
-RUNS, LINKS = 3, 5
+# Columns of a row of a bucket (see `ordered`): the node of the run, and in a sorted block the row that it stands for
+# and the one before it with a greater max-start; its max-start; in a block the greatest one up to here; and, where
+# matches are counted, how many there are up to here, and in the last row at which position that was counted.
+PLACE, OWN_MOST, MOST, SUMS, SUMMED_AT = range(5)
+ROWS = 3
+# Columns of a bucket: where its rows begin and how many there is room for, the first row that may be alive and the
+# next one to come, its index.
+BASE, ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX = range(5)
+BUCKETS = 5
 
 
 class Carrier(NamedTuple):
     """What runs carry. Values are read from the event (k: its column) or from the group (-1 - k: its register)."""
 
-    indexes: Array  # int32[indexes, 4]
+    indexes: Array  # int32[indexes, INDEXES]
     tests: Array  # int32[tests, TESTS]; those of each transition next to each other
     tests_of: Array  # int32: offsets into `tests`
     reads: Array  # int32: what programs read, and which registers must be bound
@@ -122,9 +137,10 @@ class Carrier(NamedTuple):
     feed: Array  # int32: places in the vector of the state's registers
     each: Array  # uint8, of each transition: whether every group makes a run of its own
     rank: Array  # int64, of each number of a value: its place in order
-    scratch: Array  # int64: the stack of programs, and a key
-    runs: Array  # int64[rows, RUNS]
-    links: Array  # int64[runs, LINKS]
+    scratch: Array  # int64[SCRATCH]: the stack of programs, then CASES, then WORDS of members
+    rows: Array  # int64[rows, ROWS], or two columns more: runs in order of a value
+    keys: Array  # int64[rows, 1]: their values
+    buckets: Array  # int64[buckets, BUCKETS]
     cells: Array  # int64[cells, 3]: sets of values
     cell_slots: Array  # int64: their hash table
     died: Array  # int64[2, tests + 1]: groups that each test ruled out, and groups met; so far, and before this event
@@ -138,6 +154,7 @@ class Fresh(NamedTuple):
     roots: Array  # int64: those in final states
     vector: Array  # int64[runs, registers]: what each carries
     found: Array  # int64: scratch, the groups that a step unites
+    key: Array  # int64: scratch, a key with registers
 
 
 class Settings(NamedTuple):
@@ -152,4 +169,4 @@ class Settings(NamedTuple):
     consume: int  # 0 none, 1 partition, 2 any
     chain: bool  # whether every match is a chain: a search gives its events in order
     ordered: bool  # whether matches are wanted in order here
-    longest: int = 64  # groups of an ordered index that are scanned before they are sorted
+    block: int = 16  # runs of an ordered index that are scanned before they are sorted: a power of two

@@ -44,6 +44,7 @@ from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.carried_step import step_carried
 from ceql.engine.groups.count import count_matches
+from ceql.engine.groups.ending import end_all, ended_up_to
 from ceql.engine.groups.enumerate import push_roots, search
 from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, OTHERS, WAY, listed, most_unlike, new_node, union
 from ceql.engine.groups.layout import (
@@ -51,8 +52,6 @@ from ceql.engine.groups.layout import (
     FORGOTTEN,
     FORGOTTEN_HERE,
     GROW_TABLE,
-    INDEX,
-    KEY,
     NODE,
     NULL_BEFORE,
     NULL_NOW,
@@ -60,13 +59,12 @@ from ceql.engine.groups.layout import (
     SEEN_EVENTS,
     SINCE,
     STAMP,
-    SUBSTREAM,
     Carrier,
     Fresh,
     Settings,
     Steps,
 )
-from ceql.engine.groups.table import are_there, locate, occupy
+from ceql.engine.groups.table import are_there, locate, new_entry, take_key
 from ceql.jit import Array, inlined, kernel
 
 LAST = np.iinfo(np.int64).max
@@ -75,7 +73,9 @@ LAST = np.iinfo(np.int64).max
 @kernel
 def advance(
     steps: Steps,
+    plain: Array | None,
     carrier: Carrier | None,
+    ending: Array | None,
     nodes: Array,
     times: Array,
     extra: Array | None,
@@ -99,7 +99,8 @@ def advance(
 
     `room` is how many nodes one event may make, at the most. Matches are written to `out`, or counted with `counts`,
     which is scratch, or the caller chooses. With `reached`, none is made. `carrier` is there if runs carry registers,
-    `extra` if they are in lists, and with `more` nothing is left out of the compiled code.
+    and `plain` if they do not; `ending` if NOT ends groups, `extra` if runs are in lists, and with `more` nothing is
+    left out of the compiled code: Numba compiles nothing that needs what is None.
     """
     i = regs[EVENT]
     while i < stop:
@@ -109,7 +110,7 @@ def advance(
             continue
         if regs[PHASE] == FRESH:
             reason = np.int64(DONE)
-            if carrier is None:
+            if plain is not None:
                 reason = _step(
                     steps,
                     nodes,
@@ -132,6 +133,7 @@ def advance(
                 reason = step_carried(
                     steps,
                     carrier,
+                    ending,
                     nodes,
                     times,
                     slots,
@@ -161,6 +163,7 @@ def advance(
             if out is not None:
                 time = events.time[i] if len(times) > 0 else np.int64(0)
                 reason = _enumerate(
+                    carrier,
                     nodes,
                     times,
                     extra,
@@ -176,7 +179,7 @@ def advance(
                 )
             if counts is not None:
                 together = settings.window == W_GIVEN or (settings.window == W_COUNTED and parts.shape[0] == 1)
-                reason = _count(nodes, regs, fresh.roots, counts, settings.limit, together)
+                reason = _count(carrier, nodes, regs, fresh.roots, counts, settings, together)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -205,14 +208,22 @@ def _any_live(nodes: Array, regs: Array, roots: Array) -> bool:
 
 
 @inlined
-def _count(nodes: Array, regs: Array, roots: Array, scratch: Array, limit: int, together: bool) -> int:
+def _count(
+    carrier: Carrier | None,
+    nodes: Array,
+    regs: Array,
+    roots: Array,
+    scratch: Array,
+    settings: Settings,
+    together: bool,
+) -> int:
     """Count the matches of the current event."""
     bound = regs[LEAST]
-    found = count_matches(nodes, regs, roots, scratch, bound, bound == NO_KEY, together)
+    found = count_matches(
+        carrier, nodes, regs, roots, scratch, bound, settings.limit, bound == NO_KEY, together, settings.block
+    )
     if found < 0:
         return OVERFLOW
-    if limit > 0 and found > limit:
-        found = limit
     regs[TOTAL] += found
     regs[SEEN] = found
     return DONE
@@ -220,6 +231,7 @@ def _count(nodes: Array, regs: Array, roots: Array, scratch: Array, limit: int, 
 
 @inlined
 def _enumerate(
+    carrier: Carrier | None,
     nodes: Array,
     times: Array,
     extra: Array | None,
@@ -243,7 +255,7 @@ def _enumerate(
             bound = max(bound, nodes[roots[k], MAX])
     push_roots(nodes, regs, roots, out, bound)
     reason = search(
-        nodes, times, extra, regs, out, nothing, settings, bound, np.int64(-1), LAST, position, time, partition
+        carrier, nodes, times, extra, regs, out, nothing, settings, bound, np.int64(-1), LAST, position, time, partition
     )
     if reason != DONE:
         regs[MATCHES] = first
@@ -301,6 +313,7 @@ def _step(
     parts[partition, SEEN_EVENTS] = stamp + 1
     regs[LEAST] = bound
     if begin == end:
+        end_all(steps, parts, partition, symbol, position)
         return DONE
     forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
     time = events.time[i] if len(times) > 0 else np.int64(0)
@@ -324,8 +337,10 @@ def _step(
                 able = False
                 break
             index = steps.link_index[link]
-            at = locate(slots, entries, index, partition, values, i, steps.link_terms, low, high)
-            if at < 0 or entries[at, SINCE] <= forgotten or (steps.tight[index] and entries[at, STAMP] != stamp - 1):
+            width = take_key(fresh.key, values, i, steps.link_terms, low, high)
+            at = locate(slots, entries, index, partition, fresh.key, width)
+            ended = ended_up_to(steps, parts, partition, index, forgotten)
+            if at < 0 or entries[at, SINCE] <= ended or (steps.tight[index] and entries[at, STAMP] != stamp - 1):
                 able = False
                 break
             found = entries[at, NODE]
@@ -360,6 +375,7 @@ def _step(
             fresh.roots[roots] = n
             roots += 1
     regs[ROOTS] = roots
+    end_all(steps, parts, partition, symbol, position)
     for m in range(made):
         state = fresh.state[m]
         for feed in range(steps.feeds[state], steps.feeds[state + 1]):
@@ -375,17 +391,14 @@ def _step(
             if not able:
                 continue
             index = steps.feed_index[feed]
-            at = locate(slots, entries, index, partition, values, i, steps.feed_terms, low, high)
+            width = take_key(fresh.key, values, i, steps.feed_terms, low, high)
+            at = locate(slots, entries, index, partition, fresh.key, width)
             heap = np.int64(-1)
             if at < 0:
-                at = regs[ENTRIES]
-                regs[ENTRIES] = at + 1
-                entries[at, INDEX] = index
-                entries[at, SUBSTREAM] = partition
-                for k in range(low, high):
-                    entries[at, KEY + k - low] = values[i, steps.feed_terms[k]]
-                occupy(slots, entries, at, high - low)
-            elif entries[at, SINCE] > forgotten and (not steps.tight[index] or entries[at, STAMP] == stamp):
+                at = new_entry(slots, entries, regs, index, partition, fresh.key, width)
+            elif entries[at, SINCE] > ended_up_to(steps, parts, partition, index, forgotten) and (
+                not steps.tight[index] or entries[at, STAMP] == stamp
+            ):
                 heap = entries[at, NODE]
             if extra is not None and unlike >= 0:
                 entries[at, NODE] = listed(nodes, extra, regs, heap, fresh.node[m], value)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import numpy as np
 
 from ceql.engine.common.check import require, require_between, require_shape
-from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.chunk import Chunk, size
 from ceql.engine.common.layout import (
     AFTER,
     BLOCKS,
@@ -25,6 +25,7 @@ from ceql.engine.common.layout import (
     HAND_OVER,
     LEAST,
     MATCHES,
+    NO_KEY,
     NODES,
     PHASE,
     ROOTS,
@@ -34,18 +35,22 @@ from ceql.engine.common.layout import (
     Events,
 )
 from ceql.engine.common.limits import out_of_memory
-from ceql.engine.common.machine import Machine, ascending
-from ceql.engine.common.output import grow_positions
+from ceql.engine.common.machine import Machine
+from ceql.engine.common.output import grow_positions, make_output
+from ceql.engine.common.owners import power_of_two
 from ceql.engine.common.reached import nothing_reached
+from ceql.engine.common.summing import QUOTA, Ended, Run, Summing
+from ceql.engine.common.sums import Floats, Weights, Wholes
+from ceql.engine.groups import rows, words
 from ceql.engine.groups.blocks import enumerate_many
-from ceql.engine.groups.check import check_cells, check_entries, check_graph, check_runs, check_sizes
-from ceql.engine.groups.collect import collect, pack_runs
+from ceql.engine.groups.check import check_buckets, check_cells, check_entries, check_graph, check_sizes
+from ceql.engine.groups.collect import collect
 from ceql.engine.groups.enumerate import search_on
-from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, OTHERS, VALUE, WAY, A, B
+from ceql.engine.groups.graph import FACTOR, KIND, MAX, ORDERED, WAY, A
 from ceql.engine.groups.layout import (
     AT,
-    CELL_HEAD,
-    CELL_KIND,
+    BUCKETS,
+    BUCKETS_USED,
     CELLS,
     CELLS_USED,
     COLUMNS,
@@ -55,7 +60,7 @@ from ceql.engine.groups.layout import (
     FORGOTTEN_HERE,
     GROW_CELLS,
     GROW_FRESH,
-    GROW_RUNS,
+    GROW_ROWS,
     GROW_TABLE,
     HASHED,
     HEADS,
@@ -63,24 +68,18 @@ from ceql.engine.groups.layout import (
     INDEX,
     INEXACT,
     KEY,
-    LINKED,
-    LINKS,
     LIVE_COUNT,
     LIVE_FROM,
-    MEMBER_CELL,
     NEED,
-    NEXT_LINK,
     NULL,
+    ORDER,
     REGISTERS,
-    RUN_BEGIN,
-    RUN_END,
-    RUN_ROWS,
-    RUNS,
+    ROWS,
+    ROWS_USED,
     SEEN_EVENTS,
     SUBSTREAM,
     TODO,
     UNLIKE,
-    VALUE_AT,
     WIDTH,
     Carrier,
     Fresh,
@@ -90,12 +89,13 @@ from ceql.engine.groups.layout import (
 from ceql.engine.groups.live import gather_live
 from ceql.engine.groups.loop import LAST, advance, room_for
 from ceql.engine.groups.sets import keep_cells
+from ceql.engine.groups.sums import sum_nodes
 from ceql.engine.groups.table import fill
 from ceql.errors import DataError, ResourceError
 from ceql.jit import Array
 
 _log = logging.getLogger(__name__)
-_NO_RUNS: tuple[Array, Array] = (np.zeros((0, RUNS), np.int64), np.zeros((0, LINKS), np.int64))
+_NOTHING: tuple[Array, Array] = (np.zeros((0, ROWS), np.int64), np.zeros((0, BUCKETS), np.int64))
 
 
 class Choice(Protocol):
@@ -115,8 +115,8 @@ class GroupMachine(Machine):
     """
 
     node_words = 5
-    scratch_rows = 3
-    columns = ("counter", "bound", "floor", "seen", "forgotten")
+    scratch_rows = 4
+    columns: tuple[str, ...] = ("counter", "bound", "floor", "seen", "forgotten")
     settings: Settings
 
     def __init__(
@@ -130,14 +130,17 @@ class GroupMachine(Machine):
         matches: int = 1 << 15,
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
-        longest: int = 64,
+        block: int = 16,
     ) -> None:
-        settings = settings._replace(longest=longest)
+        settings = settings._replace(block=block)
         super().__init__(settings, REGISTERS, 7, timed, memory, matches, positions, nodes)
         self.choose = choose
+        self._buffered = matches, positions
         self.carrier = carrier
         if carrier is not None:
             self.spare = 4  # an event makes many nodes, most of which are soon out of reach
+            if settings.mode == COUNT:
+                self.carrier = carrier._replace(rows=np.zeros((len(carrier.rows), ROWS + 2), np.int64))
         self.conditions: tuple[str, ...] = ()
         """The conditions whose values make groups, for messages."""
         self.on_candidates: Callable[[int], None] | None = None
@@ -147,7 +150,9 @@ class GroupMachine(Machine):
         self.collected = False  # since the caller last looked for values that nothing waits under
         self.lists = bool((steps.feed_unlike >= 0).any())
         self.extra: Array = np.zeros((nodes if self.lists else 0, 3), np.int64)
-        self.parts: Array = np.zeros((0, COLUMNS), np.int64)
+        ended = int(steps.index_ended.max(initial=-1)) + 1
+        self.columns = (*GroupMachine.columns, *(f"ended {k}" for k in range(ended)))
+        self.parts: Array = np.zeros((0, COLUMNS + ended), np.int64)
         self.way: Array = np.zeros(WAY, np.int64)
         self.entries: Array = np.zeros((0, KEY), np.int64)
         self.slots: Array = np.zeros(0, np.int64)
@@ -174,8 +179,8 @@ class GroupMachine(Machine):
         self._make_fresh(max(self._most_made, int(np.diff(steps.by_symbol).max(initial=0)) + 1))
         if not len(self.entries):
             # where runs carry registers, almost every event makes a group
-            rows, own = (64, 0) if self.carrier is None else (max(64, 1 << (len(self.nodes) >> 2).bit_length()), 2)
-            self.entries = np.zeros((rows, KEY + int(widths.max(initial=0)) + own), np.int64)
+            size, own = (64, 0) if self.carrier is None else (max(64, 1 << (len(self.nodes) >> 2).bit_length()), 2)
+            self.entries = np.zeros((size, KEY + int(widths.max(initial=0)) + own), np.int64)
         self._room_for_entries()
         while len(self.nodes) < 4 * self.room:
             self._resize_nodes(2 * len(self.nodes))
@@ -189,6 +194,7 @@ class GroupMachine(Machine):
             roots=np.zeros(room, np.int64),
             vector=np.zeros((room, carried), np.int64),
             found=np.zeros(room, np.int64),
+            key=np.zeros(int(self.widths.max(initial=0)) + 1, np.int64),
         )
 
     @property
@@ -200,6 +206,41 @@ class GroupMachine(Machine):
     def roots(self) -> Array:
         """The complete runs of the current event."""
         return self.fresh.roots[: int(self.regs[ROOTS])]
+
+    # --- shards ---
+
+    def shard(self) -> GroupMachine:
+        """A machine like this one, with nothing in it and small buffers."""
+        made = GroupMachine(
+            self.steps, self.settings, self.timed, self.memory, None, self.carrier,
+            block=self.settings.block, **self._small_buffers(),
+        )  # fmt: skip
+        if self.carrier is not None:
+            own = {"scratch": None, "rows": 1, "keys": 1, "buckets": 1, "cells": 1, "cell_slots": 2}
+            empty = {name: np.zeros_like(getattr(self.carrier, name)[:size]) for name, size in own.items()}
+            made.carrier = self.carrier._replace(**empty)  # the rest is only read
+        made.conditions, made.numbered, made.sets = self.conditions, self.numbered, self.sets
+        self._make_alike(made)
+        return made
+
+    def take_graph(self, nodes: Array, times: Array, extra: Array) -> None:
+        """Begin with these nodes."""
+        self._set_nodes(nodes, times, max(len(self.nodes), power_of_two(2 * len(nodes))))
+        if self.lists:
+            self.extra[: len(extra)] = extra
+
+    def take_entries(self, entries: Array, kept: Array, buckets: Array, cells: Array) -> None:
+        """Begin with these entries of the look-up table, and their runs in order; of the sets of values, keep those
+        that they have."""
+        self.regs[[ENTRIES, LIVE_FROM, LIVE_COUNT]] = len(entries), 0, 0
+        self.entries = _longer(entries, max(len(self.entries), power_of_two(2 * len(entries))))
+        if self.carrier is not None:
+            self._restore_rows(kept, buckets)
+            if len(cells):
+                self.carrier = self.carrier._replace(cells=cells)
+                self._room_for_cells(power_of_two(len(cells)))
+                words.keep_sets(self)
+        self._room_for_entries()
 
     # --- partitions ---
 
@@ -214,6 +255,7 @@ class GroupMachine(Machine):
     def _blank(self) -> Array:
         row = super()._blank()
         row[FORGOTTEN_HERE] = -1
+        row[COLUMNS:] = -1
         return row
 
     def idle(self, partitions: Array) -> Array:
@@ -227,7 +269,10 @@ class GroupMachine(Machine):
     def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
         if reason == BLOCKS:
             yield from self.flush()
-            yield from self._candidates(events) if self.choose is not None else enumerate_many(self, events)
+            if self.summing is not None:
+                self._sum_later(events, self.roots)
+            else:
+                yield from self._candidates(events) if self.choose is not None else enumerate_many(self, events)
             self.regs[PHASE] = AFTER
         elif reason == HAND_OVER:
             yield from self._candidates(events)
@@ -235,9 +280,8 @@ class GroupMachine(Machine):
         elif reason == GROW_FRESH:
             self._check_memory(fresh=2 * self._most_made)
             self._make_fresh(2 * self._most_made)
-        elif reason == GROW_RUNS:
-            pack_runs(self.entries, self.regs, len(self.steps.tight), *self._runs)
-            self._room_for_runs()
+        elif reason == GROW_ROWS:
+            self._room_for_rows()
         elif reason == GROW_CELLS:
             self._more_cells()
         elif reason == INEXACT:
@@ -249,11 +293,39 @@ class GroupMachine(Machine):
             assert reason in (COLLECT, GROW_TABLE)
             self.collect(for_table=reason == GROW_TABLE)
 
+    def sum_up(self, summing: Summing | None) -> None:
+        """Add up the matches of positions that have very many, or enumerate all again. The buffers are empty."""
+        self.summing = summing
+        matches = min(QUOTA, self._buffered[0]) if summing is not None else self._buffered[0]
+        positions = min(8 * QUOTA, self._buffered[1]) if summing is not None else self._buffered[1]
+        self.out = make_output(matches, positions, self.timed, self.out.stack.shape[1])
+
+    def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, Run]:
+        carrier = self.carrier
+
+        def run(
+            live: Array, weights: Weights, floats: Floats | None, wholes: Wholes | None, bound: int, logs: bool
+        ) -> None:
+            sum_nodes(carrier, self.nodes, live, weights, floats, wholes, bound, self.settings.block, logs)
+
+        def live_of(ended: Ended) -> Array:
+            regs = self.regs.copy()
+            regs[ROOTS] = len(ended.roots)
+            seen = gather_live(carrier, self.nodes, regs, ended.roots, self.scratch, ended.bound, self.settings.block)
+            return self.scratch[2, 1 : int(seen) + 1].copy()
+
+        # what is found in order would be looked through for every node, though few of them are reached
+        return None if bound == NO_KEY and carrier is None else live_of, run
+
     def _advance(self, events: Events, stop: int) -> int:
         mode = self.settings.mode
         with np.errstate(over="ignore", invalid="ignore"):  # where Numba is switched off
             reason = advance(
-                self.steps, self.carrier, self.nodes, self.times, self._listed, self.slots, self.entries, self.regs,
+                self.steps,
+                self._nothing if self.carrier is None else None,
+                self.carrier,
+                self.steps.ends if self.carrier is not None and len(self.steps.end) else None,
+                self.nodes, self.times, self._listed, self.slots, self.entries, self.regs,
                 self.parts, self.fresh, self.reached, events,
                 self.out if mode == ENUMERATE else None,
                 self.scratch if self._needs_more else None,
@@ -292,8 +364,8 @@ class GroupMachine(Machine):
         time = int(events.time[event]) if self.timed else 0
         while True:
             reason = search_on(
-                self.nodes, self.times, self._listed, self.regs, self.out, counts, self.settings, self.regs[LEAST],
-                least, most,
+                self.carrier, self.nodes, self.times, self._listed, self.regs, self.out, counts, self.settings,
+                self.regs[LEAST], least, most,
                 events.position[event], time, events.partition[event],
             )  # fmt: skip
             if reason == GROW_PATH:
@@ -312,11 +384,21 @@ class GroupMachine(Machine):
             if chunk is not None:
                 yield chunk
 
+    def at_once(self, chunks: Iterable[Chunk]) -> list[Chunk]:
+        """All of these, which must fit into the memory that there is."""
+        found, taken = list[Chunk](), self.used
+        for chunk in chunks:
+            taken += size(chunk)
+            if taken > self.memory:
+                raise out_of_memory(self.memory, "the candidates of one position")
+            found.append(chunk)
+        return found
+
     def _candidates(self, events: Events) -> Iterator[Chunk]:
         """One position's candidates at once: what follows depends on whether there is a match among them."""
         assert self.choose is not None
         yield from self.flush()
-        chosen = self.choose.choose([self.choose.sift(chunk) for chunk in self.all_runs(events)])
+        chosen = self.choose.choose(self.at_once(map(self.choose.sift, self.all_runs(events))))
         self.regs[SEEN] = sum(len(chunk.start) for chunk in chosen)
         yield from chosen
 
@@ -325,7 +407,10 @@ class GroupMachine(Machine):
         if self.regs[SUMMED]:  # the sums of earlier positions stand where the marks go
             self.scratch[:, :] = 0
             self.regs[SUMMED] = 0
-        seen = int(gather_live(self.nodes, self.regs, self.fresh.roots, self.scratch, int(self.regs[LEAST])))
+        seen = gather_live(
+            self.carrier, self.nodes, self.regs, self.fresh.roots, self.scratch, int(self.regs[LEAST]),
+            self.settings.block,
+        )  # fmt: skip
         return self.scratch[2, 1 : seen + 1].copy()
 
     def _exact_count(self) -> int:
@@ -337,6 +422,8 @@ class GroupMachine(Machine):
                 sums[n] = sums[b] if b >= 0 else 1
             elif kind == FACTOR:
                 sums[n] = sums[a] * (sums[b] if b >= 0 else 1)
+            elif kind == ORDERED:
+                sums[n] = sum(sums[child] for child in rows.of_node(self, n))
             else:
                 sums[n] = sums[a] + sum(sums[k] for k in (b, c) if k >= 0 and self.nodes[k, MAX] >= bound)
         return sum(sums[r] for r in self.roots.tolist() if self.nodes[r, MAX] >= bound)
@@ -351,71 +438,34 @@ class GroupMachine(Machine):
 
     def collect(self, for_table: bool = False) -> None:
         """The same, without looking for partitions that hold nothing."""
-        collect(
-            self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.tight,
-            len(self.steps.tight), *self._runs, self.settings.window,
-        )  # fmt: skip
+        with self._collecting():
+            collect(
+                self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.tight,
+                self.steps.index_ended, len(self.steps.tight), *self._in_order, self.settings.window,
+            )  # fmt: skip
         if self.regs[SUMMED]:
             self.scratch[0] = 0
         self.regs[LIVE_FROM] = 0
         if self.regs[CELLS_USED]:
-            self._keep_cells()
+            words.keep_sets(self)
         self.collected = True
         self._room_for_entries()
         self._make_room(enough=for_table)
 
     @property
-    def _runs(self) -> tuple[Array, Array]:
-        if self.carrier is None:
-            return _NO_RUNS
-        return self.carrier.runs, self.carrier.links
+    def _in_order(self) -> tuple[Array, Array]:
+        return _NOTHING if self.carrier is None else (self.carrier.rows, self.carrier.buckets)
 
-    def _room_for_runs(self) -> None:
-        """Make room for runs; those that are left after a collection may all be merged into one."""
-        assert self.carrier is not None
-        runs, links = self._runs
-        rows, count = max(256, 16 * int(self.regs[RUN_ROWS]) + 512), max(64, 4 * int(self.regs[LINKED]))
-        if rows > len(runs):
-            self._check_memory(runs=rows)
-            self.carrier = self.carrier._replace(runs=_longer(runs, rows))
-        if count > len(links):
-            self.carrier = self.carrier._replace(links=_longer(links, count))
-
-    def _places_in_entries(self, chosen: Array) -> Iterator[tuple[Array, int]]:
-        """The rows of entries, and the words in them, that are chosen by index and word and have a value."""
-        indexes = self.entries[: self.regs[ENTRIES], INDEX]
-        for word in np.flatnonzero(chosen.any(axis=0)).tolist():
-            rows = np.flatnonzero(chosen[indexes, word])
-            yield rows[self.entries[rows, KEY + word] > NULL], KEY + word
+    def _room_for_rows(self) -> None:
+        """Make room for what an event needs, and as much again as there is."""
+        room = rows.room_needed(self)
+        self._check_memory(rows=room)
+        self.carrier = rows.packed(self, room)
 
     def recode(self, chosen: Array, change: Callable[[Array], Array]) -> None:
         """Change the words that are chosen by index and word: their values are encoded in another way from now on."""
-        if self.regs[CELLS_USED]:
-            raise DataError("the type of a column changed that conditions compare in sets of values; give it one type")
-        for rows, word in self._places_in_entries(chosen):
-            self.entries[rows, word] = change(self.entries[rows, word])
-        runs, links = self._runs
-        heads = self.entries[: self.regs[ENTRIES]]
-        heads = heads[heads[:, INDEX] >= len(self.steps.tight)]
-        indexes = heads[:, INDEX] - len(self.steps.tight)
-        for run in heads[chosen[indexes, self.widths[indexes] - 1], -1].tolist():
-            while run >= 0:
-                rows = np.arange(links[run, RUN_BEGIN], links[run, RUN_END])
-                runs[rows, VALUE_AT] = change(runs[rows, VALUE_AT])
-                run = int(links[run, NEXT_LINK])
+        words.recode(self, chosen, change)
         self._room_for_entries()
-
-    def _keep_cells(self) -> None:
-        """Keep the sets that groups have."""
-        assert self.carrier is not None
-        marked: Array = np.zeros(len(self.carrier.cells), np.int64)
-        places = list(self._places_in_entries(self.sets))
-        for rows, word in places:
-            marked[self.entries[rows, word]] = 1
-        with np.errstate(over="ignore"):
-            keep_cells(self.carrier.cells, self.carrier.cell_slots, self.regs, marked)
-        for rows, word in places:
-            self.entries[rows, word] = marked[self.entries[rows, word]]
 
     def _more_cells(self) -> None:
         """After an event that found no room for its sets: collect, and double the room if that was not enough."""
@@ -468,7 +518,7 @@ class GroupMachine(Machine):
         return super()._sizes() | {
             "entries": entries,
             "fresh": fresh,
-            "runs": (len(self._runs[0]), RUNS),
+            "rows": (len(self._in_order[0]), 1 + self._in_order[0].shape[1]),
             "cells": (cells, 5),
         }
 
@@ -477,39 +527,17 @@ class GroupMachine(Machine):
             return super()._out_of_memory()
         return out_of_memory(self.memory, f"partial matches that {_listed(self.conditions)} can tell apart")
 
+    def measures(self) -> dict[str, int]:
+        """Numbers for those who watch; see `Machine.measures`."""
+        return super().measures() | {"groups": int(self.regs[ENTRIES]), "states": len(self.steps.final)}
+
     def _held(self) -> Array:
         used = self.nodes[: self.regs[NODES]]
         return np.asarray(used[used[:, KIND] >= 0][:, A])
 
     def used_values(self, most: int) -> Array:
         """The numbers, below `most`, of the values that runs are filed under."""
-        used = self.entries[: self.regs[ENTRIES]]
-        widths = self.widths[used[:, INDEX]]
-        words = int(self.widths.max(initial=0))
-        found = [used[(widths > k) & self.numbered[used[:, INDEX], k], KEY + k] for k in range(words)]
-        if self.regs[LINKED]:
-            found += self._values_in_runs(used[used[:, INDEX] >= len(self.steps.tight)])
-        if self.regs[CELLS_USED]:
-            assert self.carrier is not None
-            cells = self.carrier.cells[: self.regs[CELLS_USED]]
-            members = cells[cells[:, CELL_KIND] == MEMBER_CELL, CELL_HEAD]  # some are no numbers of values
-            found.append(members[members < most])
-        if self.lists:
-            kinds = self.nodes[: self.regs[NODES], KIND]
-            found.append(self.extra[np.flatnonzero(kinds == LISTED), VALUE])
-            found.append(self.nodes[np.flatnonzero(kinds == OTHERS), B])
-        numbers = np.concatenate([np.zeros(0, np.int64), *found])
-        return ascending(numbers[numbers >= 0])
-
-    def _values_in_runs(self, heads: Array) -> Iterator[Array]:
-        """The values in the runs of these heads, where they are numbers of values."""
-        runs, links = self._runs
-        indexes = heads[:, INDEX] - len(self.steps.tight)
-        numbered = self.numbered[indexes, self.widths[indexes] - 1]
-        for run in heads[numbered, -1].tolist():
-            while run >= 0:
-                yield runs[links[run, RUN_BEGIN] : links[run, RUN_END], VALUE_AT]
-                run = int(links[run, NEXT_LINK])
+        return words.used_values(self, most)
 
     # --- state ---
 
@@ -523,21 +551,22 @@ class GroupMachine(Machine):
         return super().state(partitions) | {
             "extra": self.extra[: self.regs[NODES]].ravel(),
             "entries": entries,
-            "sizes": np.array([len(self.nodes), len(self.entries), *map(len, self._runs), self._sizes()["cells"][0]]),
-            "runs": self._runs[0][: self.regs[RUN_ROWS]].copy(),
-            "links": self._runs[1][: self.regs[LINKED]].copy(),
-            "cells": self.carrier.cells[: self.regs[CELLS_USED]].copy() if self.carrier is not None else _NO_RUNS[0],
+            "sizes": np.array([len(self.nodes), len(self.entries), self._sizes()["cells"][0]]),
+            "rows": rows.kept(self.carrier, int(self.regs[BUCKETS_USED])),
+            "buckets": self._in_order[1][: self.regs[BUCKETS_USED]].copy(),
+            "cells": self.carrier.cells[: self.regs[CELLS_USED]].copy() if self.carrier is not None else _NOTHING[0],
         }
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Refuse arrays of a state that the kernels could not work on."""
         carried = self.carrier is not None
-        entries, runs, links, cells, sizes = check_sizes(arrays, self.entries.shape[1], carried)
+        entries, kept, buckets, cells, sizes = check_sizes(arrays, self.entries.shape[1], carried)
         nodes, partitions = arrays["nodes"], len(arrays[f"parts.{self.columns[0]}"])
         check_graph(nodes, int(self.steps.mark.max(initial=-1)) + 1)
         listed = self.carrier.indexes[:, HEADS] >= 0 if self.carrier is not None else np.zeros(1, np.bool_)
-        check_entries(entries, len(nodes), partitions, len(self.steps.tight), carried, listed, len(links))
-        check_runs(runs, links, entries[entries[:, INDEX] >= len(self.steps.tight), -1], len(nodes))
+        check_entries(entries, len(nodes), partitions, len(self.steps.tight), carried, listed, len(buckets))
+        ordered = np.flatnonzero(self.carrier.indexes[:, ORDER]) if self.carrier is not None else np.zeros(0, np.int64)
+        check_buckets(kept, buckets, entries[entries[:, INDEX] >= len(self.steps.tight)], ordered, nodes)
         check_cells(cells)
         for word in np.flatnonzero(self.sets.any(axis=0)).tolist():
             named = entries[self.sets[entries[:, INDEX], word], KEY + word]
@@ -554,27 +583,33 @@ class GroupMachine(Machine):
         super().restore(arrays | {"regs": regs})
         if self.settings.window == W_COUNTED:
             self.parts[:, COUNTER] = self.parts[:, SEEN_EVENTS]
-        self.regs[[ENTRIES, RUN_ROWS, LINKED, CELLS_USED, HEIGHT, NEED, LIVE_FROM, LIVE_COUNT]] = 0
+        self.regs[[ENTRIES, ROWS_USED, BUCKETS_USED, CELLS_USED, HEIGHT, NEED, LIVE_FROM, LIVE_COUNT]] = 0
         self.regs[ENTRIES] = len(arrays["entries"])
         if self.lists:
             self.extra[: self.regs[NODES]] = arrays["extra"].reshape(-1, 3)
         if self.carrier is not None:
-            rows, count, cells = arrays["sizes"][2:5].tolist()
-            self.regs[[RUN_ROWS, LINKED, CELLS_USED]] = [len(arrays[name]) for name in ("runs", "links", "cells")]
-            self.carrier = self.carrier._replace(
-                runs=_longer(arrays["runs"], rows), links=_longer(arrays["links"], count), cells=arrays["cells"]
-            )
-            self._room_for_cells(cells)
+            self.regs[CELLS_USED] = len(arrays["cells"])
+            self.carrier = self.carrier._replace(cells=arrays["cells"])
+            self._room_for_cells(int(arrays["sizes"][2]))
+            self._restore_rows(arrays["rows"], arrays["buckets"])
         self.entries = np.zeros((arrays["sizes"][1], self.entries.shape[1]), np.int64)
         self.entries[: len(arrays["entries"])] = arrays["entries"]
         self._room_for_entries()
+
+    def _restore_rows(self, kept: Array, buckets: Array) -> None:
+        assert self.carrier is not None
+        sizes = rows.sizes_of(buckets, self.settings.block)
+        self._check_memory(rows=sum(sizes))
+        self.regs[[ROWS_USED, BUCKETS_USED]] = sum(sizes), len(buckets)
+        self.carrier = rows.restored(self.carrier, self.nodes, kept, buckets, sizes, self.settings.block)
 
     def _capacity(self, arrays: dict[str, Array]) -> int:
         return int(arrays["sizes"][0])  # as it was, so that collections come at the same events
 
 
-def _longer(array: Array, rows: int) -> Array:
-    longer = np.zeros((rows, array.shape[1]), np.int64)
+def _longer(array: Array, size: int) -> Array:
+    """An array with so many rows; those that are new are written before they are read."""
+    longer = np.empty((size, array.shape[1]), np.int64)
     longer[: len(array)] = array
     return longer
 

@@ -1,197 +1,437 @@
-"""Groups in order of the one value that they carry, so that those on one side of a bound are found without a scan.
+"""Runs in order of the one value that they carry, so that those on one side of a bound are found without a scan.
 
-The groups of an ordered index under one key are a list, newest first, and sorted *runs* of doubling size. A list that
-gets long becomes a run, together with the runs that are no longer than it (the logarithmic method). In a run the groups
-that are easiest to satisfy come first, so that those that pass a test are its first ones; each row has a node with all
-that the rows up to it have. So a test costs a scan of a short list and a binary search in each of O(log w) runs, and a
-row is written O(log w) times.
+The runs of an ordered index under one key are a *bucket*: a ring of rows, in order of arrival. Rows have numbers that
+never change; row r stands at r modulo the ring's size. Beside the ring stand its *blocks*: of 16, 64, 256, ... rows
+next to each other, the same rows sorted, those first that are easiest to satisfy. A block is written when its last row
+comes, and never changed. So the rows that pass a test are the first ones of each block, and all rows up to a number are
+a scan of a few and O(log w) blocks. A row is written once for each size of blocks.
 
-The head of the list has the number of its groups in STAMP and its first run in its last word.
+A step makes one node of all that it finds: the bucket, the number of rows that there were, and the hardest value that
+passes. Who comes upon that node later finds the same rows again. In a block each row also knows the greatest max-start
+of those up to it, and the last one before it with a greater max-start than its own: whatever the window has left is
+passed over in leaps.
+
+Rows that the window has left at the beginning of the ring make room for new ones. A ring that is full becomes a larger
+one, whose blocks are written anew.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import COLLECT, DONE, NODES
-from ceql.engine.groups.carried import CANNOT_TELL, PASSES, holds
-from ceql.engine.groups.graph import MAX, union
+from ceql.engine.common.layout import DONE, TOO_MANY
+from ceql.engine.groups.carried import CANNOT_TELL, PASSES, compare, holds
+from ceql.engine.groups.graph import MAX, NO_START, A, B, C
 from ceql.engine.groups.layout import (
-    GROW_RUNS,
+    BASE,
+    BUCKET_INDEX,
+    BUCKETS_USED,
+    BY_RANKS,
+    FIRST_ROW,
+    GREATER,
+    GREATER_EQUAL,
+    GROW_ROWS,
     INEXACT,
-    LINKED,
-    MADE,
-    NEXT_LINK,
-    NODE,
-    OWN_NODE,
-    RUN_BEGIN,
-    RUN_END,
-    RUN_MAX,
-    RUN_ROWS,
-    SINCE,
-    STAMP,
-    UNLINKED,
-    UPTO,
-    VALUE_AT,
+    LEFT,
+    LESS,
+    LESS_EQUAL,
+    MOST,
+    NEXT_ROW,
+    NULL,
+    OP,
+    ORDER,
+    OWN_MOST,
+    PLACE,
+    RIGHT,
+    ROOM,
+    ROWS_NEEDED,
+    ROWS_USED,
+    SIMPLE,
+    SUMMED_AT,
+    SUMS,
     Carrier,
 )
 from ceql.engine.groups.programs import rank_of
-from ceql.jit import Array, called, inlined
+from ceql.jit import LOWER, Array, called, inlined, kernel
 
-SPARE = 128  # nodes that a union may need
+WIDER = 4  # times a block is as long as the next smaller ones
+LEAST_ROOM = 4
+_IN_BLOCK = 31  # bits of a cursor: how many rows of a block are left
 
 
 @inlined
-def before(a: int, b: int, order: int, ranked: bool, rank: Array) -> bool:
-    """Whether value a is easier to satisfy than value b."""
-    if ranked:
+def order_of_bucket(carrier: Carrier, bucket: int) -> tuple[int, bool]:
+    """Whether small (1) or great values (-1) are easy to satisfy, and whether they are compared by rank."""
+    index = carrier.buckets[bucket, BUCKET_INDEX]
+    return carrier.indexes[index, ORDER], carrier.indexes[index, BY_RANKS] != 0
+
+
+@inlined
+def harder(a: int, b: int, order: int, by_ranks: bool, rank: Array) -> bool:
+    """Whether value a is harder to satisfy than value b."""
+    if by_ranks:
         a, b = rank_of(a, rank), rank_of(b, rank)
-    return a < b if order > 0 else a > b
+    return a > b if order > 0 else a < b
+
+
+@kernel
+def size_of(room: int, block: int) -> int:
+    """The rows that a ring of this size takes, with its blocks."""
+    levels = 1
+    while 2 * block <= room:
+        levels += 1
+        block *= WIDER
+    return levels * room
+
+
+@inlined
+def _begin(first: int, room: int, block: int) -> int:
+    """Where the longest block that has row `first` begins: no block that is looked at begins before."""
+    longest = np.int64(1)
+    while 2 * block <= room:
+        longest = block
+        block *= WIDER
+    return first & ~(longest - 1)
+
+
+@inlined
+def _block_before(end: int, room: int, block: int) -> tuple[int, int]:
+    """The longest block that ends before row `end`: its level and size; (0, 1) if it is the row alone."""
+    level, size = 0, 1
+    while 2 * block <= room and end & (block - 1) == 0:
+        level += 1
+        size = block
+        block *= WIDER
+    return level, size
+
+
+@inlined
+def new_bucket(carrier: Carrier, regs: Array, index: int, block: int) -> int:
+    """An empty bucket, or -1 if there is no room for it."""
+    bucket = regs[BUCKETS_USED]
+    size = size_of(np.int64(LEAST_ROOM), block)
+    if bucket == carrier.buckets.shape[0] or regs[ROWS_USED] + size > carrier.rows.shape[0]:
+        regs[ROWS_NEEDED] = size
+        return np.int64(-1)
+    buckets = carrier.buckets
+    buckets[bucket, BASE] = regs[ROWS_USED]
+    buckets[bucket, ROOM] = LEAST_ROOM
+    buckets[bucket, FIRST_ROW] = 0
+    buckets[bucket, NEXT_ROW] = 0
+    buckets[bucket, BUCKET_INDEX] = index
+    regs[ROWS_USED] += size
+    regs[BUCKETS_USED] = bucket + 1
+    return bucket
+
+
+@inlined
+def pass_dead(carrier: Carrier, bucket: int, dead: int) -> None:
+    """Give up the rows at the beginning that the window has left."""
+    rows, buckets = carrier.rows, carrier.buckets
+    base, mask = buckets[bucket, BASE], buckets[bucket, ROOM] - 1
+    first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+    while first < end and rows[base + (first & mask), OWN_MOST] < dead:
+        first += 1
+    buckets[bucket, FIRST_ROW] = first
+
+
+@inlined
+def forget(carrier: Carrier, bucket: int) -> None:
+    """Give up all rows; no block will have both these and later ones."""
+    room = carrier.buckets[bucket, ROOM]
+    end = (carrier.buckets[bucket, NEXT_ROW] + room - 1) & ~(room - 1)
+    carrier.buckets[bucket, FIRST_ROW] = end
+    carrier.buckets[bucket, NEXT_ROW] = end
 
 
 @called
-def make_run(
-    carrier: Carrier,
-    nodes: Array,
-    entries: Array,
-    regs: Array,
-    head: int,
-    value_at: int,
-    order: int,
-    ranked: bool,
-    dead: int,
-    forgotten: int,
-    position: int,
-    way: Array,
-) -> int:
-    """Make the list of a head a run; nothing is changed unless there is room for all of it."""
-    runs, links = carrier.runs, carrier.links
-    next_at, run_at = entries.shape[1] - 2, entries.shape[1] - 1
-    size = entries[head, STAMP]
-    merged = entries[head, run_at]
-    while merged >= 0 and links[merged, RUN_END] - links[merged, RUN_BEGIN] <= 2 * size:
-        size += links[merged, RUN_END] - links[merged, RUN_BEGIN]
-        merged = links[merged, NEXT_LINK]
-    if regs[RUN_ROWS] + 2 * size + 2 > runs.shape[0] or regs[LINKED] + 1 > links.shape[0]:
-        return GROW_RUNS
-    first = regs[RUN_ROWS]
-    end = first
-    g = entries[head, NODE]
-    while g >= 0:  # insertion sort
-        found = entries[g, NODE]
-        if nodes[found, MAX] >= dead and entries[g, SINCE] > forgotten:
-            value = entries[g, value_at]
-            at = end
-            while at > first and before(value, runs[at - 1, VALUE_AT], order, ranked, carrier.rank):
-                runs[at, VALUE_AT] = runs[at - 1, VALUE_AT]
-                runs[at, OWN_NODE] = runs[at - 1, OWN_NODE]
-                at -= 1
-            runs[at, VALUE_AT] = value
-            runs[at, OWN_NODE] = found
-            end += 1
-        g = entries[g, next_at]
-    run = entries[head, run_at]
-    while run != merged:
-        if links[run, MADE] > forgotten:
-            first, end = _merge(carrier, nodes, first, end, run, order, ranked, dead)
-        run = links[run, NEXT_LINK]
-    upto = np.int64(-1)
-    for k in range(first, end):
-        if regs[NODES] + SPARE > nodes.shape[0]:
-            return COLLECT
-        upto = union(nodes, regs, upto, runs[k, OWN_NODE], dead, way)
-        runs[k, UPTO] = upto
-    g = entries[head, NODE]
-    while g >= 0:
-        following = entries[g, next_at]
-        entries[g, next_at] = UNLINKED
-        entries[g, SINCE] = -1  # nothing is there any more
-        g = following
-    entries[head, NODE] = -1
-    entries[head, STAMP] = 0
-    entries[head, run_at] = merged
-    if end > first:
-        run = regs[LINKED]
-        regs[LINKED] = run + 1
-        links[run, RUN_BEGIN] = first
-        links[run, RUN_END] = end
-        links[run, NEXT_LINK] = merged
-        links[run, MADE] = position
-        links[run, RUN_MAX] = nodes[upto, MAX]
-        entries[head, run_at] = run
-        regs[RUN_ROWS] = end
+def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, dead: int, block: int) -> int:
+    """Make sure that a bucket has room for so many rows more; what it has stays what it is."""
+    rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
+    first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+    base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
+    if end + more - first <= room:
+        return DONE
+    pass_dead(carrier, bucket, dead)
+    first = buckets[bucket, FIRST_ROW]
+    if end + more - first <= room:
+        return DONE
+    larger = room
+    while end + more - first > larger:
+        larger *= 2
+    size = size_of(larger, block)
+    to = regs[ROWS_USED]
+    if to + size > rows.shape[0]:
+        regs[ROWS_NEEDED] = size
+        return GROW_ROWS
+    regs[ROWS_USED] = to + size
+    begin = _begin(first, larger, block)
+    buckets[bucket, BASE] = to
+    buckets[bucket, ROOM] = larger
+    buckets[bucket, NEXT_ROW] = begin
+    for r in range(begin, end):
+        if r < first:
+            append(carrier, bucket, np.int64(0), np.int64(-1), np.int64(NO_START), block)
+        else:
+            at = base + (r & (room - 1))
+            append(carrier, bucket, keys[at, 0], rows[at, PLACE], rows[at, OWN_MOST], block)
     return DONE
 
 
-@inlined
-def _merge(
-    carrier: Carrier, nodes: Array, first: int, end: int, run: int, order: int, ranked: bool, dead: int
-) -> tuple[int, int]:
-    """Merge the rows from `first` to `end`, the last ones, with those of a run; where the result is."""
-    runs, links = carrier.runs, carrier.links
-    a, b, last, to = first, links[run, RUN_BEGIN], links[run, RUN_END], end
-    while a < end or b < last:
-        if b < last and nodes[runs[b, OWN_NODE], MAX] < dead:
-            b += 1
-            continue
-        if b >= last or (a < end and before(runs[a, VALUE_AT], runs[b, VALUE_AT], order, ranked, carrier.rank)):
-            source = a
-            a += 1
+@called
+def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, block: int) -> None:
+    """One row more; there is room for it. Blocks that are whole now are written."""
+    rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
+    base, room, number = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, NEXT_ROW]
+    at = base + (number & (room - 1))
+    keys[at, 0] = value
+    rows[at, PLACE] = node
+    rows[at, OWN_MOST] = most
+    end = number + 1
+    buckets[bucket, NEXT_ROW] = end
+    order, by_ranks = order_of_bucket(carrier, bucket)
+    level, size = 1, block
+    while 2 * size <= room and end & (size - 1) == 0:
+        begin = (end - size) & (room - 1)
+        to = base + level * room + begin
+        if level == 1:
+            _sort(carrier, order, by_ranks, base + begin, to, size, base)
         else:
-            source = b
-            b += 1
-        runs[to, VALUE_AT] = runs[source, VALUE_AT]
-        runs[to, OWN_NODE] = runs[source, OWN_NODE]
-        to += 1
-    return end, to
+            _merge(carrier, order, by_ranks, to - room, to, size)
+        _look_back(rows, to, size)
+        level += 1
+        size *= WIDER
 
 
 @inlined
-def search_runs(
-    carrier: Carrier,
-    nodes: Array,
-    entries: Array,
-    head: int,
-    test: int,
-    hashed: int,
-    values: Array,
-    i: int,
-    dead: int,
-    forgotten: int,
-    found: Array,
-    count: int,
-) -> tuple[int, int]:
-    """Add, to `found`, the nodes with the rows of a head's runs that pass a test; how many nodes there are then.
+def _sort(carrier: Carrier, order: int, by_ranks: bool, source: int, to: int, size: int, base: int) -> None:
+    """Write a block of rows next to each other, by insertion."""
+    rows, keys, rank = carrier.rows, carrier.keys, carrier.rank
+    for k in range(size):
+        value = keys[source + k, 0]
+        at = to + k
+        while at > to and harder(keys[at - 1, 0], value, order, by_ranks, rank):
+            keys[at, 0] = keys[at - 1, 0]
+            rows[at, PLACE] = rows[at - 1, PLACE]
+            rows[at, OWN_MOST] = rows[at - 1, OWN_MOST]
+            at -= 1
+        keys[at, 0] = value
+        rows[at, PLACE] = np.int64(source + k - base) << 32
+        rows[at, OWN_MOST] = rows[source + k, OWN_MOST]
 
-    A row stands for a group's registers, of which the first `hashed` are the same for all.
+
+@inlined
+def _merge(carrier: Carrier, order: int, by_ranks: bool, source: int, to: int, size: int) -> None:
+    """Write a block from the four smaller ones that it has, which stand next to each other."""
+    rows, keys, rank = carrier.rows, carrier.keys, carrier.rank
+    part = size // WIDER
+    a, b, c, d = source, source + part, source + 2 * part, source + 3 * part
+    a_end, b_end, c_end, d_end = b, c, d, source + size
+    for at in range(to, to + size):
+        left = a
+        if a == a_end or (b < b_end and harder(keys[a, 0], keys[b, 0], order, by_ranks, rank)):
+            left = b
+        right = c
+        if c == c_end or (d < d_end and harder(keys[c, 0], keys[d, 0], order, by_ranks, rank)):
+            right = d
+        found = left
+        if left == b_end or (right < d_end and harder(keys[left, 0], keys[right, 0], order, by_ranks, rank)):
+            found = right
+        if found < a_end:
+            a += 1
+        elif found < b_end:
+            b += 1
+        elif found < c_end:
+            c += 1
+        else:
+            d += 1
+        keys[at, 0] = keys[found, 0]
+        rows[at, PLACE] = rows[found, PLACE]
+        rows[at, OWN_MOST] = rows[found, OWN_MOST]
+
+
+@inlined
+def _look_back(rows: Array, to: int, size: int) -> None:
+    """Write the max-starts of a block: the greatest one up to each row, and the last row before with a greater one."""
+    most = np.int64(NO_START)
+    for k in range(size):
+        own = rows[to + k, OWN_MOST]
+        most = max(most, own)
+        rows[to + k, MOST] = most
+        before = k  # rows up to and with the one before
+        while before > 0 and rows[to + before - 1, OWN_MOST] <= own:
+            before = rows[to + before - 1, PLACE] & LOWER
+        rows[to + k, PLACE] = ((rows[to + k, PLACE] >> 32) << 32) | before
+    if rows.shape[1] > SUMS:
+        rows[to + size - 1, SUMMED_AT] = 0  # not known yet
+
+
+@inlined
+def _comparison(carrier: Carrier, test: int, values: Array, i: int) -> tuple[bool, int, int]:
+    """Whether a test is a comparison of a register with a value of the event; its operator, and that value."""
+    op, left, right = carrier.tests[test, OP], carrier.tests[test, LEFT], carrier.tests[test, RIGHT]
+    if right < 0:  # the register; an operator seen from the other side
+        left, right = right, left
+        op = LESS + GREATER - op if op in (LESS, GREATER) else LESS_EQUAL + GREATER_EQUAL - op
+    if not carrier.tests[test, SIMPLE] or left >= 0 or right < 0:
+        return False, op, np.int64(0)
+    return True, op, np.int64(values[i, right])
+
+
+@called
+def find_in_order(
+    carrier: Carrier, bucket: int, test: int, hashed: int, values: Array, i: int, dead: int, block: int
+) -> tuple[int, int, int]:
+    """The greatest max-start of the rows that pass a test (NO_START: there are none), and the hardest of their values.
+
+    A row stands for a run's registers, of which the first `hashed` are the same for all.
     """
-    runs, links = carrier.runs, carrier.links
-    run_at = entries.shape[1] - 1
-    previous = np.int64(-1)
-    run = entries[head, run_at]
-    while run >= 0:
-        following = links[run, NEXT_LINK]
-        if links[run, RUN_MAX] < dead or links[run, MADE] <= forgotten:
-            if previous < 0:
-                entries[head, run_at] = following
-            else:
-                links[previous, NEXT_LINK] = following
-            run = following
-            continue
-        previous = run
-        low, high = links[run, RUN_BEGIN], links[run, RUN_END]  # rows before `low` pass
-        first = low
+    rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
+    order, by_ranks = order_of_bucket(carrier, bucket)
+    base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
+    first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+    least = max(dead, np.int64(NO_START + 1))
+    most, hardest = np.int64(NO_START), np.int64(0)
+    simple, op, other = _comparison(carrier, test, values, i)
+    if simple and other == NULL:
+        return DONE, most, hardest
+    while end > first:
+        level, size = _block_before(end, room, block)
+        end -= size
+        at = base + level * room + (end & (room - 1))
+        low, high = np.int64(0), np.int64(size)  # rows before `low` pass
         while low < high:
             middle = (low + high) >> 1
-            tested = holds(carrier, test, values, i, runs, middle, np.int64(VALUE_AT - hashed))
-            if tested == CANNOT_TELL:
-                return INEXACT, count
-            if tested == PASSES:
+            if simple:
+                passes = compare(op, keys[at + middle, 0], other, by_ranks, carrier.rank)
+            else:
+                tested = holds(carrier, test, values, i, keys, at + middle, np.int64(-hashed))
+                if tested == CANNOT_TELL:
+                    return INEXACT, most, hardest
+                passes = tested == PASSES
+            if passes:
                 low = middle + 1
             else:
                 high = middle
-        if low > first and nodes[runs[low - 1, UPTO], MAX] >= dead:
-            found[count] = runs[low - 1, UPTO]
-            count += 1
-        run = following
-    return DONE, count
+        if low == 0:
+            continue
+        found = rows[at + low - 1, MOST if level > 0 else OWN_MOST]
+        if found >= least:
+            value = keys[at + low - 1, 0]
+            if most == NO_START or harder(value, hardest, order, by_ranks, carrier.rank):
+                hardest = value
+            most = max(most, found)
+    return DONE, most, hardest
+
+
+@inlined
+def _no_harder(keys: Array, at: int, size: int, hardest: int, order: int, by_ranks: bool, rank: Array) -> int:
+    """How many rows of a block, the first ones, are no harder to satisfy than a value."""
+    low, high = np.int64(0), np.int64(size)
+    while low < high:
+        middle = (low + high) >> 1
+        if harder(keys[at + middle, 0], hardest, order, by_ranks, rank):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@called
+def next_in_order(carrier: Carrier, nodes: Array, n: int, cursor: int, bound: int, block: int) -> tuple[int, int]:
+    """The next run of an `ordered` node that is inside the window (-1: there is none), and where to go on; 0 begins."""
+    rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
+    bucket, hardest = nodes[n, A], nodes[n, B]
+    if bucket < 0:  # given up; only a snapshot that was made up reaches such a node
+        return np.int64(-1), np.int64(0)
+    order, by_ranks = order_of_bucket(carrier, bucket)
+    base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
+    least = max(bound, np.int64(NO_START + 1))
+    end = nodes[n, C] - (cursor >> _IN_BLOCK)
+    left = cursor & ((1 << _IN_BLOCK) - 1)  # rows of the block before `end`; 0: it has not been looked at
+    while end > first:
+        level, size = _block_before(end, room, block)
+        at = base + level * room + ((end - size) & (room - 1))
+        if level == 0:
+            end -= 1
+            if rows[at, OWN_MOST] >= least and not harder(keys[at, 0], hardest, order, by_ranks, carrier.rank):
+                return rows[at, PLACE], (nodes[n, C] - end) << _IN_BLOCK
+            continue
+        if left == 0 and rows[at + size - 1, MOST] >= least:
+            left = _no_harder(keys, at, size, hardest, order, by_ranks, carrier.rank)
+        while left > 0 and rows[at + left - 1, MOST] >= least:
+            own, place = rows[at + left - 1, OWN_MOST], rows[at + left - 1, PLACE]
+            if own < least:
+                left = place & LOWER
+                continue
+            left -= 1
+            if left == 0:
+                end -= size
+            return rows[base + (place >> 32), PLACE], ((nodes[n, C] - end) << _IN_BLOCK) | left
+        end -= size
+        left = np.int64(0)
+    return np.int64(-1), np.int64(0)
+
+
+@kernel
+def following_in_order(carrier: Carrier, nodes: Array, n: int, cursor: int, bound: int, block: int) -> tuple[int, int]:
+    """`next_in_order`, to be called from Python."""
+    return next_in_order(carrier, nodes, n, cursor, bound, block)
+
+
+@called
+def sum_in_order(carrier: Carrier, nodes: Array, n: int, sums: Array, bound: int, stamp: int, block: int) -> int:
+    """The matches of an `ordered` node, or TOO_MANY + 1; `sums` has those of its runs.
+
+    Blocks keep the sums of their rows as long as `stamp` stays the same: all that is asked of them at one position
+    takes little longer than finding the rows.
+    """
+    rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
+    bucket, hardest = nodes[n, A], nodes[n, B]
+    if bucket < 0:
+        return np.int64(0)
+    order, by_ranks = order_of_bucket(carrier, bucket)
+    base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
+    least = max(bound, np.int64(NO_START + 1))
+    end = nodes[n, C]
+    total = np.int64(0)
+    while end > first and total <= TOO_MANY:
+        level, size = _block_before(end, room, block)
+        end -= size
+        at = base + level * room + (end & (room - 1))
+        if level == 0:
+            if rows[at, OWN_MOST] >= least and not harder(keys[at, 0], hardest, order, by_ranks, carrier.rank):
+                total += sums[rows[at, PLACE]]
+            continue
+        if rows[at + size - 1, SUMMED_AT] != stamp:
+            rows[at + size - 1, SUMMED_AT] = stamp
+            up_to_here = np.int64(0)
+            for k in range(at, at + size):
+                if rows[k, OWN_MOST] >= least and up_to_here <= TOO_MANY:
+                    up_to_here += sums[rows[base + (rows[k, PLACE] >> 32), PLACE]]
+                rows[k, SUMS] = up_to_here
+        found = _no_harder(keys, at, size, hardest, order, by_ranks, carrier.rank)
+        if found > 0:
+            total += rows[at + found - 1, SUMS]
+    return min(total, np.int64(TOO_MANY + 1))
+
+
+@kernel
+def restore_rows(carrier: Carrier, nodes: Array, kept: Array, block: int) -> None:
+    """Write rings and blocks of buckets whose rows, one bucket after the other, are `kept`: values and nodes."""
+    buckets = carrier.buckets
+    at = 0
+    for bucket in range(len(buckets)):
+        room, first, end = buckets[bucket, ROOM], buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+        if room == 0:
+            continue
+        begin = _begin(first, room, block)
+        buckets[bucket, NEXT_ROW] = begin
+        for r in range(begin, end):
+            value, node, most = np.int64(0), np.int64(-1), np.int64(NO_START)
+            if r >= first:
+                value, node = kept[at, 0], kept[at, 1]
+                at += 1
+                if node >= 0:
+                    most = nodes[node, MAX]
+            append(carrier, np.int64(bucket), value, node, most, block)

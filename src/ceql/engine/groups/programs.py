@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.layout import IS_TRUE, MEMBER, NO_EVENT, NOWHERE, NULL, UNBOUND, Carrier
+from ceql.engine.groups.layout import IS_TRUE, MEMBER, MEMBER_AT, NO_EVENT, NOWHERE, NULL, UNBOUND, Carrier
 from ceql.jit import Array, called, inlined
 
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
@@ -18,7 +18,6 @@ COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT, COMPARE_FLOATS = range(30, 34) 
 NAN = 0x7FF8000000000000  # above all others; a comparison with it is unknown
 FALSE, TRUE = 0, 1
 FAILED = 2
-MEMBER_AT = 96  # in the scratch: the words of the member at hand
 _EXACT = 1 << 53
 _MOST = np.iinfo(np.int64).max
 _LEAST = np.iinfo(np.int64).min

@@ -22,48 +22,19 @@ def are_there(values: Array, i: int, terms: Array, low: int, high: int) -> bool:
 
 
 @inlined
-def locate(
-    slots: Array,
-    entries: Array,
-    index: int,
-    partition: int,
-    values: Array,
-    i: int,
-    terms: Array,
-    begin: int,
-    end: int,
-) -> int:
-    """The entry of a key, or -1."""
-    h = mix(np.int64(index), np.int64(partition))
-    for k in range(begin, end):
-        h = mix(h, np.int64(values[i, terms[k]]))
-    h = mix(h, np.int64(end - begin))
-    half = (h >> 32) << 32
-    mask = len(slots) - 1
-    at = (h >> 32) & mask
-    while True:
-        slot = slots[at]
-        if slot == 0:
-            return -1
-        if (slot >> 32) << 32 == half:
-            e = (slot & LOWER) - 1
-            if entries[e, INDEX] == index and entries[e, SUBSTREAM] == partition:
-                same = True
-                for k in range(begin, end):
-                    if entries[e, KEY + k - begin] != values[i, terms[k]]:
-                        same = False
-                        break
-                if same:
-                    return e
-        at = (at + 1) & mask
+def take_key(key: Array, values: Array, i: int, terms: Array, low: int, high: int) -> int:
+    """Put an event's values of some terms into `key`; how many they are."""
+    for k in range(low, high):
+        key[k - low] = values[i, terms[k]]
+    return high - low
 
 
 @inlined
-def locate_key(slots: Array, entries: Array, index: int, partition: int, key: Array, at_key: int, width: int) -> int:
-    """The entry of a key that stands in an array from `at_key` on, or -1."""
+def locate(slots: Array, entries: Array, index: int, partition: int, key: Array, width: int) -> int:
+    """The entry of a key, or -1."""
     h = mix(np.int64(index), np.int64(partition))
     for k in range(width):
-        h = mix(h, key[at_key + k])
+        h = mix(h, key[k])
     h = mix(h, np.int64(width))
     half = (h >> 32) << 32
     mask = len(slots) - 1
@@ -77,12 +48,25 @@ def locate_key(slots: Array, entries: Array, index: int, partition: int, key: Ar
             if entries[e, INDEX] == index and entries[e, SUBSTREAM] == partition:
                 same = True
                 for k in range(width):
-                    if entries[e, KEY + k] != key[at_key + k]:
+                    if entries[e, KEY + k] != key[k]:
                         same = False
                         break
                 if same:
                     return e
         at = (at + 1) & mask
+
+
+@inlined
+def new_entry(slots: Array, entries: Array, regs: Array, index: int, partition: int, key: Array, width: int) -> int:
+    """An entry for a key that has none; there is room for it."""
+    at = regs[ENTRIES]
+    regs[ENTRIES] = at + 1
+    entries[at, INDEX] = index
+    entries[at, SUBSTREAM] = partition
+    for k in range(width):
+        entries[at, KEY + k] = key[k]
+    occupy(slots, entries, at, width)
+    return at
 
 
 @inlined

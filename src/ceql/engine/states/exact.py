@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.primes import prime_below
 from ceql.engine.states.count import count_log2, count_modulo
 from ceql.engine.states.graph import BOTTOM, UNION
 from ceql.jit import Array
@@ -25,7 +26,7 @@ def exact_count(nodes: Array, live: Array, roots: Array, exact: bool, bound: int
         residue = int(count_modulo(nodes, live, roots, count, sums, exact, np.int64(bound), np.int64(prime)))
         result += modulus * ((residue - result) * pow(modulus, -1, prime) % prime)
         modulus *= prime
-        prime = _prime_below(prime)
+        prime = prime_below(prime)
     return result
 
 
@@ -50,31 +51,3 @@ class KeptCounts:
             else:
                 counts.append(counts[b])
         return sum(counts[root] for root in roots.tolist())
-
-
-def _prime_below(number: int) -> int:
-    candidate = number - 2
-    while not _is_prime(candidate):
-        candidate -= 2
-    return candidate
-
-
-def _is_prime(n: int) -> bool:
-    """Miller-Rabin with bases that decide every n below 3.3e24."""
-    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
-    if any(n % p == 0 for p in bases):
-        return n in bases
-    d, r = n - 1, 0
-    while d % 2 == 0:
-        d, r = d // 2, r + 1
-    for base in bases:
-        value = pow(base, d, n)
-        if value in (1, n - 1):
-            continue
-        for _ in range(r - 1):
-            value = value * value % n
-            if value == n - 1:
-                break
-        else:
-            return False
-    return True

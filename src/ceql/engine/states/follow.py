@@ -30,6 +30,7 @@ class Moves(NamedTuple):
     target: Array  # int64
     asks: Array  # bool: whether a transition asks anything of its event; the others wait
     final: Array  # bool, of each state
+    barred: Array  # int64, of each transition: it fires while no run is in this state; -1 for any time
 
 
 class Runs(NamedTuple):
@@ -65,7 +66,7 @@ def follow(moves: Moves, runs: Runs, reached: Reached, events: Events, settings:
             if not moves.fires[events.symbol[i], t]:
                 continue
             start = key if moves.source[t] < 0 else latest[moves.source[t]]
-            if start == NO_KEY:
+            if start == NO_KEY or (moves.barred[t] >= 0 and latest[moves.barred[t]] != NO_KEY):
                 continue
             s = moves.target[t]
             runs.spare[s] = max(runs.spare[s], start)
@@ -88,13 +89,15 @@ def follow(moves: Moves, runs: Runs, reached: Reached, events: Events, settings:
 
 
 class Follower:
-    """The runs of one automaton. `source`, `target` and `asks` are given for each transition."""
+    """The runs of one automaton. `source`, `target`, `asks` and `barred` are given for each transition."""
 
-    def __init__(self, source: Array, target: Array, asks: Array, final: Array, settings: Settings) -> None:
+    def __init__(
+        self, source: Array, target: Array, asks: Array, final: Array, barred: Array, settings: Settings
+    ) -> None:
         self.settings = settings
         self.positions = 0
         self.reached = nothing_reached(len(source), len(final))
-        self.moves = Moves(np.zeros((0, len(source)), np.bool_), source, target, asks, final)
+        self.moves = Moves(np.zeros((0, len(source)), np.bool_), source, target, asks, final, barred)
         self.runs = Runs(
             latest=np.zeros((0, len(final)), np.int64),
             table=np.zeros((0, EPOCH + 1), np.int64),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,10 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.limits import out_of_memory_for_tables
 from ceql.engine.common.machine import Machine
 from ceql.engine.common.output import take_chunk
+from ceql.engine.common.owners import power_of_two
+from ceql.engine.common.shares import shard_count
+from ceql.engine.common.summing import QUOTA, Ended, Run, Summing
+from ceql.engine.common.sums import Floats, Weights, Wholes
 from ceql.engine.states.blocks import enumerate_many, live_nodes
 from ceql.engine.states.check import Known, check
 from ceql.engine.states.collect import collect, compact_pool
@@ -52,8 +56,10 @@ from ceql.engine.states.layout import (
     Settings,
     Tables,
 )
+from ceql.engine.states.live import gather_live
 from ceql.engine.states.loop import advance
 from ceql.engine.states.records import store
+from ceql.engine.states.sums import sum_nodes
 from ceql.jit import Array
 
 LOG_WORDS = 6
@@ -74,6 +80,8 @@ class Tabled(Protocol):
     def room_for_symbols(self, count: int) -> bool: ...
 
     def restore(self, states: list[Any]) -> None: ...
+
+    def copy(self) -> Tabled: ...
 
     def fill(self, state: int, symbol: int) -> None: ...
 
@@ -105,7 +113,27 @@ class StateMachine(Machine):
         self.parts = Partitions(np.zeros((0, COLUMNS), np.int64), np.zeros(256, np.int64))
         self.active = _active(16, 16, cache.tables.next.shape[0])
         self._kept = KeptCounts()
+        self._quota: int = settings.quota
         self.known: Known | None = None
+        self.table_share = 1
+        """Of how many machines the tables share what memory the graphs leave."""
+
+    # --- shards ---
+
+    def shard(self) -> StateMachine:
+        """A machine like this one, with nothing in it and small buffers; its automaton has tables of its own."""
+        made = StateMachine(self.cache.copy(), self.settings, self.timed, self.memory, **self._small_buffers())
+        made.table_share = shard_count()
+        made._quota = self._quota
+        self._make_alike(made)
+        return made
+
+    def take(self, nodes: Array, times: Array, pool: Array) -> None:
+        """Begin with these nodes and this pool of records."""
+        self._set_nodes(nodes, times, max(len(self.nodes), power_of_two(2 * len(nodes))))
+        self.parts = self.parts._replace(pool=pool)
+        slots, longest = self.active.lists.shape
+        self.active = _active(slots, longest, self.cache.tables.next.shape[0])
 
     # --- partitions ---
 
@@ -140,7 +168,10 @@ class StateMachine(Machine):
         if reason == HOLE:
             self._fill()
         elif reason == BLOCKS:
-            yield from enumerate_many(self, events)
+            if self.summing is not None:
+                self._sum_later(events, self.active.roots[: int(self.regs[ROOTS])])
+            else:
+                yield from enumerate_many(self, events)
             self.regs[PHASE] = AFTER
         elif reason == HAND_OVER:
             yield from self.replay(events)
@@ -152,6 +183,25 @@ class StateMachine(Machine):
             self._store()
             slots, longest = self.active.lists.shape
             self.active = _active(2 * slots, 2 * longest, len(self.active.place))
+
+    def sum_up(self, summing: Summing | None) -> None:
+        """Add up the matches of positions that have very many, or enumerate all again."""
+        self.summing = summing
+        self.settings = self.settings._replace(quota=QUOTA if summing is not None else self._quota)
+
+    def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, Run]:
+        def run(
+            live: Array, weights: Weights, floats: Floats | None, wholes: Wholes | None, bound: int, logs: bool
+        ) -> None:
+            sum_nodes(self.nodes, live, weights, floats, wholes, self.settings.exact, bound, logs)
+
+        def live_of(ended: Ended) -> Array:
+            regs = self.regs.copy()
+            regs[ROOTS] = len(ended.roots)
+            seen = int(gather_live(self.nodes, regs, ended.roots, self.scratch, ended.bound))
+            return self.scratch[2, 1 : seen + 1].copy()
+
+        return None if bound == NO_KEY else live_of, run
 
     def replay(self, events: Events) -> Iterator[Chunk]:
         """The matches that the strategy keeps at a position that has some, in CHOOSE mode."""
@@ -195,7 +245,7 @@ class StateMachine(Machine):
     def _budget_tables(self) -> None:
         """Let the tables take what the rest leaves of `memory`, or a little in any case."""
         rest = sum(8 * rows * words for name, (rows, words) in self._sizes().items() if name != "tables")
-        self.cache.max_bytes = max(_LEAST_TABLES, self.memory - rest)
+        self.cache.max_bytes = max(_LEAST_TABLES, (self.memory - rest) // self.table_share)
 
     def _fill(self) -> None:
         self._budget_tables()
@@ -236,7 +286,8 @@ class StateMachine(Machine):
             self._compact_pool(size)
 
     def _compact_pool(self, size: int) -> None:
-        pool = np.zeros(size, np.int64)
+        records = np.count_nonzero(self.table[:, RECORD] >= 0)  # a record that has filled its room gets more of it
+        pool = np.zeros(max(size, int(self.regs[POOL]) + 4 * int(records)), np.int64)
         compact_pool(self.regs, self.parts, pool)
         self.parts = self.parts._replace(pool=pool)
 
@@ -245,7 +296,8 @@ class StateMachine(Machine):
     def compact(self) -> None:
         """Give back what the window has left, and make room if that was not enough; see `Machine.compact`."""
         self._store()
-        collect(self.nodes, self.times, self.regs, self.parts, self.settings.window, self.log)
+        with self._collecting():
+            collect(self.nodes, self.times, self.regs, self.parts, self.settings.window, self.log)
         self._kept.forget()
         if len(self.table) > 1:
             self.emptied = self.idle(np.arange(len(self.table))).tolist()
@@ -263,6 +315,10 @@ class StateMachine(Machine):
             "pool": (len(self.parts.pool), 1),
             "tables": (states, symbols),
         }
+
+    def measures(self) -> dict[str, int]:
+        """Numbers for those who watch; see `Machine.measures`."""
+        return super().measures() | {"states": len(self.cache.states)}
 
     def _held(self) -> Array:
         used = self.nodes[: self.regs[NODES]]

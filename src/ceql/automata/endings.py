@@ -1,0 +1,76 @@
+"""Where NOT ends partial matches: a forbidden event rules out the runs that wait to go over its gap.
+
+A step goes over a gap if the event before it was read on the one side, and its own on the other. The runs that wait for
+such a step end when a forbidden event comes, all of them, or those that its conditions speak of. That needs a chain,
+and conditions on events before the gap: other absences are looked up for each finished match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ceql.analysis.between import Condition, denial
+from ceql.analysis.shape import Kind, Leaves, Shape
+from ceql.automata.lookups import same_instance
+from ceql.automata.parallel import Step
+
+
+class Gaps(NamedTuple):
+    """The absences that end runs: those that end all of them, and those that compare, with their conditions."""
+
+    plain: frozenset[int] = frozenset()
+    compared: Mapping[int, tuple[Condition, ...]] = {}
+
+    def without(self, absences: set[int]) -> Gaps:
+        """These are not compared in the loop."""
+        return Gaps(self.plain, {number: own for number, own in self.compared.items() if number not in absences})
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        return self.plain | self.compared.keys()
+
+
+def gaps_of(shape: Shape, prev: Leaves) -> Gaps:
+    """The absences that end runs; `prev` are the leaves whose events are compared with the one before."""
+    if any(node.kind is Kind.ALL for node in shape.nodes):
+        return Gaps()  # the last event of a run may be of another side
+    plain: set[int] = set()
+    compared: dict[int, tuple[Condition, ...]] = {}
+    for number, gap in enumerate(shape.gaps):
+        left, right = sides(shape, number)
+        if not (left and right and shape.surely(gap.node, left) and shape.surely(gap.node, right)):
+            continue  # before or after the match, or as far as there is anything on both sides
+        asked = [claim for claim in shape.denials if claim.absence == number]
+        if not asked:
+            plain.add(number)
+            continue
+        found = [denial(shape, claim, shape.absences[number].names) for claim in asked]
+        if not prev & right and all(condition is not None for condition in found):
+            compared[number] = tuple(condition for condition in found if condition is not None)
+    return Gaps(frozenset(plain), compared)
+
+
+def sides(shape: Shape, absence: int) -> tuple[Leaves, Leaves]:
+    """The leaves before an absence and after it."""
+    node, item = shape.gaps[absence]
+    items = shape.nodes[node].items
+    none: Leaves = frozenset()
+    return none.union(*map(shape.below, items[:item])), none.union(*map(shape.below, items[item:]))
+
+
+def crossed(shape: Shape, absences: frozenset[int], last: Leaves, step: Step) -> tuple[int, ...]:
+    """Those of these absences whose gap a step goes over, from runs whose last event was read at `last`.
+
+    They stand in the sequence that has both events, between the two items that have one of them each.
+    """
+    if not absences:
+        return ()
+    before, here = shape.above(min(last)), shape.above(min(step.leaves))
+    meet = next(node for node in before if node in here)
+    node = shape.nodes[meet]
+    if not node.absent or not same_instance(shape, meet, step):
+        return ()
+    first, second = (node.items.index(way[way.index(meet) - 1]) for way in (before, here))
+    found = (number for gap in node.absent[first + 1 : second + 1] for number in gap)
+    return tuple(sorted(absences.intersection(found)))

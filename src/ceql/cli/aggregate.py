@@ -1,0 +1,105 @@
+"""`ceql run --aggregate`: totals over all matches, as a table on the terminal or in a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ceql.cli.exit_codes import ExitCode, UsageError
+from ceql.cli.formatting import to_json
+from ceql.cli.output import Output, check_not_read
+from ceql.cli.run import Job, opened
+from ceql.cli.writers import Format, choose_format, write_table
+from ceql.results.text import cell, to_rows
+
+_MATCHES = "matches, for the exit code"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of an aggregation."""
+
+    columns: dict[str, str]
+    by: tuple[str, ...]
+    every: str | float | None
+
+
+def read_asked(columns: Sequence[str], by: Sequence[str] | None, every: str | None) -> Asked | None:
+    """What `--aggregate`, `--by` and `--every` ask for; None if they are not there.
+
+    >>> read_asked(["n=COUNT(*)", "SUM(b.amount)"], ["card"], "1 minute").columns
+    {'n': 'COUNT(*)', 'SUM(b.amount)': 'SUM(b.amount)'}
+    """
+    if not columns:
+        for name, value in (("--by", by), ("--every", every)):
+            if value:
+                raise UsageError(f"{name} needs --aggregate: what is to be added up, such as 'n=COUNT(*)'")
+        return None
+    found: dict[str, str] = {}
+    for text in columns:
+        name, equals, aggregate = text.partition("=")
+        name = name.strip() if equals else text
+        if name in found:
+            raise UsageError(f"--aggregate names two columns '{name}'")
+        found[name] = aggregate if equals else text
+    return Asked(found, tuple(by or ()), _number(every) if every is not None else None)
+
+
+def _number(every: str) -> str | float:
+    try:
+        return float(every) if "." in every else int(every)
+    except ValueError:
+        return every
+
+
+def aggregate(job: Job, asked: Asked) -> ExitCode:
+    """Writes the totals. The exit code says whether there are matches."""
+    format = choose_format(job.format, job.out)
+    output = None
+    if job.out is not None:
+        check_not_read(job.out, [path for paths in job.files.values() for path in paths])
+        output = Output(job.out)
+    try:
+        with opened(job) as matches:
+            table = matches.aggregate({_MATCHES: "COUNT(*)", **asked.columns}, by=asked.by, every=asked.every)
+        any_match = table.num_rows > 0 and (pc.max(table[_MATCHES].cast(pa.string())).as_py() != "0")
+        _write(table.drop_columns([_MATCHES]), format, None if output is None else output.path)
+        if output is not None:
+            output.publish()
+    finally:
+        if output is not None:
+            output.discard()
+    return ExitCode.DONE if any_match else ExitCode.NO_MATCH
+
+
+def _write(table: pa.Table, format: Format, out: Path | None) -> None:
+    if format in (Format.csv, Format.parquet, Format.arrow):
+        write_table(table, format, out)
+        return
+    lines = [to_json(row) for row in to_rows(table)] if format is Format.json else _lines(table)
+    text = "".join(f"{line}\n" for line in lines)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+def _lines(table: pa.Table) -> list[str]:
+    """The table for people: numbers to the right."""
+    rows = [[cell(value) for value in row.values()] for row in to_rows(table, separator=" ")]
+    names = [cell(name) for name in table.column_names]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    right = [pa.types.is_primitive(type) and not pa.types.is_temporal(type) for type in table.schema.types]
+    right = [r or pa.types.is_decimal(type) for r, type in zip(right, table.schema.types, strict=True)]
+    return [
+        "  ".join(
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in [names, *rows]
+    ]

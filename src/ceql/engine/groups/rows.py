@@ -1,0 +1,105 @@
+"""The arrays of what is found in order (see `ordered`): their room, and what a snapshot keeps of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ceql.engine.common.layout import LEAST, NODES
+from ceql.engine.groups.collect import pack_rows
+from ceql.engine.groups.graph import KIND, ORDERED, A
+from ceql.engine.groups.layout import (
+    BASE,
+    BUCKET_INDEX,
+    BUCKETS_USED,
+    PLACE,
+    ROOM,
+    ROWS_NEEDED,
+    Carrier,
+)
+from ceql.engine.groups.ordered import following_in_order, restore_rows, size_of
+from ceql.jit import Array
+
+if TYPE_CHECKING:
+    from ceql.engine.groups.machine import GroupMachine
+
+
+def room_needed(machine: GroupMachine) -> int:
+    """Rows for what the current event needs, and as much again as there is."""
+    assert machine.carrier is not None
+    used = machine.carrier.buckets[: machine.regs[BUCKETS_USED]]
+    live = sum(sizes_of(used, machine.settings.block))
+    return max(len(machine.carrier.rows), 2 * live + int(machine.regs[ROWS_NEEDED]) + 64)
+
+
+def packed(machine: GroupMachine, room: int) -> Carrier:
+    """What runs carry, with room for so many rows, and without those that larger rings have replaced."""
+    carrier = machine.carrier
+    assert carrier is not None
+    rows = np.empty((room, carrier.rows.shape[1]), np.int64)
+    keys = np.zeros((room, 1), np.int64)  # `recode` changes all of them: what was never written is a value, too
+    pack_rows(machine.regs, carrier, rows, keys, machine.settings.block)
+    buckets, used = carrier.buckets, int(machine.regs[BUCKETS_USED])
+    if 2 * used + 16 > len(buckets):
+        buckets = np.zeros((4 * used + 64, buckets.shape[1]), np.int64)
+        buckets[:used] = carrier.buckets[:used]
+    return carrier._replace(rows=rows, keys=keys, buckets=buckets)
+
+
+def sizes_of(buckets: Array, block: int) -> list[int]:
+    """The rows that each bucket takes, with its blocks."""
+    known = {room: int(size_of(room, block)) for room in set(buckets[:, ROOM].tolist())}
+    return [known[room] for room in buckets[:, ROOM].tolist()]
+
+
+def buckets_of(machine: GroupMachine, chosen: Array) -> Array:
+    """The buckets whose value in order is chosen, by index and word."""
+    assert machine.carrier is not None
+    indexes = machine.carrier.buckets[: machine.regs[BUCKETS_USED], BUCKET_INDEX]
+    return np.flatnonzero(chosen[indexes, machine.widths[indexes] - 1])
+
+
+def nodes_of(machine: GroupMachine, buckets: Array) -> Array:
+    """The nodes that name one of these buckets."""
+    used = machine.nodes[: machine.regs[NODES]]
+    found = np.flatnonzero(used[:, KIND] == ORDERED)
+    return found[np.isin(used[found, A], buckets)]
+
+
+def ring(carrier: Carrier, bucket: int) -> Array:
+    """Where the rows of a bucket stand, in order of arrival."""
+    base, room, first, end, _ = carrier.buckets[bucket].tolist()
+    return np.asarray(base + (np.arange(first, end) & (room - 1)))
+
+
+def of_node(machine: GroupMachine, n: int) -> list[int]:
+    """The runs of an `ordered` node that are inside the window."""
+    assert machine.carrier is not None
+    cursor, bound = 0, int(machine.regs[LEAST])
+    found: list[int] = []
+    while True:
+        child, cursor = following_in_order(machine.carrier, machine.nodes, n, cursor, bound, machine.settings.block)
+        if child < 0:
+            return found
+        found.append(int(child))
+
+
+def kept(carrier: Carrier | None, buckets: int) -> Array:
+    """The values and nodes of the rows that may be alive, bucket by bucket: blocks are made of them."""
+    if carrier is None:
+        return np.zeros((0, 2), np.int64)
+    rows = np.concatenate([np.zeros(0, np.int64), *(ring(carrier, bucket) for bucket in range(buckets))])
+    return np.column_stack([carrier.keys[rows, 0], carrier.rows[rows, PLACE]])
+
+
+def restored(carrier: Carrier, nodes: Array, rows: Array, buckets: Array, sizes: list[int], block: int) -> Carrier:
+    """What runs carry, with these buckets, whose rows are as `kept` gave them."""
+    made = sum(sizes) + 1
+    buckets = buckets.copy()
+    buckets[:, BASE] = np.cumsum([0, *sizes])[:-1]
+    carrier = carrier._replace(
+        rows=np.zeros((made, carrier.rows.shape[1]), np.int64), keys=np.zeros((made, 1), np.int64), buckets=buckets
+    )
+    restore_rows(carrier, nodes, rows, block)
+    return carrier

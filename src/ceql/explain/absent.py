@@ -1,0 +1,51 @@
+"""How each NOT of a query is decided."""
+
+from __future__ import annotations
+
+from ceql.analysis.resolve import resolve
+from ceql.analysis.shape import Claim, Same, Shape
+from ceql.explain.text import wrapped
+from ceql.plan import CorrelatedPlan, Plan
+from ceql.syntax.printer import print_condition
+
+
+def absent_lines(plan: Plan) -> list[str]:
+    """A line for each NOT, with the conditions that compare it, and how that is decided."""
+    lines: list[str] = []
+    shape = _shape(plan)
+    for number, absence in enumerate(shape.absences):
+        asked = [claim for claim in shape.denials if claim.absence == number]
+        what = absence.text
+        alone = [print_condition(predicate) for predicate in absence.predicates]
+        if alone or asked:
+            what += f", where {' AND '.join([*alone, *map(_text, asked)])}"
+        lines += wrapped(what, "", "    ")
+        lines += wrapped(_how(plan, shape, number, bool(asked)), "    ")
+    return lines
+
+
+def _shape(plan: Plan) -> Shape:
+    if isinstance(plan, CorrelatedPlan):
+        return plan.shape
+    return plan.whole or resolve(plan.query.formula, plan.source, unary=True)
+
+
+def _text(claim: Claim) -> str:
+    return f"its value is that of {claim.text}" if isinstance(claim.what, Same) else claim.text
+
+
+def _how(plan: Plan, shape: Shape, number: int, compared: bool) -> str:
+    if not isinstance(plan, CorrelatedPlan):
+        return "in the automaton: a state in which it may not come does not skip it"
+    auto = plan.automaton
+    if all(watched.number != number for watched in auto.absences):
+        if compared:
+            return (
+                "at once: when it comes, it is compared with the groups that wait to go over it; those it rules out end"
+            )
+        return "at once: all runs that wait to go over it end when it comes"
+    if shape.trails(number):
+        return "after the match: it waits until the window has passed, or a forbidden event comes"
+    if shape.leads(number):
+        return "for each candidate: forbidden events are looked up before it, as far back as the window reaches"
+    return "for each candidate: forbidden events are looked up between its events"
