@@ -24,15 +24,18 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults fuzz clean python
+.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults determinism oldest newest docs dist lock audit studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-demo: $(CLI)  ## recognise frauds in 20,000 sample payments, then the same on Spark, in files and as a stream
+demo: $(CLI)  ## frauds in 20,000 sample payments: in memory, on Spark, in a stream; at a terminal, on the studio's page
 	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo
 	@echo
 	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo --spark
+	@echo
+	@if [ -t 1 ]; then NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql studio; \
+	else echo "The same matches on a page: $(VENV)/bin/ceql studio"; fi
 
 test: lint types tests checked nojit  ## everything that must hold: lint, types, the suite in three ways
 
@@ -50,11 +53,18 @@ warm: $(DEV)
 tests: warm  ## the suite, documentation included
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) --dist worksteal
 
+thorough: warm  ## the suite with every case of the corpus on every path; half an hour
+	CEQL_CORPUS=all NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) --dist worksteal
+
 checked: $(DEV)  ## the engine in tiny buffers, every index checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) tests/engine/test_engine.py -k tiny
 
 nojit: $(DEV)  ## the corpus on the kernels as plain Python
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -n $(JOBS) tests/engine/test_engine.py -k "corpus and not tiny"
+
+docs: $(DEV)  ## the documentation as a site, in site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	@echo "open site/index.html, or: $(PY) -m mkdocs serve"
 
 bench: $(DEV)  ## our engine against what runs beside it: naive evaluation, polars, DuckDB; five minutes
 	$(BENCH) quick
@@ -74,14 +84,47 @@ bench-keep: $(DEV)  ## make the ratios of the newest full run the baseline
 bench-spark: $(DEV)  ## the experiment on Spark alone, ten million rows
 	$(BENCH) full --only spark --events 5000000
 
-soak: $(DEV)  ## memory over a hundred million events
-	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.soak
+soak: SECONDS = 3600
+soak: $(DEV)  ## memory, latency and state over SECONDS=3600 of events, with pictures
+	NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m bench.soak $(SECONDS)
 
 kill: $(DEV)  ## kill a streaming query on Spark twenty times, and its workers: each match comes out once
 	CEQL_KILLS=20 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_kill.py
 
-faults: $(DEV)  ## exceptions at every line of a feed, and signals: nothing is lost and nothing found twice
-	CEQL_FAULTS=0 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) tests/faults
+faults: $(DEV)  ## exceptions at every line of a feed, signals, SIGKILL, budgets: nothing is lost and nothing found twice
+	CEQL_FAULTS=0 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) tests/faults tests/trust/test_memory.py
+	CEQL_KILLS=20 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_kill.py
+
+EVENTS ?= 10000000
+determinism: $(DEV)  ## the same matches, byte for byte, of EVENTS=10000000 however they are fed, with and without the compiler
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) tests/trust/determinism.py $(EVENTS)
+
+# the core and what is optional in memory, by the oldest and the newest versions that are allowed
+OLDEST := numpy==2.0.* numba==0.61.* pyarrow==19.* lark==1.2.* pandas==2.2.* polars==1.20.* typer==0.15.* rich==13.9.*
+NEWEST := numpy numba pyarrow lark pandas polars typer rich
+oldest: WITH = $(OLDEST)
+newest: WITH = $(NEWEST)
+oldest newest: python  ## the corpus with the oldest (newest) versions of all that ceql needs, in an environment of its own
+	"$(PYTHON)" -m venv --clear $(VENV)-$@
+	$(VENV)-$@/bin/python -m pip install --quiet --upgrade $(WITH) pytest pytest-xdist hypothesis
+	PYTHONPATH=src NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)-$@/numba $(VENV)-$@/bin/python -m pytest -n $(JOBS) -p no:cacheprovider \
+	tests/engine/test_engine.py tests/io -k "not tiny"
+
+dist: $(DEV)  ## the wheel and the source archive in dist/, the same bytes wherever they are made
+	$(PY) tools/dist.py . dist
+
+lock: $(DEV)  ## requirements.lock: the versions of what ceql needs, with hashes
+	$(PY) tools/lock.py > requirements.lock.part && mv requirements.lock.part requirements.lock
+
+audit: $(DEV)  ## known weaknesses of the versions in requirements.lock
+	$(PY) -m pip install --quiet pip-audit
+	$(PY) -m pip_audit --requirement requirements.lock --disable-pip
+
+studio:  ## build the page of the studio; needs Node
+	cd frontend && npm ci --no-audit --no-fund && npm run build
+
+screenshots: $(DEV)  ## the pictures of the studio in docs; needs Chromium
+	CEQL_SCREENSHOTS=$(CURDIR)/docs/studio NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n 0 tests/studio/test_browser.py
 
 fuzz: SECONDS = 600
 fuzz: $(DEV)  ## search for SECONDS=600 for random cases that differ from the oracle, with a new seed each time
@@ -104,7 +147,7 @@ $(READY): | python
 	@touch $@
 
 $(CLI): $(READY) pyproject.toml
-	$(PY) -m pip install --quiet -e '.[cli,spark]'
+	$(PY) -m pip install --quiet -e '.[cli,studio,spark]'
 	@touch $@
 
 $(DEV): $(READY) pyproject.toml

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import secrets
@@ -32,6 +33,7 @@ import generators
 import hand_made
 import oracle
 import rule_oracle
+from absent_cases import absent_cases
 from ceql.plan import CorrelatedPlan
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
@@ -84,6 +86,9 @@ KINDS = {
     "unary": Kind(UNARY()),
     "correlated": Kind(CORRELATED()),
     "conditioned": Kind(CONDITIONED()),
+    "aggregated": Kind(generators.aggregated_cases() | generators.aggregated_cases(named=True)),
+    "absent": Kind(absent_cases() | absent_cases(named=True)),
+    "absent-tiny": Kind(absent_cases(), check_tiny, checks.use_tiny_buffers),
     "rules": Kind(rule_oracle.rule_cases(), check_rule),
     "streams": Kind(UNARY(named=True) | CORRELATED(named=True) | CONDITIONED(named=True)),
     "unary-tiny": Kind(UNARY(), check_tiny, checks.use_tiny_buffers),
@@ -91,7 +96,7 @@ KINDS = {
     "correlated-unsplit": Kind(CORRELATED(), prepare=checks.use_no_substreams),
     "conditioned-tiny": Kind(CONDITIONED(), check_tiny, checks.use_tiny_buffers),
     "conditioned-unsplit": Kind(CONDITIONED(), prepare=checks.use_no_substreams),
-    "buckets": Kind(UNARY() | CORRELATED() | CONDITIONED(), check_bucket),
+    "buckets": Kind(UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases(), check_bucket),
 }
 
 
@@ -186,7 +191,7 @@ def as_toml(case: generators.Generated | rule_oracle.RuleCase) -> str:
     if isinstance(ceql.compile(text).plan, CorrelatedPlan):
         lines.append("correlated = true")
     matches = oracle.matches(query, case.events)
-    if oracle.at_most(query) is not None:
+    if oracle.at_most(query) != math.inf:
         return "\n".join([*lines, f"count = {len(matches)}"])
     shown = [{"start": m.start, "end": m.end, "events": m.events, **dict(sorted(m.bindings))} for m in matches]
     return "\n".join([*lines, "matches = [", *(f"  {table(match)}," for match in shown), "]"])

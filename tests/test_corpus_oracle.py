@@ -46,8 +46,12 @@ def test_decimals_are_exact() -> None:
 
 @pytest.mark.parametrize("named", [False, True], ids=["one stream", "two streams"])
 @pytest.mark.parametrize(
-    "cases", [generators.uncorrelated_cases, generators.correlated_cases, generators.conditioned_cases]
-)
+    "cases",
+    [
+        generators.uncorrelated_cases, generators.correlated_cases, generators.conditioned_cases,
+        generators.aggregated_cases,
+    ],
+)  # fmt: skip
 def test_generated_cases_are_valid(cases: generators.Cases, named: bool) -> None:
     """What is generated can be written down, and the oracle has an answer that it admits itself."""
 

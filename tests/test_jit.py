@@ -1,9 +1,14 @@
-"""The cache of compiled kernels knows every module that a kernel is made of."""
+"""The cache of compiled kernels knows every module that a kernel is made of, and is never in the way."""
 
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import ceql
 from ceql.jit import _imports
@@ -20,3 +25,48 @@ def test_every_import_counts() -> None:
                 paths = [place, *(place / alias.name for alias in node.names)]
                 named |= {path.with_suffix(".py") for path in paths if path.with_suffix(".py").exists()}
         assert named == set(_imports(module)), module
+
+
+PROGRAM = """
+import logging, resource, sys
+from ceql.jit import kernel
+logging.basicConfig()
+
+@kernel
+def twice(number):
+    return 2 * number
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+print(twice(21))
+"""
+
+
+def answer(folder: Path, cache: Path, most: int = 1 << 30) -> tuple[str, bool]:
+    """What a process prints that compiles a kernel, and whether it warns; no file may have more bytes than `most`."""
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, str(program), str(most)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), "compiled kernels cannot be kept" in done.stderr
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert answer(tmp_path, tmp_path / "file/cache") == ("42", True)
+    assert not list(tmp_path.rglob("*.nbi"))  # nor is code put elsewhere, where it would become stale
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the size of files is not limited there")
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    assert answer(tmp_path, tmp_path / "cache", most=0) == ("42", True)
+    assert answer(tmp_path, tmp_path / "cache") == ("42", False)
+
+
+def test_a_cache_that_is_damaged(tmp_path: Path) -> None:
+    assert answer(tmp_path, tmp_path / "cache") == ("42", False)
+    (index,) = (tmp_path / "cache").rglob("*.nbi")
+    index.write_bytes(index.read_bytes()[:20])
+    assert answer(tmp_path, tmp_path / "cache") == ("42", True)
+    assert answer(tmp_path, tmp_path / "cache") == ("42", False)

@@ -30,14 +30,15 @@ ORDER = (
     ("explain",),
     ("diagnose",),
     ("query", "recognizer"),
+    ("match_recognize", "notebook"),
     ("__init__",),
     ("spark",),
-    ("cli", "__main__"),
+    ("cli", "studio", "__main__"),
 )
-TOGETHER = {"query", "recognizer", "cli", "__main__"}
+TOGETHER = {"query", "recognizer", "cli", "studio", "__main__"}
 PLACES = {folder: place for place, folders in enumerate(ORDER) for folder in folders}
 ENGINE = {"errors", "jit", "engine.common"}  # the engine knows nothing of text, Arrow, Spark
-APART = {"spark", "cli"}  # only those who use them import them
+APART = {"spark", "cli", "studio"}  # only those who use them import them
 
 
 class Import(NamedTuple):

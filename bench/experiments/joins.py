@@ -1,7 +1,7 @@
 """What one would write instead: self-joins in DuckDB, polars and Spark SQL, every match written out, one thread each.
 
 Sequences of filtered stock events, sequences of one account, and queries that compare further values: B and C about one
-item (which ceql looks up), A and C about one item (which it checks on candidates), and the rule T(x), S(x, y), R(x, y).
+item (which ceql looks up), A and C about one item (which B carries on), and the rule T(x), S(x, y), R(x, y).
 For the last three the joins are also written with buckets of time as a further key, as one who knows their cost would.
 """
 

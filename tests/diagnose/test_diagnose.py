@@ -45,11 +45,9 @@ def agrees_with_the_engine(query: ceql.Query, events: list[dict[str, Any]], opti
 
 
 CASES = [c for c in corpus.load() if c.error is None]
-CONDITIONS = [c for c in CASES if str(c).startswith("conditions:")]
-"""Many are alike to a diagnosis, which takes a recognition for each part of the query: every third will do."""
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c not in CONDITIONS] + CONDITIONS[::3], ids=str)
+@pytest.mark.parametrize("case", corpus.some(CASES, 3), ids=str)  # slow: a recognition for each part
 def test_the_corpus(case: corpus.Case) -> None:
     agrees_with_the_engine(ceql.compile(case.query), case.events, case.keywords)
 
@@ -67,7 +65,7 @@ def test_random_cases(case: generators.Generated) -> None:
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
-@given(generators.correlated_cases() | generators.conditioned_cases())
+@given(generators.correlated_cases() | generators.conditioned_cases() | generators.aggregated_cases())
 def test_random_correlated_cases(case: generators.Generated) -> None:
     query = ceql.compile(print_query(case.query))
     agrees_with_the_engine(query, case.events, {"time_unit": "ms"})
@@ -481,3 +479,19 @@ def test_a_stream_without_types_counts_by_its_name() -> None:
     assert {t.name: t.events for t in found.types} == {"Alarm": 1, "A": 1}
     assert found.untyped == 1
     assert found.matches == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "shown"),
+    [
+        (pa.timestamp("us", "Mars/Olympus"), [0, 1, 2], "1970-01-01 00:00:00.000001 UTC"),
+        (pa.timestamp("s"), [0, 1 << 40, 1 << 41], "1099511627776 s after 1970"),
+        (pa.timestamp("s", "UTC"), [0, 1 << 40, 1 << 41], "1099511627776 s after 1970"),
+        (pa.date32(), [0, 1 << 24, 1 << 25], "16777216 days after 1970"),
+    ],
+)
+def test_times_that_python_does_not_know(kind: pa.DataType, times: list[int], shown: str) -> None:
+    words = pa.int32() if kind == pa.date32() else pa.int64()
+    events = pa.table({"type": ["A", "B", "C"], "time": pa.array(times, words).view(kind)})
+    found = ceql.compile("SELECT * WHERE A ; B ; D").diagnose(events, time="time")
+    assert f"position 1, time {shown}" in str(found)

@@ -57,7 +57,7 @@ def test_a_state_that_was_changed_is_refused_or_harmless(name: str, monkeypatch:
     )
 
 
-@pytest.mark.parametrize("what", ["nodes", "entries", "runs", "links", "cells"])
+@pytest.mark.parametrize("what", ["nodes", "entries", "rows", "buckets", "cells"])
 def test_numbers_of_rows_that_are_not_there_are_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES["sets" if what == "cells" else "found_in_order"]
     query = ceql.compile(case["query"])

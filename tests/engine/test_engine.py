@@ -15,6 +15,7 @@ import corpus
 import generators
 import oracle
 import paths
+from absent_cases import absent_cases
 from rule_oracle import RuleCase, rule_cases
 
 CASES = corpus.load()
@@ -57,6 +58,12 @@ def test_random_conditions_between_events(case: generators.Generated, data: st.D
     checks.check_case(case, data)
 
 
+@settings(EXAMPLES, max_examples=120)
+@given(generators.aggregated_cases(), st.data())
+def test_random_aggregates_in_filters(case: generators.Generated, data: st.DataObject) -> None:
+    checks.check_case(case, data)
+
+
 @pytest.fixture
 def unsplit(monkeypatch: pytest.MonkeyPatch) -> None:
     checks.use_no_substreams(monkeypatch.setattr)
@@ -76,7 +83,7 @@ def test_random_conditions_without_substreams(unsplit: None, case: generators.Ge
     checks.check_case(case, data)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.correlated and case.error is None], ids=str)
+@pytest.mark.parametrize("case", corpus.some([c for c in CASES if c.correlated and c.error is None], 2), ids=str)
 def test_corpus_without_substreams(unsplit: None, case: corpus.Case) -> None:
     query = ceql.compile(case.query)
     found = paths.run_whole(query, case.events, **case.keywords)
@@ -93,6 +100,12 @@ def test_random_rules(case: RuleCase, data: st.DataObject) -> None:
 @settings(EXAMPLES, max_examples=60)
 @given(generators.uncorrelated_cases(named=True), st.data())
 def test_random_cases_of_two_streams(case: generators.Generated, data: st.DataObject) -> None:
+    checks.check_case(case, data)
+
+
+@settings(EXAMPLES, max_examples=150)
+@given(absent_cases(named=False) | absent_cases(named=True), st.data())
+def test_random_absences(case: generators.Generated, data: st.DataObject) -> None:
     checks.check_case(case, data)
 
 
@@ -119,7 +132,13 @@ def test_random_conditions_in_tiny_buffers(tiny: None, case: generators.Generate
     checks.check_tiny_case(case, data)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.error is None], ids=str)
+@settings(EXAMPLES, max_examples=60)
+@given(absent_cases(), st.data())
+def test_random_absences_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
+    checks.check_tiny_case(case, data)
+
+
+@pytest.mark.parametrize("case", corpus.some([c for c in CASES if c.error is None], 2), ids=str)
 def test_corpus_in_tiny_buffers(tiny: None, case: corpus.Case) -> None:
     query = ceql.compile(case.query)
     with checks.suppress_falling_attributes(True, generators.Generated(query.plan.query, case.events)):

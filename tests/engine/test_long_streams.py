@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.recognition import correlated
+from ceql.recognition import frame
 from checks import use_tiny_buffers
 
 QUERIES = [
@@ -72,7 +72,7 @@ def test_sizes_do_not_matter(query: str, table: pa.Table, monkeypatch: pytest.Mo
     whole = run(query, table)
     assert whole.num_rows > 0
     assert ceql.match(query, table, time_unit="ms").count() == whole.num_rows
-    monkeypatch.setattr(correlated, "_THIN_OUT", 50)
+    monkeypatch.setattr(frame, "_THIN_OUT", 50)
     use_tiny_buffers(monkeypatch.setattr)
     assert run(query, table, batch_rows=97).equals(whole)
 

@@ -20,7 +20,7 @@ from ceql.plan import CorrelatedPlan
 def compilable() -> list[corpus.Case]:
     """The cases of the corpus whose query is sound (an expected error may be one of syntax)."""
     found = []
-    for case in corpus.load():
+    for case in corpus.some(corpus.load(), 2):
         try:
             ceql.compile(case.query)
         except ceql.CeqlError:
@@ -269,8 +269,8 @@ LONGER = "SELECT * WHERE A AS x ; C+ AS z ; B AS y FILTER "
         (PAIR + "x.k = y.k OR x.v < y.v", How.TESTED, f"x.k and x.v: {TESTED}"),
         (PAIR + "y[k >= PREV.k]", How.IN_ORDER, "the last event's k: carried until y; found in order at y"),
         (PAIR + "y[PREV.k + k = 3]", How.TESTED, f"the last event's k: {TESTED}"),
-        (LONGER + "z.k < y.k", How.IN_ORDER, "the greatest z.k so far: carried until y; found in order at y"),
-        (LONGER + "z.k > y.k", How.IN_ORDER, "the least z.k so far: carried until y; found in order at y"),
+        (LONGER + "z.k < y.k", How.TESTED, "the greatest z.k so far: carried until y; tested group by group at y"),
+        (LONGER + "z.k > y.k", How.TESTED, "the least z.k so far: carried until y; tested group by group at y"),
         (LONGER + "z.k != y.k", How.TESTED, f"every z.k so far: {TESTED}"),
         (LONGER + "z.k + z.v * y.v = y.k", How.TESTED, f"every z.k, z.v so far: {TESTED}"),
         (
@@ -482,7 +482,7 @@ def test_states_show_what_they_carry_and_transitions_what_they_test() -> None:
         "  i1  runs in state 0, all together, grouped by x.k; looked up by z (whatever its values)",
         "  i2  runs in state 1, all together, grouped by the greatest z.v so far, x.k; looked up by z",
         "      (whatever its values)",
-        "  i3  runs in state 1, under x.k, in order of the greatest z.v so far; looked up by y.k",
+        "  i3  runs in state 1, under x.k, grouped by the greatest z.v so far; looked up by y.k",
     ]
 
 

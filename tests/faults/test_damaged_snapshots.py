@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
+import checks
 from ceql.recognition import snapshot
 from streams import STREAMS, Stream
 
@@ -97,6 +98,15 @@ def test_a_forged_snapshot_is_refused_or_does_no_harm(stream: Stream) -> None:
         except ceql.CeqlError:
             pass
     assert refused > TRIED // 4
+
+
+@pytest.mark.parametrize("stream", [STREAMS[2], STREAMS[6]], ids=lambda stream: stream.query)
+def test_a_forged_snapshot_of_shards_is_refused_or_does_no_harm(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks.use_shards(monkeypatch.setattr)
+    assert "shards" in snapshot.read(snapshot_of(stream))[1]
+    test_a_forged_snapshot_is_refused_or_does_no_harm(stream)
 
 
 def test_a_child_that_is_its_own_parent_is_refused() -> None:

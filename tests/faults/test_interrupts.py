@@ -20,7 +20,7 @@ import injection
 import streams
 from streams import STREAMS, Stream
 
-TRIED = int(os.environ.get("CEQL_FAULTS", "5"))  # lines of each case; 0 for all
+TRIED = int(os.environ.get("CEQL_FAULTS", "3"))  # lines of each case; 0 for all
 DISTURBED = 2  # the feed
 
 
@@ -47,10 +47,10 @@ def after_the_fault(
     return [*found, streams.read(recognizer.finish())]
 
 
-@pytest.fixture(params=[False, True], ids=["", "tiny"])
+@pytest.fixture(params=[None, checks.use_tiny_buffers, checks.use_shards], ids=["", "tiny", "shards"])
 def tiny(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param:
-        checks.use_tiny_buffers(monkeypatch.setattr)
+    if request.param is not None:
+        request.param(monkeypatch.setattr)
 
 
 @pytest.mark.usefixtures("tiny")

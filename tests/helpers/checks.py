@@ -18,6 +18,10 @@ import generators
 import oracle
 import paths
 import rule_oracle
+from ceql.engine.common import sharded, shares
+from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.layout import EVENT, Events
+from ceql.engine.common.machine import Machine
 from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.states.machine import StateMachine
 from ceql.syntax import tree
@@ -62,7 +66,7 @@ def use_no_substreams(patch: Patch = setattr) -> None:
 
 def use_tiny_buffers(patch: Patch = setattr) -> None:
     """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow."""
-    for kind, further in ((StateMachine, {}), (GroupMachine, {"longest": 2})):
+    for kind, further in ((StateMachine, {}), (GroupMachine, {"block": 2})):
         patch(kind, "__init__", functools.partialmethod(kind.__init__, matches=3, positions=5, nodes=8, **further))
 
 
@@ -79,3 +83,26 @@ def suppress_falling_attributes(tiny: bool, case: generators.Generated) -> Itera
 def check_tiny_case(case: generators.Generated, data: st.DataObject) -> None:
     with suppress_falling_attributes(True, case):
         check_case(case, data)
+
+
+def use_shards(patch: Patch = setattr) -> None:
+    """Divide machines in the middle of their first batch, where they can be, and use threads however few events come.
+
+    Buffers are tiny, so that shards wait for one another.
+    """
+    use_tiny_buffers(patch)
+    whole = Machine.feed
+
+    def feed(self: Machine, events: Events, resume: bool = False) -> Iterator[Chunk]:
+        if not self.divides or resume:
+            yield from whole(self, events, resume)
+            return
+        cut = len(events.symbol) // 2
+        yield from whole(self, Events(*(array[:cut] for array in events)))
+        self.compact()
+        self.regs[EVENT] = cut
+        self.outgrown = True
+
+    patch(Machine, "feed", feed)
+    patch(sharded, "FEW", 0)
+    patch(shares, "SHARDS", 3)

@@ -10,6 +10,7 @@ sequences and iterations, with several conditions between any of their events. E
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -17,7 +18,9 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 import oracle
+from ceql.analysis.selection import selection
 from ceql.syntax import tree
+from ceql.syntax.absence import may_be_missing
 from ceql.syntax.printer import print_query
 
 # The columns of a generated stream, by their Arrow types; w never falls, v and f may.
@@ -124,6 +127,9 @@ def witness(draw: Draw, formula: tree.Formula) -> list[tree.Event]:
             return witness(draw, draw(st.sampled_from(items)))
         case tree.Plus():
             return [atom for _ in range(draw(st.integers(1, 2))) for atom in witness(draw, formula.formula)]
+        case tree.Count(least=least, most=most):
+            rounds = draw(st.integers(max(least, 1), max(least, 2) if most is None else max(most, 1)))
+            return [atom for _ in range(rounds) for atom in witness(draw, formula.formula)]
         case _:
             return witness(draw, formula.formula)
 
@@ -143,25 +149,61 @@ numerals = st.builds(tree.Literal, st.sampled_from([1, 0, 2, 3, -2, Decimal("0.5
 words = st.builds(tree.Literal, st.sampled_from(["a", "b", "ab", ""]))
 
 
+lengths = st.builds(tree.Duration, st.sampled_from([n * 500_000 for n in (0, 1, 2, 4, 6, 9, -2)]))
+
+
+def numeric_call(draw: Draw, number: tree.Expression, text: tree.Expression) -> tree.Call:
+    """A function whose value is a number."""
+    match draw(st.sampled_from(["ABS", "ROUND", "FLOOR", "CEIL", "LEAST", "GREATEST", "COALESCE", "LENGTH"])):
+        case "LENGTH":
+            return tree.Call("LENGTH", (text,))
+        case "LEAST" | "GREATEST" | "COALESCE" as name:
+            return tree.Call(name, (number, draw(numerals)))
+        case "ROUND":
+            digits = draw(st.sampled_from([(), (tree.Literal(0),), (tree.Literal(1),), (tree.Literal(-1),)]))
+            return tree.Call("ROUND", (number, *digits))
+        case name:
+            return tree.Call(name, (number,))
+
+
+def text_call(draw: Draw, text: tree.Expression) -> tree.Call:
+    """A function whose value is a text."""
+    match draw(st.sampled_from(["LOWER", "UPPER", "SUBSTRING", "CONCAT", "COALESCE"])):
+        case "SUBSTRING":
+            size = draw(st.sampled_from([(), (tree.Literal(1),), (tree.Literal(2),)]))
+            return tree.Call("SUBSTRING", (text, tree.Literal(draw(st.integers(-2, 2))), *size))
+        case "CONCAT" | "COALESCE" as name:
+            return tree.Call(name, (text, draw(words)))
+        case name:
+            return tree.Call(name, (text,))
+
+
 class Vocabulary(NamedTuple):
     """How conditions speak of attributes: bare inside brackets, dotted outside, and with PREV where it is allowed."""
 
     attribute: Callable[[Draw, str], tree.Expression]
 
     def numeric(self, draw: Draw, depth: int = 1) -> tree.Expression:
-        kind = draw(st.sampled_from(["attribute", "attribute", "attribute", "operation", "minus"])) if depth else None
+        kinds = ["attribute", "attribute", "attribute", "operation", "minus", "function"]
+        kind = draw(st.sampled_from(kinds)) if depth else None
         if kind == "operation":
             left = self.numeric(draw, 0)
             right = self.numeric(draw, 0) if draw(st.booleans()) else draw(numerals)
             return tree.Arithmetic(draw(st.sampled_from("+-*/%")), left, right)
         if kind == "minus":
             return tree.Minus(self.numeric(draw, 0))
+        if kind == "function":
+            return numeric_call(draw, self.numeric(draw, 0), self.attribute(draw, "s"))
         return self.attribute(draw, draw(st.sampled_from(NUMBERS)))
 
     def comparison(self, draw: Draw) -> tree.Comparison:
         op = draw(st.sampled_from(COMPARISONS))
         if one_in(draw, 4):
-            return tree.Comparison(op, self.attribute(draw, "s"), draw(words))
+            text = self.attribute(draw, "s")
+            return tree.Comparison(op, text_call(draw, text) if one_in(draw, 3) else text, draw(words))
+        if one_in(draw, 8):
+            lapse = tree.Arithmetic("-", self.attribute(draw, "time"), self.attribute(draw, "time"))
+            return tree.Comparison(op, lapse, draw(lengths))
         if one_in(draw, 12):
             return tree.Comparison(op, self.attribute(draw, "v"), tree.Literal(None))
         left, right = self.numeric(draw), self.numeric(draw) if one_in(draw, 3) else draw(numerals)
@@ -296,7 +338,8 @@ class Between(NamedTuple):
     names: list[str]
 
     def condition(self, draw: Draw, depth: int = 1) -> tree.FilterCondition:
-        kinds = ["plain"] * 6 + ["shifted", "sum", "prev", "prev", "bracket"] * 2 + ["or", "or", "not"] * (depth > 0)
+        kinds = ["plain"] * 6 + ["shifted", "sum", "prev", "prev", "bracket", "lapse"] * 2
+        kinds += ["or", "or", "not"] * (depth > 0)
         match draw(st.sampled_from(kinds)):
             case "plain":
                 (one, other), (left, right) = self.two(draw), draw(st.sampled_from(ORDERED))
@@ -306,6 +349,12 @@ class Between(NamedTuple):
                 return compared(draw, shifted(draw, number_of(draw, one)), shifted(draw, number_of(draw, other)))
             case "sum":
                 return self.sum(draw)
+            case "lapse":
+                one, other = self.two(draw)
+                lapse: tree.Expression = tree.Arithmetic("-", tree.Ref(one, "time"), tree.Ref(other, "time"))
+                if draw(st.booleans()):
+                    lapse = tree.Call("ABS", (lapse,))
+                return compared(draw, lapse, draw(lengths))
             case "prev":
                 return tree.Bracket(draw(st.sampled_from(self.names[1:])), self.step(draw))
             case "bracket":
@@ -336,6 +385,8 @@ class Between(NamedTuple):
             return compared(draw, tree.Attribute(left), tree.Prev(right))
         if draw(st.booleans()):
             return compared(draw, tree.Attribute(left), shifted(draw, tree.Prev(right)))
+        if one_in(draw, 3):
+            return compared(draw, tree.Arithmetic("-", tree.Attribute("time"), tree.Prev("time")), draw(lengths))
         bound = number_of(draw, draw(st.sampled_from(self.names))) if draw(st.booleans()) else draw(numerals)
         return compared(draw, tree.Arithmetic("-", tree.Attribute(left), tree.Prev(right)), bound)
 
@@ -411,10 +462,19 @@ def skeleton(draw: Draw, atoms: int, shape: Shape) -> tree.Formula:
                 formula = joined(tree.All, items)
     if shape.plus_left and one_in(draw, 4):
         shape.plus_left -= 1
-        formula = tree.Plus(formula, draw(st.booleans()))
+        formula = repeated(draw, formula)
     if one_in(draw, 2 if atoms == 1 else 4):
         formula = tree.As(formula, draw(st.sampled_from(VARIABLES)))
     return formula
+
+
+def repeated(draw: Draw, formula: tree.Formula) -> tree.Plus | tree.Count:
+    """One or more, or a count."""
+    contiguous = draw(st.booleans())
+    if draw(st.booleans()):
+        return tree.Plus(formula, contiguous)
+    least, most = draw(st.sampled_from([(0, 1), (0, 1), (0, None), (2, 2), (1, 2), (0, 2), (2, None), (2, 3), (1, 1)]))
+    return tree.Count(formula, least, most, contiguous)
 
 
 def chain(items: tuple[tree.Formula, tree.Formula], contiguous: bool) -> tree.Then:
@@ -441,6 +501,8 @@ def wrapped(formula: tree.Formula, target: tree.Formula, wrap: Callable[[tree.Fo
             return tree.As(wrapped(formula.formula, target, wrap), formula.variable)
         case tree.Plus():
             return tree.Plus(wrapped(formula.formula, target, wrap), formula.contiguous)
+        case tree.Count() | tree.Within():
+            return replace(formula, formula=wrapped(formula.formula, target, wrap))
         case tree.Filter():
             return tree.Filter(wrapped(formula.formula, target, wrap), formula.condition)
         case tree.PartitionBy():
@@ -457,7 +519,7 @@ def sequence(draw: Draw, names: list[str], types: list[str], named: bool) -> tre
         item: tree.Formula = tree.Event(draw(st.sampled_from(types)), stream)
         if pluses and one_in(draw, 3):
             pluses -= 1
-            item = tree.Plus(item, one_in(draw, 6))
+            item = repeated(draw, item) if draw(st.booleans()) else tree.Plus(item, one_in(draw, 6))
         items.append(tree.As(item, name))
     if len(items) > 2 and one_in(draw, 3):
         first = draw(st.integers(0, len(items) - 2))
@@ -465,7 +527,7 @@ def sequence(draw: Draw, names: list[str], types: list[str], named: bool) -> tre
         group: tree.Formula
         match draw(st.sampled_from(["plus", "all", "or"])):
             case "plus" if pluses:
-                group = tree.Plus(chain(pair, False), False)
+                group = repeated(draw, chain(pair, False))
             case "or":
                 group = tree.Or(pair)
             case _:
@@ -513,7 +575,7 @@ def with_correlated_filter(draw: Draw, formula: tree.Formula) -> tree.Formula:
 
 def has_several(formula: tree.Formula) -> bool:
     """Whether a match of the formula may hold more than one event."""
-    return any(isinstance(node, tree.Then | tree.All | tree.Plus) for node in subformulas(formula))
+    return any(isinstance(node, tree.Then | tree.All | tree.Plus | tree.Count) for node in subformulas(formula))
 
 
 def with_operator(draw: Draw, formula: tree.Formula) -> tree.Formula:
@@ -521,6 +583,13 @@ def with_operator(draw: Draw, formula: tree.Formula) -> tree.Formula:
     target = draw(st.sampled_from(several if several and not one_in(draw, 6) else subformulas(formula)))
     parts = tuple(draw(st.lists(covering_parts(target), min_size=1, max_size=2)))
     return wrapped(formula, target, lambda f: tree.PartitionBy(f, parts))
+
+
+def with_window(draw: Draw, formula: tree.Formula) -> tree.Formula:
+    several = [node for node in subformulas(formula) if has_several(node)]
+    target = draw(st.sampled_from(several or subformulas(formula)))
+    window = draw(windows_from(1).filter(lambda window: window is not None))
+    return wrapped(formula, target, lambda f: tree.Within(f, window))
 
 
 def covering_names(draw: Draw, formula: tree.Formula) -> list[str]:
@@ -636,6 +705,8 @@ def correlated_cases(draw: Draw, named: bool = False) -> Generated:
         formula = with_operator(draw, formula)
     if one_in(draw, 8):
         formula = with_filter(draw, formula)
+    if one_in(draw, 5):
+        formula = with_window(draw, formula)
     partition: tuple[tree.Part, ...] = ()
     if one_in(draw, 4):
         partition = clause(draw, draw(st.sampled_from([clause_parts, covering_parts]))(formula))
@@ -653,6 +724,8 @@ def conditioned_cases(draw: Draw, named: bool = False) -> Generated:
         formula = with_condition(draw, formula, names)
     if one_in(draw, 10):
         formula = with_operator(draw, formula)
+    if one_in(draw, 6):
+        formula = with_window(draw, formula)
     partition = clause(draw, clause_parts(formula)) if one_in(draw, 12) else ()
     query = query_of(draw, formula, partition, named, windows_from(3))
     events: list[dict[str, Any]] = []
@@ -666,8 +739,125 @@ def conditioned_cases(draw: Draw, named: bool = False) -> Generated:
 def longest_stream(formula: tree.Formula) -> int:
     """What the oracle can still take: each plus doubles the valuations with every event, ALL multiplies them."""
     nodes = subformulas(formula)
-    pluses = sum(isinstance(node, tree.Plus) for node in nodes)
+    pluses = sum(isinstance(node, tree.Plus | tree.Count) for node in nodes)
     alls = sum(len(node.items) - 1 for node in nodes if isinstance(node, tree.All))
     if pluses == 0:
         return 12 if alls < 2 else 8
     return 8 - min(2, alls) - (pluses - 1)
+
+
+# --- measures ---
+
+
+def aggregate(draw: Draw, names: list[str], texts: bool = True) -> tree.Aggregate:
+    name = draw(st.sampled_from(names))
+    function = draw(st.sampled_from(["COUNT", "COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST"]))
+    if function == "COUNT" and draw(st.booleans()):
+        return tree.Aggregate("COUNT", name)
+    if texts and function not in ("SUM", "AVG") and one_in(draw, 3):
+        return tree.Aggregate(function, name, tree.Ref(name, "s"))
+    operand: tree.Expression = number_of(draw, name)
+    return tree.Aggregate(function, name, shifted(draw, operand) if one_in(draw, 3) else operand)
+
+
+def aggregate_condition(draw: Draw, names: list[str], depth: int = 1) -> tree.FilterCondition:
+    """A condition on aggregates and times of a part, and on single events beside them."""
+    total = aggregate(draw, names, texts=False)
+    kinds = ["count", "count", "number", "number", "number", "two", "single", "single", "text", "lapse", "null", "in"]
+    kinds += ["prev"] + ["and", "or", "or", "not"] * (depth > 0)
+    match draw(st.sampled_from(kinds)):
+        case "count":
+            limit = tree.Literal(draw(st.integers(0, 3)))
+            number, op = tree.Aggregate("COUNT", draw(st.sampled_from(names))), draw(st.sampled_from(COMPARISONS))
+            return tree.Comparison(op, limit, number) if one_in(draw, 4) else tree.Comparison(op, number, limit)
+        case "number":
+            return compared(draw, shifted(draw, total), draw(numerals))
+        case "two":
+            return compared(draw, shifted(draw, total), aggregate(draw, names, texts=False))
+        case "single":
+            return compared(draw, total, shifted(draw, number_of(draw, draw(st.sampled_from(names)))))
+        case "text":
+            name = draw(st.sampled_from(names))
+            text = tree.Aggregate(draw(st.sampled_from(["MIN", "MAX", "FIRST", "LAST"])), name, tree.Ref(name, "s"))
+            if draw(st.booleans()):
+                return tree.Like(text, draw(st.sampled_from(["a%", "_", "%b"])), False, draw(st.booleans()))
+            return tree.Comparison(draw(st.sampled_from(COMPARISONS)), text, draw(words))
+        case "lapse":
+            return compared(draw, tree.Lapse("DURATION"), draw(lengths))
+        case "null":
+            return tree.IsNull(total, draw(st.booleans()))
+        case "in":
+            if draw(st.booleans()):
+                return tree.Between(total, draw(numerals), aggregate(draw, names, texts=False), draw(st.booleans()))
+            return tree.In(total, (draw(numerals), draw(intervals())), draw(st.booleans()))
+        case "prev":
+            name = draw(st.sampled_from(names))
+            return compared(draw, tree.Arithmetic("-", tree.Ref(name, "v"), tree.Prev("v")), total)
+        case "not":
+            return tree.Neg(aggregate_condition(draw, names, depth - 1))
+        case kind:
+            other = aggregate_condition(draw, names, depth - 1) if draw(st.booleans()) else condition(draw, names, 0)
+            items = (aggregate_condition(draw, names, depth - 1), other)
+            return joined(tree.Conj if kind == "and" else tree.Disj, items)  # type: ignore[no-any-return]
+
+
+def with_aggregate(draw: Draw, formula: tree.Formula) -> tree.Formula:
+    """One more filter with an aggregate: mostly on the whole, at times on a part; then of a variable outside, too."""
+    if one_in(draw, 3):
+        target = draw(st.sampled_from(subformulas(formula)))
+        outside = one_in(draw, 3) and not may_be_missing(target)
+        names = sorted(oracle.variables(formula if outside else target))
+        chosen = aggregate_condition(draw, names)
+        result = wrapped(formula, target, lambda f: tree.Filter(f, chosen))
+        if not oracle.unbound(result):
+            return result
+    chosen = aggregate_condition(draw, sorted(oracle.variables(formula)))
+    return tree.Filter(formula, chosen)
+
+
+@st.composite
+def aggregated_cases(draw: Draw, named: bool = False) -> Generated:
+    """Iterations with aggregates in filters, alone and with conditions of other kinds."""
+    types = draw(st.sampled_from([["A"], ["A", "B"], ["A", "B"], ["A", "B", "C"]]))
+    if draw(st.booleans()):
+        names = VARIABLES[: draw(st.sampled_from([1, 2, 3, 3]))]
+        formula = sequence(draw, names, types, named)
+    else:
+        joints = ["then", "then", "then", "or", "all"]
+        formula = skeleton(draw, draw(st.sampled_from([1, 2, 2, 3, 3])), Shape(types, named, joints))
+    if not any(isinstance(node, tree.Plus | tree.Count) for node in subformulas(formula)):
+        formula = repeated(draw, formula)
+    for _ in range(draw(st.sampled_from([1, 1, 2]))):
+        formula = with_aggregate(draw, formula)
+    if one_in(draw, 4):
+        formula = with_correlated_filter(draw, formula)
+    if one_in(draw, 8):
+        formula = with_operator(draw, formula)
+    if one_in(draw, 8):
+        formula = with_window(draw, formula)
+    partition = clause(draw, clause_parts(formula)) if one_in(draw, 6) else ()
+    query = query_of(draw, formula, partition, named, windows_from(3))
+    return Generated(query, draw(likely_streams(formula, min(8, longest_stream(formula)), named, CLOSE)))
+
+
+@st.composite
+def measured_cases(draw: Draw, cases: st.SearchStrategy[Generated]) -> Generated:
+    """A case whose query computes something of its matches."""
+    case: Generated = draw(cases)
+    names, once = sorted(oracle.variables(case.query.formula)), selection(case.query).singles
+
+    def measure() -> tree.Measure:
+        single = sorted(set(names) & once)
+        match draw(st.sampled_from(["aggregate", "aggregate", "attribute", "difference", "time"])):
+            case "attribute" if single:
+                return tree.Measure(tree.Ref(draw(st.sampled_from(single)), draw(st.sampled_from("vfsk"))))
+            case "difference" if single:
+                total = tree.Aggregate("SUM", names[0], number_of(draw, names[0]))
+                return tree.Measure(tree.Arithmetic("-", total, number_of(draw, draw(st.sampled_from(single)))), "d")
+            case "time":
+                return tree.Measure(tree.Lapse(draw(st.sampled_from(["START_TIME", "END_TIME", "DURATION"]))))
+        return tree.Measure(aggregate(draw, names))
+
+    measures = tuple(measure() for _ in range(draw(st.integers(1, 3))))
+    items = tuple(tree.SelectItem(name) for name in draw(st.sets(st.sampled_from(names))))
+    return case._replace(query=replace(case.query, distinct=False, items=items, measures=measures))

@@ -5,6 +5,9 @@ valuations, by recursion over the tree; nothing is shared with the engine but `c
 fast, and everything is meant to be seen to be right. Positions inside `Evaluator` are indexes of the
 substream, so that contiguity and `n EVENTS` need no special care; `candidates` turns them into positions of the stream.
 
+NOT becomes a `Gap` of the valuation: where it looks, and the conditions of enclosing filters that name it. The gaps are
+looked at when the whole match is there, since conditions may compare the absent event with any of its events.
+
 A filter is a `Pending` constraint of the valuation it was put on. It is settled variable by variable: at once for
 those that its own operand binds, at the nearest enclosing formula that binds them for the others, and at the top
 for PREV, which looks at the whole match.
@@ -14,14 +17,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
+from functools import partial
 from itertools import groupby, pairwise, product
 from typing import Any, NamedTuple, cast
 
 from ceql.syntax import tree
+from ceql.syntax.absence import trailing
+from oracle_measures import aggregate, lapse
 from oracle_predicates import Moment, is_nan, is_number
 
 PositionSet = frozenset[int]
@@ -29,6 +35,7 @@ Binding = frozenset[tuple[str, PositionSet]]
 Events = Sequence[Mapping[str, Any]]
 
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+Measure = Callable[[tree.Aggregate | tree.Lapse], Any]
 PREV = "PREV."  # stands among a constraint's variables for the whole match; no variable has a dot in its name
 
 
@@ -43,11 +50,16 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, eq=False)  # by identity: TRUE, 1 and 1.0 are equal in Python, the predicates over them are not
 class Atom:
-    """A filter without AND, OR, NOT between variables; bare attributes and PREV are those of `owner`."""
+    """A filter without AND, OR, NOT between variables; bare attributes and PREV are those of `owner`.
+
+    Of the variables, those in `folded` stand in aggregates alone: their events are not combined with others.
+    """
 
     predicate: tree.Predicate
     owner: str | None
     variables: frozenset[str]
+    folded: frozenset[str] = frozenset()
+    measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,28 @@ class Pending:
     missing: frozenset[str]
     due: frozenset[str] = frozenset()
     known: Binding = frozenset()
+    interval: tuple[int, int] = (0, -1)  # of the valuation that is filtered
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A condition on an absent event on its way up, as `Pending`; or a part of a PARTITION BY around it."""
+
+    condition: tree.Condition | tree.Part
+    missing: frozenset[str]
+    due: frozenset[str] = frozenset()
+    known: Binding = frozenset()
+    interval: tuple[int, int] = (0, -1)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Between `low` and `high` there is no event of the kinds that meets all demands; None: beyond the match."""
+
+    absent: tree.Not
+    low: int | None
+    high: int | None
+    demands: frozenset[Demand] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -66,6 +100,7 @@ class Valuation:
     end: int
     binding: Binding
     pending: frozenset[Pending] = frozenset()
+    gaps: frozenset[Gap] = frozenset()
 
     def positions(self, name: str) -> PositionSet:
         return dict(self.binding).get(name, frozenset())
@@ -89,21 +124,38 @@ def walk(node: Any) -> Iterator[Any]:
 
 
 def event_types(formula: tree.Formula) -> frozenset[str]:
+    """Of all events, the absent ones included."""
     return frozenset(node.type for node in walk(formula) if isinstance(node, tree.Event))
 
 
 def variables(formula: tree.Formula) -> frozenset[str]:
-    return event_types(formula) | {node.variable for node in walk(formula) if isinstance(node, tree.As)}
+    absent = {id(event) for node in walk(formula) if isinstance(node, tree.Not) for event in walk(node)}
+    there = [node for node in walk(formula) if id(node) not in absent]
+    return frozenset(node.type for node in there if isinstance(node, tree.Event)) | {
+        node.variable for node in there if isinstance(node, tree.As)
+    }
+
+
+def name_of(absent: tree.Not) -> str | None:
+    if absent.variable is not None:
+        return absent.variable
+    return absent.formula.type if isinstance(absent.formula, tree.Event) else None
+
+
+def absent_names(formula: tree.Formula) -> frozenset[str]:
+    """The names of absent events; a type that is bound as well names the events that are there."""
+    names = {name_of(node) for node in walk(formula) if isinstance(node, tree.Not)}
+    return frozenset(name for name in names if name is not None) - variables(formula)
 
 
 def unbound(formula: tree.Formula) -> frozenset[str]:
     """The variables of filters that neither their operand nor any formula up to this one binds."""
     match formula:
-        case tree.Event():
+        case tree.Event() | tree.Not():
             return frozenset()
         case tree.As():
             return unbound(formula.formula) - {formula.variable}
-        case tree.Plus():
+        case tree.Plus() | tree.Count():
             return unbound(formula.formula) - variables(formula.formula)
         case tree.Then(items=items) | tree.All(items=items):
             return frozenset().union(*(unbound(item) - bound_beside(items, i) for i, item in enumerate(items)))
@@ -111,13 +163,32 @@ def unbound(formula: tree.Formula) -> frozenset[str]:
             return frozenset().union(*map(unbound, formula.items))
         case tree.Filter():
             names = frozenset().union(*(atom.variables for atom in atoms(formula.condition))) - {PREV}
-            return unbound(formula.formula) | (names - variables(formula.formula))
-        case tree.PartitionBy():
+            return unbound(formula.formula) | (names - variables(formula.formula) - absent_names(formula.formula))
+        case tree.PartitionBy() | tree.Within():
             return unbound(formula.formula)
 
 
 def bound_beside(items: Sequence[tree.Formula], index: int) -> frozenset[str]:
     return frozenset().union(*(variables(item) for i, item in enumerate(items) if i != index))
+
+
+def named(condition: tree.Condition) -> frozenset[str]:
+    """The variables that a condition speaks of."""
+    brackets = [node.name for node in walk(condition) if isinstance(node, tree.Bracket)]
+    others = [node.variable for node in walk(condition) if isinstance(node, tree.Ref | tree.Aggregate)]
+    return frozenset([*brackets, *others])
+
+
+def conjuncts(condition: tree.Condition) -> list[tree.Condition]:
+    """The conditions that must all hold, with NOT pushed that far."""
+    match condition:
+        case tree.Conj(items=items):
+            return [part for item in items for part in conjuncts(item)]
+        case tree.Neg(item=tree.Neg(item=item)):
+            return conjuncts(item)
+        case tree.Neg(item=tree.Disj(items=items)):
+            return [part for item in items for part in conjuncts(tree.Neg(item))]
+    return [condition]
 
 
 def as_atom(condition: tree.Condition) -> Atom:
@@ -127,9 +198,17 @@ def as_atom(condition: tree.Condition) -> Atom:
         return Atom(condition.predicate, condition.name, names | prev | {condition.name})
     if any(isinstance(node, tree.Attribute) for node in walk(condition)):
         raise ValueError("a bare attribute outside x[...]")
+    totals = [node for node in walk(condition) if isinstance(node, tree.Aggregate)]
+    inside = {id(part) for total in totals for part in walk(total)}
+    names = frozenset(
+        node.variable for node in walk(condition) if isinstance(node, tree.Ref) and id(node) not in inside
+    )
     if prev and len(names) != 1:
         raise ValueError("PREV needs one variable to precede")
-    return Atom(condition, next(iter(names)) if len(names) == 1 else None, names | prev)
+    folded = frozenset(total.variable for total in totals)
+    measured = any(isinstance(node, tree.Aggregate | tree.Lapse) for node in walk(condition))
+    owner = next(iter(names)) if len(names) == 1 else None
+    return Atom(condition, owner, names | folded | prev, folded - names, measured)
 
 
 def atoms(condition: tree.Condition) -> list[Atom]:
@@ -150,6 +229,8 @@ def check_covered(formula: tree.Formula, names: frozenset[str]) -> None:
         case tree.As():
             if formula.variable not in names:
                 check_covered(formula.formula, names)
+        case tree.Not():
+            pass
         case tree.Then(items=items) | tree.All(items=items) | tree.Or(items=items):
             for item in items:
                 check_covered(item, names)
@@ -157,16 +238,33 @@ def check_covered(formula: tree.Formula, names: frozenset[str]) -> None:
             check_covered(formula.formula, names)
 
 
+def only_empty(formula: tree.Formula) -> bool:
+    match formula:
+        case tree.Event():
+            return False
+        case tree.Then(items=items) | tree.All(items=items) | tree.Or(items=items):
+            return all(map(only_empty, items))
+        case tree.Count(most=0):
+            return True
+    return only_empty(formula.formula)
+
+
 def check_valid(formula: tree.Formula, items: tuple[tree.SelectItem, ...] | None) -> None:
+    if only_empty(formula):
+        raise ValueError("this formula matches no events")
     known = variables(formula)
     for node in walk(formula):
         if isinstance(node, tree.PartitionBy):
             for part in node.parts:
                 names = frozenset(ref.name for ref in part.refs if ref.name is not None)
-                if not names <= variables(node.formula):
-                    raise ValueError(f"nothing binds {sorted(names - variables(node.formula))}")
+                known_here = variables(node.formula) | absent_names(node.formula)
+                if not names <= known_here:
+                    raise ValueError(f"nothing binds {sorted(names - known_here)}")
                 if all(ref.name is not None for ref in part.refs):
                     check_covered(node.formula, names)
+    totals = {node.variable for node in walk(formula) if isinstance(node, tree.Aggregate)}
+    for name in sorted(totals & absent_names(formula)):
+        raise ValueError(f"'{name}' is absent")
     wrong = unbound(formula) | {item.name for item in items or () if item.name not in known}
     if wrong:
         raise ValueError(f"nothing binds {sorted(wrong)}")
@@ -174,12 +272,16 @@ def check_valid(formula: tree.Formula, items: tuple[tree.SelectItem, ...] | None
 
 # --- formulas ---
 
+EMPTY = Valuation(0, -1, frozenset())
+"""What a part that may be missing has besides its valuations. Filters ask nothing of it."""
+
 
 def united(v: Valuation, w: Valuation) -> Valuation:
     binding = dict(v.binding)
     for name, positions in w.binding:
         binding[name] = binding.get(name, frozenset()) | positions
-    return Valuation(min(v.start, w.start), max(v.end, w.end), frozenset(binding.items()), v.pending | w.pending)
+    start, end = min(v.start, w.start), max(v.end, w.end)
+    return Valuation(start, end, frozenset(binding.items()), v.pending | w.pending, v.gaps | w.gaps)
 
 
 def joined(left: set[Valuation], right: set[Valuation], contiguous: bool) -> set[Valuation]:
@@ -195,13 +297,38 @@ def joined(left: set[Valuation], right: set[Valuation], contiguous: bool) -> set
     }
 
 
+def in_sequence(parts: Sequence[set[Valuation]], contiguous: Sequence[bool]) -> set[Valuation]:
+    """One part after the other. For each choice of parts that are missing, the neighbours of those are joined directly:
+    by `:` if all operators between them are."""
+    found: set[Valuation] = set()
+    for missing in product(*([False, True] if EMPTY in part else [False] for part in parts)):
+        kept = [k for k, left_out in enumerate(missing) if not left_out]
+        if not kept:
+            found.add(EMPTY)
+            continue
+        vs = parts[kept[0]] - {EMPTY}
+        for k, after in pairwise(kept):
+            vs = joined(vs, parts[after] - {EMPTY}, all(contiguous[k:after]))
+        found |= vs
+    return found
+
+
 def marked_due(vs: set[Valuation], names: frozenset[str]) -> set[Valuation]:
     """The same, with what the formula at hand binds (`names`) marked as to be settled there."""
 
-    def mark(p: Pending) -> Pending:
+    def mark(p: Any) -> Any:
         return replace(p, missing=p.missing - names, due=p.missing & names)
 
-    return {replace(v, pending=frozenset(map(mark, v.pending))) if v.pending else v for v in vs}
+    return {
+        replace(
+            v,
+            pending=frozenset(map(mark, v.pending)),
+            gaps=frozenset(replace(gap, demands=frozenset(map(mark, gap.demands))) for gap in v.gaps),
+        )
+        if v.pending or v.gaps
+        else v
+        for v in vs
+    }
 
 
 @dataclass(frozen=True)
@@ -211,6 +338,8 @@ class Evaluator:
     events: Events
     types: Sequence[str | None]
     streams: Sequence[str]
+    time: str = "time"
+    time_unit: str = "ms"
 
     def valuations(self, formula: tree.Formula) -> set[Valuation]:
         match formula:
@@ -223,33 +352,185 @@ class Evaluator:
             case tree.As(formula=inner, variable=x):
                 vs = marked_due(self.valuations(inner), frozenset({x}))
                 return self.settled(
-                    replace(v, binding=frozenset((dict(v.binding) | {x: v.every_position()}).items())) for v in vs
+                    replace(v, binding=frozenset((dict(v.binding) | {x: v.every_position()}).items()))
+                    if v != EMPTY
+                    else v
+                    for v in vs
                 )
             case tree.Or(items=items):
                 return set().union(*map(self.valuations, items))
+            case tree.Then(items=items) if any(isinstance(item, tree.Not) for item in items):
+                return self.around_gaps(formula)
             case tree.Then(items=items, contiguous=contiguous):
                 parts = [marked_due(self.valuations(f), bound_beside(items, i)) for i, f in enumerate(items)]
-                vs = parts[0]
-                for part, touching in zip(parts[1:], contiguous, strict=True):
-                    vs = joined(vs, part, touching)
-                return self.settled(vs)
+                return self.settled(in_sequence(parts, contiguous))
             case tree.All(items=items):
                 parts = [marked_due(self.valuations(f), bound_beside(items, i)) for i, f in enumerate(items)]
                 vs = parts[0]
                 for part in parts[1:]:
-                    vs = {united(v, w) for v in vs for w in part}
+                    vs = {w if v == EMPTY else v if w == EMPTY else united(v, w) for v in vs for w in part}
                 return self.settled(vs)
             case tree.Plus(formula=inner, contiguous=touching):
-                once = marked_due(self.valuations(inner), variables(inner))
-                vs = new = once
-                while new:
-                    new = joined(new, once, touching) - vs
-                    vs = vs | new
-                return self.settled(vs)
+                return self.repeated(inner, 1, None, touching)
+            case tree.Count(formula=inner, least=least, most=most, contiguous=touching):
+                return self.repeated(inner, least, most, touching)
+            case tree.Within(formula=inner, window=window):
+                return {v for v in self.valuations(inner) if v == EMPTY or self.in_window(window, v)}
             case tree.Filter(formula=inner, condition=condition):
-                return self.filtered(self.valuations(inner), condition, variables(inner))
+                vs = self.valuations(inner)
+                for conjunct in conjuncts(condition):
+                    if named(conjunct) & absent_names(inner):
+                        if any(isinstance(node, tree.Prev) for node in walk(conjunct)):
+                            raise ValueError("PREV has no meaning for an event that is absent")
+                        vs = self.settled(self.demanding(v, conjunct, variables(inner)) for v in vs)
+                    else:
+                        vs = self.filtered(vs, conjunct, variables(inner))
+                return vs
             case tree.PartitionBy(formula=inner, parts=keys):
-                return {v for v in self.valuations(inner) if all(self.agrees(v, key) for key in keys)}
+                agreeing = {v for v in self.valuations(inner) if all(self.agrees(v, key) for key in keys)}
+                return {self.keyed(v, keys) for v in agreeing}
+            case tree.Not():
+                raise ValueError("NOT by itself")
+
+    def around_gaps(self, formula: tree.Then) -> set[Valuation]:
+        """A sequence with NOT: as without, with a gap for each of them."""
+        items, there = formula.items, [item for item in formula.items if not isinstance(item, tree.Not)]
+        found: set[tuple[Valuation, bool, tuple[tree.Not, ...]]] = {(EMPTY, True, ())}
+        """What is there so far, whether the next must follow at once, and what is absent until then."""
+        for k, item in enumerate(items):
+            if isinstance(item, tree.Not):
+                found = {(v, False, (*absent, item)) for v, _, absent in found}
+                continue
+            part = marked_due(self.valuations(item), bound_beside(there, [id(t) for t in there].index(id(item))))
+            found = {
+                further
+                for (v, touching, absent), w in product(found, part)
+                for further in self.followed(v, w, touching and (k == 0 or formula.contiguous[k - 1]), absent)
+            }
+        ends = [
+            v if v == EMPTY else replace(v, gaps=v.gaps | {Gap(n, v.end, None) for n in absent})
+            for v, _, absent in found
+        ]
+        return self.settled(ends)
+
+    def followed(
+        self, v: Valuation, w: Valuation, touching: bool, absent: tuple[tree.Not, ...]
+    ) -> set[tuple[Valuation, bool, tuple[tree.Not, ...]]]:
+        if w == EMPTY:
+            return {(v, touching, absent)}
+        low = None if v == EMPTY else v.end
+        gaps = {Gap(n, low, w.start) for n in absent}
+        pairs = {w} if v == EMPTY else joined({v}, {w}, touching)
+        return {(replace(pair, gaps=pair.gaps | gaps), True, ()) for pair in pairs}
+
+    def keyed(self, v: Valuation, parts: Sequence[tree.Part]) -> Valuation:
+        """The valuation, whose absent events have its keys."""
+        every: Binding = frozenset({("", v.every_position()), *v.binding})
+        demands = frozenset(Demand(part, frozenset(), known=every) for part in parts)
+        return replace(v, gaps=frozenset(replace(gap, demands=gap.demands | demands) for gap in v.gaps))
+
+    def demanding(self, v: Valuation, condition: tree.Condition, bound: frozenset[str]) -> Valuation:
+        """The valuation, with a condition on those of its absent events that it names."""
+        names = named(condition)
+        gaps = set()
+        for gap in v.gaps:
+            name = name_of(gap.absent)
+            if name in names:
+                others = names - {name}
+                demand = Demand(condition, others - bound, others & bound, interval=(v.start, v.end))
+                gap = replace(gap, demands=gap.demands | {demand})
+            gaps.add(gap)
+        return replace(v, gaps=frozenset(gaps))
+
+    def is_free(
+        self, v: Valuation, reaches: Callable[[int, int], bool], members: Sequence[int], forgotten: int
+    ) -> bool:
+        """Whether no event in a gap is one that it keeps away; `reaches` tells what the window holds together."""
+        return all(self.is_open(v, gap, reaches, members, forgotten) for gap in v.gaps)
+
+    def is_open(
+        self, v: Valuation, gap: Gap, reaches: Callable[[int, int], bool], members: Sequence[int], forgotten: int
+    ) -> bool:
+        for i, event in enumerate(self.events):
+            if gap.low is None:
+                inside = i < v.start and members[i] > forgotten and reaches(i, v.end)
+            elif gap.high is None:
+                inside = i > v.end and reaches(v.start, i)
+            else:
+                inside = gap.low < i < gap.high
+            kinds = [node for node in walk(gap.absent) if isinstance(node, tree.Event)]
+            is_one = any(self.types[i] == k.type and k.stream in (None, self.streams[i]) for k in kinds)
+            if inside and is_one and all(self.meets(event, gap.absent, demand) for demand in gap.demands):
+                return False
+        return True
+
+    def meets(self, event: Mapping[str, Any], absent: tree.Not, demand: Demand) -> bool:
+        known = dict(demand.known)
+        if isinstance(demand.condition, tree.Part):
+            mine = [ref for ref in demand.condition.refs if ref.name in (None, name_of(absent))]
+            values = [
+                self.events[i].get(ref.attribute)
+                for ref in demand.condition.refs
+                for i in known.get("" if ref.name is None else ref.name, ())
+            ]
+            return not mine or common_key([*values, *(event.get(ref.attribute) for ref in mine)]) is not None
+        measure = self.measure(known, demand.interval)
+        return self.satisfies(demand.condition, event, name_of(absent) or "", known, measure)
+
+    def satisfies(
+        self,
+        condition: tree.Condition,
+        event: Mapping[str, Any],
+        name: str,
+        known: Mapping[str, PositionSet],
+        measure: Measure,
+    ) -> bool:
+        match condition:
+            case tree.Conj(items=items):
+                return all(self.satisfies(item, event, name, known, measure) for item in items)
+            case tree.Disj(items=items):
+                return any(self.satisfies(item, event, name, known, measure) for item in items)
+            case tree.Neg(item=tree.Neg(item=item)):
+                return self.satisfies(item, event, name, known, measure)
+            case tree.Neg(item=tree.Conj(items=items)):
+                return self.satisfies(tree.Disj(tuple(map(tree.Neg, items))), event, name, known, measure)
+            case tree.Neg(item=tree.Disj(items=items)):
+                return self.satisfies(tree.Conj(tuple(map(tree.Neg, items))), event, name, known, measure)
+            case tree.Neg(item=tree.Bracket(name=owner, predicate=predicate)):
+                condition = tree.Bracket(owner, tree.Neg(predicate))
+        atom = as_atom(condition)
+        choices = {n: known.get(n, frozenset()) for n in atom.variables - atom.folded if n != name}
+        for chosen in product(*choices.values()):
+            events = {n: self.events[i] for n, i in zip(choices, chosen, strict=True)} | {name: event}
+            if Moment(events, atom.owner, {}, self.time_unit, measure).truth(atom.predicate) is not True:
+                return False
+        return True
+
+    def measure(self, known: Mapping[str, PositionSet], interval: tuple[int, int]) -> Measure:
+        """What aggregates and times are of a valuation."""
+
+        def value(e: tree.Aggregate | tree.Lapse) -> Any:
+            if isinstance(e, tree.Aggregate):
+                return aggregate(e, [self.events[i] for i in sorted(known.get(e.variable, ()))], self.time_unit)
+            first, last = interval
+            return None if last < first else lapse(e, self.events[first][self.time], self.events[last][self.time])
+
+        return value
+
+    def repeated(self, inner: tree.Formula, least: int, most: int | None, contiguous: bool) -> set[Valuation]:
+        once = marked_due(self.valuations(inner), variables(inner))
+        if EMPTY in once:  # a round that is missing takes no place
+            once, least = once - {EMPTY}, 0
+        found: set[Valuation] = {EMPTY} if least == 0 else set()
+        rounds, vs = 0, {EMPTY}
+        while vs and rounds != most:
+            rounds, vs = rounds + 1, once if rounds == 0 else joined(vs, once, contiguous)
+            if rounds >= least:
+                found |= vs
+        return self.settled(found)
+
+    def in_window(self, window: tree.Window, v: Valuation) -> bool:
+        return in_window(window, self.events, v.start, v.end, self.time, self.time_unit)
 
     def filtered(self, vs: set[Valuation], condition: tree.Condition, bound: frozenset[str]) -> set[Valuation]:
         match condition:
@@ -273,7 +554,21 @@ class Evaluator:
                 )
         atom = as_atom(condition)
         pending = Pending(atom, atom.variables - bound, due=atom.variables & bound)
-        return self.settled(replace(v, pending=v.pending | {pending}) for v in vs)
+        if EMPTY in vs and not self.allows_nothing(atom, bound):
+            vs = vs - {EMPTY}
+        return self.settled(
+            v if v == EMPTY else replace(v, pending=v.pending | {replace(pending, interval=(v.start, v.end))})
+            for v in vs
+        )
+
+    def allows_nothing(self, atom: Atom, bound: frozenset[str]) -> bool:
+        """Whether the empty valuation satisfies a filter: it asks nothing of it, but for aggregates."""
+        if not atom.measured or (atom.variables - atom.folded) & bound:
+            return True
+        if atom.variables - bound:
+            raise ValueError("this asks for an aggregate of a part that may be missing, and compares it with another")
+        nothing = Moment({}, None, {}, self.time_unit, self.measure({}, (0, -1)))
+        return nothing.truth(atom.predicate) is True
 
     def settled(self, vs: Iterable[Valuation]) -> set[Valuation]:
         """Those whose constraints that are fully bound here hold; these constraints are done with."""
@@ -281,8 +576,14 @@ class Evaluator:
         for v in vs:
             bound = [replace(p, due=frozenset(), known=p.known | self.bindings(v, p.due)) for p in v.pending]
             if all(self.holds(p) for p in bound if not p.missing):
-                result.add(replace(v, pending=frozenset(p for p in bound if p.missing)))
+                gaps = frozenset(self.told(v, gap) for gap in v.gaps)
+                result.add(replace(v, pending=frozenset(p for p in bound if p.missing), gaps=gaps))
         return result
+
+    def told(self, v: Valuation, gap: Gap) -> Gap:
+        """The gap, whose conditions know what is bound here."""
+        demands = [replace(d, due=frozenset(), known=d.known | self.bindings(v, d.due)) for d in gap.demands]
+        return replace(gap, demands=frozenset(demands))
 
     def bindings(self, v: Valuation, names: frozenset[str]) -> Binding:
         return frozenset((n, v.every_position() if n == PREV else v.positions(n)) for n in names)
@@ -290,12 +591,16 @@ class Evaluator:
     def holds(self, p: Pending) -> bool:
         known = dict(p.known)
         match_positions = known.pop(PREV, frozenset())
+        measure = self.measure(dict(known), p.interval)
+        for name in p.atom.folded:
+            known.pop(name, None)
         for chosen in product(*known.values()):
             at = dict(zip(known, chosen, strict=True))
             owner = p.atom.owner
             before = [q for q in match_positions if owner is not None and q < at[owner]]
             previous = self.events[max(before)] if before else {}
-            moment = Moment({name: self.events[i] for name, i in at.items()}, owner, previous)
+            events = {name: self.events[i] for name, i in at.items()}
+            moment = Moment(events, owner, previous, self.time_unit, measure)
             if moment.truth(p.atom.predicate) is not True:
                 return False
         return True
@@ -309,7 +614,7 @@ class Evaluator:
         return not values or common_key(values) is not None
 
     def matched(self, formula: tree.Formula) -> set[Valuation]:
-        return self.settled(marked_due(self.valuations(formula), frozenset({PREV})))
+        return self.settled(marked_due(self.valuations(formula), frozenset({PREV}))) - {EMPTY}
 
 
 # --- clauses ---
@@ -330,13 +635,13 @@ def substream_key(parts: tuple[tree.Part, ...], event: Mapping[str, Any], kind: 
     return None if None in keys else keys
 
 
-def in_window(window: tree.Window | None, view: Events, v: Valuation, time: str, time_unit: str) -> bool:
-    first, last = view[v.start], view[v.end]
+def in_window(window: tree.Window | None, view: Events, start: int, end: int, time: str, time_unit: str) -> bool:
+    first, last = view[start], view[end]
     match window:
         case None:
             return True
         case tree.EventsWindow():
-            return v.end - v.start <= window.count
+            return end - start <= window.count
         case tree.TimeWindow():
             lapse = last[time] - first[time]
             if isinstance(lapse, timedelta):
@@ -386,6 +691,7 @@ def candidates(
         formula, parts = tree.PartitionBy(formula, parts), ()
     check_valid(formula, query.items)
     names = variables(formula) if query.items is None else {item.name for item in query.items}
+    names |= {node.variable for node in walk(query.measures) if isinstance(node, tree.Ref | tree.Aggregate)}
 
     # an event that names no stream is of the only one there is
     stream = query.streams[0] if len(query.streams) == 1 else stream
@@ -398,12 +704,14 @@ def candidates(
         if key is not None:
             substreams[key].append(i)
 
-    ends: dict[int, set[Match]] = defaultdict(set)
+    ends: dict[int, list[tuple[Match, Callable[[int], bool]]]] = defaultdict(list)
     place = {position: (key, i) for key, members in substreams.items() for i, position in enumerate(members)}
     for members in substreams.values():
         view = [events[i] for i in members]
-        for v in Evaluator(view, [kinds[i] for i in members], [streams[i] for i in members]).matched(formula):
-            if in_window(query.window, view, v, time, time_unit):
+        evaluator = Evaluator(view, [kinds[i] for i in members], [streams[i] for i in members], time, time_unit)
+        reaches = partial(in_window, query.window, view, time=time, time_unit=time_unit)
+        for v in evaluator.matched(formula):
+            if reaches(v.start, v.end):
                 bound = {name: tuple(members[i] for i in sorted(v.positions(name))) for name in names}
                 m = Match(
                     members[v.start],
@@ -411,48 +719,79 @@ def candidates(
                     tuple(sorted({i for positions in bound.values() for i in positions})),
                     frozenset() if query.distinct else frozenset(bound.items()),
                 )
-                ends[m.end].add(m)
+                ends[m.end].append((m, partial(evaluator.is_free, v, reaches, members)))
 
-    result: list[Match] = []
+    result: list[tuple[int, Match]] = []
     forgotten: dict[Hashable, int] = defaultdict(lambda: -1)  # up to which position, by substream
     for end in sorted(ends):
         scope = None if query.consume is tree.Consume.ANY else place[end][0]
-        live = {m for m in ends[end] if m.start > forgotten[scope]}
+        started = [(m, is_free) for m, is_free in ends[end] if m.start > forgotten[scope]]
+        live = {m for m, is_free in started if is_free(forgotten[scope])}
         kept = chosen(query.strategy, live, {position: i for position, (_, i) in place.items()})
-        result += sorted(kept, key=lambda m: (-m.start, m.events, sorted(m.bindings)))
+        decided = {m: decision(query, events, place, m.start, time, time_unit) for m, _ in started}
+        together = query.limit is not None or query.strategy not in (None, tree.Strategy.ALL, tree.Strategy.STRICT)
+        ordered = sorted(kept, key=lambda m: (-m.start, m.events, sorted(m.bindings)))
+        result += [(max(decided.values()) if together else decided[m], m) for m in ordered]
         if kept and query.limit != 0 and query.consume is not tree.Consume.NONE:
             forgotten[scope] = end
-    return result
+    return [m for _, m in sorted(result, key=lambda pair: pair[0])]  # all at 0, unless NOT stands at the end
+
+
+def decision(
+    query: tree.Query,
+    events: Events,
+    place: Mapping[int, tuple[Hashable, int]],
+    start: int,
+    time: str,
+    time_unit: str,
+) -> int:
+    """The position at which NOT at the end is decided, for a match of this start: the first out of the window."""
+    if not trailing(query.formula):
+        return 0
+    for i in range(start, len(events)):
+        if isinstance(query.window, tree.EventsWindow):
+            here, there = place.get(i), place[start]
+            past = here is not None and here[0] == there[0] and here[1] - there[1] > query.window.count
+        else:
+            past = not in_window(query.window, events, start, i, time, time_unit)
+        if past:
+            return i
+    return len(events)
 
 
 def matches(query: tree.Query, events: Events, **options: Any) -> list[Match]:
     """One admissible output: ANY and LIMIT take the first of `candidates`."""
     found = candidates(query, events, **options)
-    return [m for _, group in groupby(found, key=lambda m: m.end) for m in list(group)[: at_most(query)]]
+    return [m for i, m in enumerate(found) if len([n for n in found[:i] if n.end == m.end]) < at_most(query)]
 
 
-def at_most(query: tree.Query) -> int | None:
-    """How many matches one end position may have; None for all of them."""
-    if query.strategy is not tree.Strategy.ANY:
-        return query.limit
-    return 1 if query.limit is None else min(1, query.limit)
+def at_most(query: tree.Query) -> float:
+    """How many matches one end position may have; infinity for all of them."""
+    limit = math.inf if query.limit is None else query.limit
+    return min(1, limit) if query.strategy is tree.Strategy.ANY else limit
 
 
 def check(query: tree.Query, events: Events, got: Sequence[Match], **options: Any) -> None:
     """Assert that `got`, in output order, is an answer that the contract admits."""
     expected = candidates(query, events, **options)
-    order = [(m.end, -m.start) for m in got]
+    if trailing(query.formula):
+        # in order of decisions; those of one start and end may come in any order
+        runs = [len(list(run)) for _, run in groupby(expected, key=lambda m: (m.end, m.start))]
+        place = dict(zip(expected, (k for k, length in enumerate(runs) for _ in range(length)), strict=True))
+        order = [(place[m], 0) for m in got if m in place]
+    else:
+        order = [(m.end, -m.start) for m in got]
     assert order == sorted(order), f"not by end, then later starts first: {[(m.start, m.end) for m in got]}"
     repeated = [m for m, n in Counter(got).items() if n > 1]
     assert not repeated, f"given more than once: {repeated}"
     surplus = [m for m in got if m not in set(expected)]
     assert not surplus, f"no matches: {surplus}\nthe matches are {expected}"
     limit = at_most(query)
-    for end, group in groupby(expected, key=lambda m: m.end):
-        all_here, here = list(group), [m for m in got if m.end == end]
-        if limit is None:
+    for end in sorted({m.end for m in expected}):
+        all_here, here = [m for m in expected if m.end == end], [m for m in got if m.end == end]
+        if limit == math.inf:
             missing = [m for m in all_here if m not in here]
             assert not missing, f"missing at {end}: {missing}"
         else:
-            starts, wanted = [m.start for m in here], [m.start for m in all_here][:limit]
+            starts, wanted = [m.start for m in here], [m.start for m in all_here][: int(limit)]
             assert starts == wanted, f"at {end} with LIMIT {limit} the starts are {starts}, should be {wanted}"

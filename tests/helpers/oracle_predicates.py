@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from typing import Any
 
 from ceql.syntax import tree
+from oracle_functions import Length, add_times, call, in_common
 
 Truth = bool | None
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -25,7 +27,7 @@ EXACT = Context(prec=500)  # more digits than sums and products of columns have
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return isinstance(value, int | float | Decimal | Fraction) and not isinstance(value, bool)
 
 
 def is_nan(value: Any) -> bool:
@@ -50,10 +52,10 @@ def alike(a: Any, b: Any) -> tuple[Any, Any]:
     return a, b
 
 
-def compare(op: str, a: Any, b: Any) -> Truth:
+def compare(op: str, a: Any, b: Any, unit: str = "ms") -> Truth:
     if a is None or b is None or is_nan(a) or is_nan(b):
         return None
-    return COMPARE[op](*alike(a, b))
+    return COMPARE[op](*alike(*in_common(a, b, unit)))
 
 
 def all_of(truths: Iterable[Truth]) -> Truth:
@@ -65,9 +67,12 @@ def negation(truth: Truth) -> Truth:
     return None if truth is None else not truth
 
 
-def calculate(op: str, a: Any, b: Any) -> Any:
+def calculate(op: str, a: Any, b: Any, unit: str = "ms") -> Any:
     if a is None or b is None:
         return None
+    a, b = in_common(a, b, unit)
+    if isinstance(a, date | Length) or isinstance(b, date | Length):
+        return add_times(op, a, b)
     with localcontext(EXACT):
         return operation(op, *alike(a, b))
 
@@ -98,6 +103,8 @@ class Moment:
     events: Mapping[str, Mapping[str, Any]]
     owner: str | None
     previous: Mapping[str, Any]
+    unit: str = "ms"  # of times that are plain numbers
+    measure: Callable[[tree.Aggregate | tree.Lapse], Any] | None = None  # of the whole valuation
 
     def value(self, e: tree.Expression) -> Any:
         match e:
@@ -110,9 +117,18 @@ class Moment:
             case tree.Prev():
                 return self.previous.get(e.attribute)
             case tree.Arithmetic():
-                return calculate(e.op, self.value(e.left), self.value(e.right))
+                return calculate(e.op, self.value(e.left), self.value(e.right), self.unit)
+            case tree.Duration():
+                return Length(e.nanoseconds)
+            case tree.Aggregate() | tree.Lapse():
+                assert self.measure is not None
+                return self.measure(e)
+            case tree.Call():
+                return call(e.function, [self.value(argument) for argument in e.arguments], self.unit)
             case tree.Minus():
                 operand = self.value(e.operand)
+                if isinstance(operand, Length):
+                    return Length(-operand.nanoseconds)
                 return None if operand is None else operand.copy_negate() if isinstance(operand, Decimal) else -operand
 
     def truth(self, p: tree.Condition) -> Truth:
@@ -124,7 +140,7 @@ class Moment:
             case tree.Neg():
                 return negation(self.truth(p.item))
             case tree.Comparison():
-                return compare(p.op, self.value(p.left), self.value(p.right))
+                return compare(p.op, self.value(p.left), self.value(p.right), self.unit)
             case tree.IsNull():
                 return (self.value(p.operand) is None) != p.negated
             case tree.Bracket():
@@ -135,7 +151,7 @@ class Moment:
                 result = None if value is None else text_matches(p, value)
             case tree.Between():
                 low, high = self.value(p.low), self.value(p.high)
-                result = all_of([compare(">=", value, low), compare("<=", value, high)])
+                result = all_of([compare(">=", value, low, self.unit), compare("<=", value, high, self.unit)])
             case tree.In():
                 result = negation(all_of(negation(self.is_in(value, item)) for item in p.items))
         return negation(result) if p.negated else result

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ceql.syntax import tree
+from ceql.syntax.absence import may_be_missing
 
 Strategy = st.SearchStrategy[Any]
 
@@ -48,16 +49,24 @@ def flat(items: Strategy, kind: type) -> Strategy:
 
 def expressions(attributes: bool = True) -> Strategy:
     """Values; with bare attributes inside `x[...]`, without them after FILTER."""
-    leaves: Strategy = literals | st.builds(tree.Ref, names, names) | st.builds(tree.Prev, names)
+    lengths = st.builds(tree.Duration, st.integers(-(10**15), 10**15) | st.just(90 * 10**9))
+    leaves: Strategy = literals | st.builds(tree.Ref, names, names) | st.builds(tree.Prev, names) | lengths
     if attributes:
         leaves |= st.builds(tree.Attribute, names)
 
     def larger(inner: Strategy) -> Strategy:
-        return st.builds(tree.Arithmetic, st.sampled_from("+-*/%"), inner, inner) | st.builds(
-            tree.Minus, inner.filter(lambda node: not is_number(node))
+        one = st.sampled_from(["ABS", "LOWER", "HOUR"]).flatmap(lambda name: calls(name, inner, 1))
+        several = st.sampled_from(["COALESCE", "LEAST", "SUBSTRING"]).flatmap(lambda name: calls(name, inner, 3))
+        minus = st.builds(
+            tree.Minus, inner.filter(lambda node: not is_number(node) and not isinstance(node, tree.Duration))
         )
+        return st.builds(tree.Arithmetic, st.sampled_from("+-*/%"), inner, inner) | minus | one | several
 
     return st.recursive(leaves, larger, max_leaves=5)
+
+
+def calls(name: str, arguments: Strategy, count: int) -> Strategy:
+    return st.builds(tree.Call, st.just(name), st.tuples(*[arguments] * count))
 
 
 def is_number(node: object) -> bool:
@@ -103,7 +112,28 @@ def predicates() -> Strategy:
 
 
 def filters() -> Strategy:
-    return combined(st.builds(tree.Bracket, names, predicates()) | comparisons(expressions(attributes=False)))
+    values = expressions(attributes=False)
+    return combined(
+        st.builds(tree.Bracket, names, predicates())
+        | comparisons(values | measures())
+        | st.builds(tree.Like, measures(), texts, st.booleans(), st.booleans())
+        | st.builds(tree.IsNull, measures(), st.booleans())
+        | st.builds(tree.Between, measures(), values, values, st.booleans(), st.booleans())
+    )
+
+
+def measures() -> Strategy:
+    """Aggregates and times of a match."""
+
+    def aggregates(name: str) -> Strategy:
+        value = st.builds(tree.Ref, st.just(name), names)
+        functions = st.sampled_from(["COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST"])
+        operand = value | st.builds(tree.Arithmetic, st.sampled_from("+-*/%"), value, literals)
+        return st.builds(tree.Aggregate, functions, st.just(name), operand) | st.builds(
+            tree.Aggregate, st.just("COUNT"), st.just(name)
+        )
+
+    return names.flatmap(aggregates) | st.builds(tree.Lapse, st.sampled_from(["START_TIME", "END_TIME", "DURATION"]))
 
 
 def partitions(min_size: int) -> Strategy:
@@ -112,17 +142,40 @@ def partitions(min_size: int) -> Strategy:
     return st.lists(parts, min_size=min_size, max_size=2).map(tuple)
 
 
+def counts(inner: Strategy) -> Strategy:
+    """Any count but that of one or more, which is a `Plus`."""
+    least, further = st.integers(0, 3), st.integers(0, 2**63 - 4)
+    open_ends = st.tuples(least.filter(lambda n: n != 1), st.none())
+    pairs = open_ends | st.tuples(least, further).map(lambda pair: (pair[0], sum(pair)))
+    return pairs.flatmap(lambda pair: st.builds(tree.Count, inner, st.just(pair[0]), st.just(pair[1]), st.booleans()))
+
+
+def absent() -> Strategy:
+    """NOT, with names that no event has."""
+    event = st.builds(tree.Event, st.sampled_from(["absent one", "Gone"]), st.none() | names)
+    several = st.builds(tree.Or, st.lists(event, min_size=2, max_size=3).map(tuple))
+    return st.builds(tree.Not, event | several, st.none() | st.sampled_from(["n", "not"]))
+
+
 def formulas() -> Strategy:
     def chains(inner: Strategy) -> Strategy:
         return flat(inner, tree.Then).flatmap(
             lambda items: st.builds(tree.Then, st.just(items), st.tuples(*[st.booleans()] * (len(items) - 1)))
         )
 
+    def gaps(inner: Strategy) -> Strategy:
+        """A chain with NOT between two items."""
+        there = inner.filter(lambda item: not isinstance(item, tree.Then) and not may_be_missing(item))
+        return st.builds(lambda a, b, n: tree.Then((a, n, b), (False, False)), there, there, absent())
+
     def larger(inner: Strategy) -> Strategy:
         return (
             st.builds(tree.As, inner, names)
             | st.builds(tree.Plus, inner, st.booleans())
+            | counts(inner)
+            | st.builds(tree.Within, inner, windows())
             | chains(inner)
+            | gaps(inner)
             | st.builds(tree.All, flat(inner, tree.All))
             | st.builds(tree.Or, flat(inner, tree.Or))
             | st.builds(tree.Filter, inner, filters())

@@ -36,6 +36,29 @@ def test_an_explosion_is_a_limit_that_says_what_to_do(ask):
     assert next(matches.to_batches()).num_rows > 0
 
 
+CHOSEN = {
+    "NEXT among candidates": "SELECT NEXT * WHERE A+ AS a ; B AS b FILTER a.v < b.v",
+    "not equal": "SELECT * WHERE (A+ ; B AS b) FILTER b[v != PREV.v]",
+    "a comparison with what is absent": "SELECT * WHERE A+ AS a ; NOT C AS c ; B AS b FILTER c.v = b.v",
+    "NOT at the end": "SELECT * WHERE A+ ; NOT C WITHIN 90 EVENTS",
+    "NEXT of NOT at the end": "SELECT NEXT * WHERE A+ ; NOT C WITHIN 90 EVENTS",
+}
+
+
+@pytest.mark.parametrize("text", CHOSEN.values(), ids=CHOSEN)
+def test_candidates_that_must_be_held_at_once_are_within_memory(text):
+    rows = range(26)
+    events = pa.table({"type": ["C", *["A"] * 24, "B"], "time": rows, "v": rows})
+    query = ceql.compile(text)
+    with pytest.raises(ceql.ResourceError, match=r"need more than the [\d,]+ bytes that memory= leaves") as error:
+        query.run(events, memory=4 << 20).count()
+    assert error.value.limit == "memory"
+    recognizer = query.recognizer(memory=4 << 20)
+    matches = recognizer.feed(events)
+    with pytest.raises(ceql.ResourceError):
+        matches.to_arrow()
+
+
 def test_no_memory_is_a_limit(monkeypatch):
     matches = ceql.match("SELECT * WHERE A", EVENTS)
 

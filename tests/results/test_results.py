@@ -24,6 +24,7 @@ from ceql.results import reader
 from ceql.results.match import Match
 from ceql.results.matches import Matches
 from ceql.results.source import RowsKept
+from ceql.syntax.parser import parse
 
 MASKS = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], bool)  # labels: x, y, both, neither
 
@@ -119,6 +120,7 @@ class Fake:
         self.selection = Selection(variables, frozenset("x"), projections or {})
         self.rows_kept = RowsKept.LAST
         self.type, self.time = "type", None
+        self.query = parse("SELECT * WHERE A AS x ; B AS y")
         self.fail = fail
         self.passes = self.read = self.counts = 0
         self._current: Any = None
@@ -138,6 +140,12 @@ class Fake:
         self.counts += 1
         assert self.replayable or (self.passes == 0 and self.counts == 1)
         return sum(batch.num_rows for batch in self._batches)
+
+    def aggregation(self, request):
+        raise NotImplementedError
+
+    def add_up(self, aggregation):
+        raise NotImplementedError
 
     def late(self):
         return EVENTS.slice(0, 1)

@@ -24,9 +24,9 @@ def can_be_divided(case: corpus.Case) -> bool:
     return bool(plan.partition) or plan.query.window is not None
 
 
-DIVIDED = [case for case in CASES if can_be_divided(case)]
-# queries that run in one task all go the same way there, and through `test_bucket`: a third of them is enough here
-WHOLE = [case for case in CASES if not can_be_divided(case)][::3]
+# cases go through `test_bucket` too: a quarter of those that are divided, and a tenth of the others, is enough here
+DIVIDED = corpus.some([case for case in CASES if can_be_divided(case)], 4)
+WHOLE = corpus.some([case for case in CASES if not can_be_divided(case)], 10)
 RUNS = [*zip(DIVIDED, cycle((2, 7))), *((case, 1) for case in WHOLE)]
 GROUPS = ways.batched(RUNS, 80)
 
@@ -48,7 +48,8 @@ def test_corpus(spark: SparkSession, group: int) -> None:
         | generators.uncorrelated_cases(named=True)
         | generators.correlated_cases()
         | generators.correlated_cases(named=True)
-        | generators.conditioned_cases(),
+        | generators.conditioned_cases()
+        | generators.aggregated_cases(),
         min_size=20,
         max_size=20,
     ),

@@ -96,6 +96,7 @@ VALUES: dict[str, tuple[pa.DataType, Sequence[object]]] = {
     "w": (pa.int64(), [0, 1, 2, 4, 17]),
     "f": (pa.float64(), [1.0, 0.5, 2.0, -1.5, NAN, 0.0, -0.0, INF]),
     "below": (pa.int64(), [-10, -20]),
+    "time": (pa.timestamp("us", "UTC"), [datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC)]),
 }  # fmt: skip
 
 
