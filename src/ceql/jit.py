@@ -217,6 +217,30 @@ class _PartCompiler(Compiler):  # type: ignore[misc]
         super().__init__(typingctx, targetctx, library, *rest)
 
 
+class _KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a kernel, which its parts are linked into.
+
+    A part is given some hundred words, as each array is seven or more of them. LLVM saves that where it knows that the
+    kernel alone calls the part.
+    """
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.linkonce_odr:
+                function.linkage = "internal"
+        super()._optimize_final_module()
+
+
+class _KernelCompiler(Compiler):  # type: ignore[misc]
+    """Compiles to a `_KernelLibrary`."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
+        library = targetctx.codegen().create_library("kernel")
+        library.__class__ = _KernelLibrary
+        library.enable_object_caching()
+        super().__init__(typingctx, targetctx, library, *rest)
+
+
 # --- four ways to compile ---
 
 
@@ -246,7 +270,7 @@ def _compile(function: F, **options: Any) -> F:
 
 def kernel(function: F) -> F:
     """Compile `function` when it is first called; later processes load it from the cache."""
-    return _compile(function, _nrt=False)
+    return _compile(function, _nrt=False, pipeline_class=_KernelCompiler)
 
 
 def inlined(function: F) -> F:

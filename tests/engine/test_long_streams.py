@@ -46,6 +46,18 @@ QUERIES = [
     "SELECT * WHERE (A AS x ; B AS y FILTER x.u = y.u) ; C AS z WITHIN 20 MILLISECONDS CONSUME BY ANY",
     "SELECT ANY * WHERE A AS x ALL B AS y FILTER x.u = y.u PARTITION BY k",
 ]
+IN_ORDER = [
+    "SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k WITHIN 60 EVENTS",
+    "SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.k < y.k AND y.k > z.k + 5 WITHIN 40 MILLISECONDS",
+    "SELECT * WHERE A ; A+ AS b FILTER b[k > PREV.k] WITHIN 50 EVENTS",
+    "SELECT * WHERE A ; A+ AS b FILTER b[k > PREV.k] PARTITION BY u",
+    "SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k WITHIN 90 MILLISECONDS LIMIT 3",
+    "SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k WITHIN 90 MILLISECONDS CONSUME BY ANY",
+    "SELECT * WHERE (A ; B PARTITION BY u) AS x ; C AS y FILTER x.k < y.k WITHIN 45 EVENTS",
+    "SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k PARTITION BY u",
+    "SELECT * WHERE A AS x ALL B AS y FILTER x.k = y.k AND x.u <= y.u WITHIN 30 EVENTS",
+]
+"""Conditions that are found in order, or tested."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +79,7 @@ def run(query: str, table: pa.Table, **options: Any) -> pa.Table:
     return ceql.match(query, table, time_unit="ms", **options).to_arrow().combine_chunks()
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", [*QUERIES, *IN_ORDER])
 def test_sizes_do_not_matter(query: str, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(query, table)
     assert whole.num_rows > 0
@@ -122,3 +134,31 @@ def test_a_limit_keeps_the_first_of_many_matches(formula, limit, tiny, table, mo
     listed = list(map(str, found["events"].to_pylist()))
     assert len(set(listed)) == len(listed)
     assert matches.issuperset(listed)
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+@pytest.mark.parametrize("query", IN_ORDER)
+def test_feeds_are_counted(query: str, table: pa.Table, tiny: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether all, some or none of the feeds' matches are counted, and the others listed or dropped."""
+    ends = run(query, table)["end"].to_numpy()
+    expected = [int(((ends >= first) & (ends < first + 97)).sum()) for first in range(0, len(table), 97)]
+    if tiny:
+        use_tiny_buffers(monkeypatch.setattr)
+    for counts, lists in ((1, 0), (2, 1), (3, 2)):
+        recognizer = ceql.compile(query).recognizer(time_unit="ms")
+        for number, batch in enumerate(table.to_batches(max_chunksize=97)):
+            matches = recognizer.feed(batch)
+            if number % counts == 0:
+                assert matches.count() == expected[number]
+            elif number % counts == lists:
+                assert matches.to_arrow().num_rows == expected[number]
+
+
+@pytest.mark.parametrize("window", [6, 58, 61, 70, 130])
+def test_more_matches_at_a_position_than_a_word_can_count(window: int) -> None:
+    """Of n events that rise, all 2^n - 1 choices of the earlier ones are followed by the last."""
+    rising = pa.table({"type": ["A"] * 300, "v": range(300)})
+    query = ceql.compile(f"SELECT * WHERE A ; A+ AS b FILTER b[v > PREV.v] WITHIN {window} EVENTS")
+    assert query.run(rising).count() == sum(2 ** min(window, n) - 1 for n in range(300))
+    limited = ceql.compile(f"{query.text} LIMIT {2**30}")
+    assert limited.run(rising).count() == sum(min(2 ** min(window, n) - 1, 2**30) for n in range(300))

@@ -21,7 +21,7 @@ from ceql.engine.common.sharded import Sharded, of_shard, shards_in
 from ceql.engine.common.shares import Shares
 from ceql.engine.groups.divide import divide
 from ceql.engine.groups.graph import KIND, A
-from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, NULL, SEEN_EVENTS, SUBSTREAM, Settings
+from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, LANES, NULL, SEEN_EVENTS, SUBSTREAM, Settings
 from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
 from ceql.io.sort_keys import encode
@@ -187,6 +187,7 @@ class CorrelatedRecognition(Recognition):
             consume=consume,
             chain=self.auto.is_chain,
             ordered=not self.chooses,
+            lanes=1 if consume or (window.kind == W_GIVEN and window.size is None) else LANES,
         )
         choose = None
         if self.chooses:

@@ -24,6 +24,7 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, carry_on, passes
+from ceql.engine.groups.count import pending_from
 from ceql.engine.groups.ending import end_groups, ended_up_to
 from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank, union
 from ceql.engine.groups.layout import (
@@ -48,6 +49,7 @@ from ceql.engine.groups.layout import (
     STAMP,
     UNLINKED,
     Carrier,
+    Counting,
     Fresh,
     Settings,
     Steps,
@@ -75,6 +77,7 @@ def step_carried(
     events: Events,
     way: Array,
     settings: Settings,
+    counting: Counting | None,
     room: int,
     i: int,
     partition: int,
@@ -95,6 +98,7 @@ def step_carried(
     if not able:
         return WENT_BACK
     regs[LEAST] = bound
+    gone = pending_from(regs, counting, dead)  # of rows: what waits to be counted may need them
     reason = np.int64(DONE)
     if begin < end:
         made = np.int64(0)
@@ -102,14 +106,14 @@ def step_carried(
         for o in range(begin, end):
             reason, made, roots = _fire(
                 steps, carrier, nodes, times, slots, entries, regs, parts, fresh, reached, events, way, settings,
-                i, partition, steps.order[o], key, exact, bound, dead, made, roots,
+                i, partition, steps.order[o], key, exact, bound, dead, gone, made, roots,
             )  # fmt: skip
             if reason != DONE:
                 break
         regs[ROOTS] = roots
         if reason == DONE and made > 0:
             reason = _room_to_file(
-                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, dead, made,
+                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, gone, made,
                 settings.block,
             )  # fmt: skip
         if ending is not None and reason == DONE and ending[symbol] < ending[symbol + 1]:
@@ -157,6 +161,7 @@ def _fire(
     exact: int,
     bound: int,
     dead: int,
+    gone: int,
     made: int,
     roots: int,
 ) -> tuple[int, int, int]:
@@ -216,7 +221,7 @@ def _fire(
         bucket = entries[head, entries.shape[1] - 1]
         if bucket < 0 or entries[head, SINCE] <= forgotten:
             return DONE, made, roots
-        pass_dead(carrier, bucket, dead)
+        pass_dead(carrier, bucket, gone)
         hashed = carrier.indexes[index, HASHED] - steps.index_terms[index]  # registers before the one in order
         reason, start, hardest = find_in_order(
             carrier, bucket, carrier.tests_of[e], hashed, values, i, dead, settings.block
@@ -365,7 +370,7 @@ def _room_to_file(
     events: Events,
     i: int,
     partition: int,
-    dead: int,
+    gone: int,
     made: int,
     block: int,
 ) -> int:
@@ -386,7 +391,7 @@ def _room_to_file(
                 if width >= 0:
                     reason = _prepare(
                         carrier, slots, entries, regs, fresh.key, steps.feed_index[feed], partition, width, feeds,
-                        forgotten, dead, block,
+                        forgotten, gone, block,
                     )  # fmt: skip
                     if reason != DONE:
                         return reason
@@ -497,7 +502,7 @@ def _prepare(
     width: int,
     more: int,
     forgotten: int,
-    dead: int,
+    gone: int,
     block: int,
 ) -> int:
     """Make sure that the bucket of a key is there and has room for so many runs more."""
@@ -510,4 +515,4 @@ def _prepare(
         entries[head, entries.shape[1] - 1] = bucket
     elif entries[head, SINCE] <= forgotten:
         forget(carrier, bucket)
-    return make_room(carrier, regs, bucket, more, dead, block)
+    return make_room(carrier, regs, bucket, more, gone, block)

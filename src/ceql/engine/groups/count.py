@@ -1,16 +1,47 @@
-"""How many matches end at a position, without enumerating them: sums over unions, products over factors."""
+"""How many matches end at a position, without enumerating them: sums over unions, products over factors.
+
+In a window, the sum of a node changes with the bound of the position that asks. So positions wait until there are a few
+of them, and one pass over the live part of the graph counts the matches of all: each node has a lane for each position.
+Until then, the rows that the first of them needs are kept in their rings (`pending_from`).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import NODES, ROOTS, SUMMED, TOO_MANY
+from ceql.engine.common.layout import (
+    AFTER,
+    DONE,
+    FULL,
+    LEAST,
+    NO_KEY,
+    NODES,
+    PHASE,
+    ROOTS,
+    SEEN,
+    SUMMED,
+    TOO_MANY,
+    TOTAL,
+)
 from ceql.engine.common.marks import clear_marks
 from ceql.engine.groups.graph import FACTOR, KIND, MAX, ORDERED, A, B, C
-from ceql.engine.groups.layout import COUNTED, LIVE_COUNT, LIVE_FROM, Carrier
+from ceql.engine.groups.layout import (
+    COUNTED,
+    LANES,
+    LIVE_COUNT,
+    LIVE_FROM,
+    OVERFLOW_BEFORE,
+    PENDING,
+    PENDING_DONE,
+    Carrier,
+    Counting,
+)
 from ceql.engine.groups.live import list_live
-from ceql.engine.groups.ordered import next_in_order, sum_in_order
+from ceql.engine.groups.ordered import add_lanes, give_up, next_in_order, sum_in_order
 from ceql.jit import Array, called, inlined, kernel
+
+_NEVER = np.iinfo(np.int64).max  # as a bound: no start is inside the window
+_LOOK_AGAIN = 64  # counts after which a walk tells again how many nodes are live
 
 
 @called
@@ -58,84 +89,190 @@ def later_starts(
 
 
 @inlined
-def _capped(carrier: Carrier | None, nodes: Array, sums: Array, n: int, bound: int, stamp: int, block: int) -> int:
-    """The same in whole numbers; TOO_MANY + 1 where it is more than TOO_MANY.
-
-    With a stamp, the sums of all nodes before this one are known, not of its children alone.
-    """
-    kind = nodes[n, KIND]
-    if kind == ORDERED and carrier is not None and stamp > 0:
-        return sum_in_order(carrier, nodes, n, sums, bound, stamp, block)
-    if kind == FACTOR and ways(carrier, nodes, sums, n, bound, 1.0, block) > TOO_MANY:
+def _capped(carrier: Carrier | None, nodes: Array, sums: Array, n: int, bound: int, block: int) -> int:
+    """The same in whole numbers; TOO_MANY + 1 where it is more than TOO_MANY."""
+    if nodes[n, KIND] == FACTOR and ways(carrier, nodes, sums, n, bound, 1.0, block) > TOO_MANY:
         return np.int64(TOO_MANY + 1)
     return min(ways(carrier, nodes, sums, n, bound, np.int64(1), block), np.int64(TOO_MANY + 1))
 
 
-@inlined
-def _sum_all(carrier: Carrier | None, nodes: Array, regs: Array, scratch: Array, bound: int, block: int) -> bool:
-    """Count the matches of all nodes that may be live, one after the other, where that is less work than a walk.
+@called
+def _walk(
+    carrier: Carrier | None, nodes: Array, regs: Array, roots: Array, count: int, scratch: Array, bound: int, block: int
+) -> int:
+    """The matches of one position, by way of the nodes that it reaches and no others."""
+    own, regs[ROOTS] = regs[ROOTS], count
+    seen = list_live(carrier, nodes, regs, roots, scratch, bound, block)
+    regs[ROOTS] = own
+    for k in range(1, seen + 1):
+        n = scratch[2, k]
+        scratch[0, n] = _capped(carrier, nodes, scratch[0], n, bound, block)
+    total = np.int64(0)
+    for k in range(count):
+        if nodes[roots[k], MAX] >= bound and total <= TOO_MANY:
+            total += scratch[0, roots[k]]
+    clear_marks(scratch)
+    return total
 
-    Max-starts and bounds never decrease along a stream, so what is live is at the end of the graph. Most of it is
-    reached from a position with many matches, and children come before their parents.
-    """
+
+@inlined
+def _in_lanes(carrier: Carrier | None, nodes: Array, counting: Counting, n: int, stamp: int, block: int) -> None:
+    """The matches of a node, in all lanes. All nodes before it that are live are counted."""
+    lanes, bounds = counting.lanes, counting.bounds
+    kind = nodes[n, KIND]
+    if kind >= 0 and nodes[n, B] < 0:
+        for lane in range(LANES):
+            lanes[n, lane] = np.int64(nodes[n, MAX] >= bounds[lane])
+        return
+    if kind == ORDERED:
+        if carrier is not None:
+            sum_in_order(carrier, nodes, n, counting, stamp, block)
+        return
+    one = nodes[n, B] if kind >= 0 else nodes[n, A]
+    for lane in range(LANES):
+        lanes[n, lane] = lanes[one, lane]
+    if kind == FACTOR and nodes[n, B] >= 0:
+        after = nodes[n, B]
+        if np.float64(lanes[one, 0]) * np.float64(lanes[after, 0]) > TOO_MANY:
+            give_up(lanes, n)
+        else:
+            for lane in range(LANES):
+                lanes[n, lane] *= lanes[after, lane]
+    if kind < FACTOR:
+        for side in range(B, C + 1):
+            child = nodes[n, side]
+            if child >= 0 and nodes[child, MAX] >= bounds[0]:
+                add_lanes(lanes, n, lanes, child)
+
+
+@inlined
+def _first_live(nodes: Array, regs: Array, bound: int) -> int:
+    """No node before this one is live. Max-starts and bounds never decrease along a stream, so that what is live is
+    at the end of the graph."""
     first = regs[LIVE_FROM]
     while first < regs[NODES] and nodes[first, MAX] < bound:
         first += 1
     regs[LIVE_FROM] = first
-    if regs[NODES] - first > 4 * regs[LIVE_COUNT]:
-        return False
+    return first
+
+
+@called
+def _make_totals(
+    carrier: Carrier | None, nodes: Array, regs: Array, counting: Counting, together: bool, block: int
+) -> None:
+    """Count the matches of each position that waits."""
+    waiting, bounds, lanes = regs[PENDING], counting.bounds, counting.lanes
+    kept = bounds[0] == NO_KEY  # no window: a node's sum never changes, and those of earlier nodes are still there
+    first = regs[SUMMED] if kept else _first_live(nodes, regs, bounds[0])
+    regs[COUNTED] += 1
+    # most of what is live is reached from a position with many matches; where it is not, walks are less work
+    few = waiting * regs[LIVE_COUNT] * 4
+    if not kept and (not together or regs[NODES] - first > few or regs[COUNTED] % _LOOK_AGAIN == 0):
+        for p in range(waiting):
+            counting.totals[p] = _walk(
+                carrier, nodes, regs, counting.roots[p], counting.root_counts[p], counting.scratch, bounds[p], block
+            )
+        return
+    for p in range(waiting, LANES):
+        bounds[p] = _NEVER
+    stamp = np.int64(1) if kept else regs[COUNTED] + 1
     for n in range(first, regs[NODES]):
-        if nodes[n, MAX] < bound:
-            scratch[0, n] = 0
-        else:
-            scratch[0, n] = _capped(carrier, nodes, scratch[0], n, bound, regs[COUNTED], block)
-    return True
+        if nodes[n, MAX] >= bounds[0]:
+            _in_lanes(carrier, nodes, counting, n, stamp, block)
+    if kept:
+        regs[SUMMED] = regs[NODES]
+    for p in range(waiting):
+        total = np.int64(0)
+        for k in range(counting.root_counts[p]):
+            root = counting.roots[p, k]
+            if nodes[root, MAX] >= bounds[p] and total <= TOO_MANY:
+                total += lanes[root, p]
+        counting.totals[p] = total
 
 
-@kernel
-def count_matches(
+@called
+def count_pending(
+    carrier: Carrier | None,
+    nodes: Array,
+    regs: Array,
+    counting: Counting,
+    limit: int,
+    together: bool,
+    block: int,
+) -> int:
+    """Count the matches of the positions that wait; DONE, or the reason to come back, to be called again then.
+
+    `together` says that all substreams have one window.
+    """
+    if regs[PENDING] > 0 and regs[PENDING_DONE] == 0:
+        _make_totals(carrier, nodes, regs, counting, together, block)
+        regs[PENDING_DONE] = 1
+    while regs[PENDING_DONE] <= regs[PENDING] and regs[PENDING] > 0:
+        if regs[TOTAL] >> 62:
+            return np.int64(FULL)
+        total = counting.totals[regs[PENDING_DONE] - 1]
+        if limit > 0 and total > limit:
+            total = np.int64(limit)
+        if total > TOO_MANY:
+            return np.int64(OVERFLOW_BEFORE)
+        regs[TOTAL] += total
+        regs[PENDING_DONE] += 1
+    regs[PENDING] = 0
+    regs[PENDING_DONE] = 0
+    return np.int64(DONE)
+
+
+@inlined
+def pending_from(regs: Array, counting: Counting | None, dead: int) -> int:
+    """The key below which starts are dead, also for the positions that are still to be counted."""
+    if counting is None:
+        return dead
+    return dead if regs[PENDING] == 0 else min(dead, counting.bounds[0])
+
+
+@inlined
+def wait_to_be_counted(
     carrier: Carrier | None,
     nodes: Array,
     regs: Array,
     roots: Array,
-    scratch: Array,
-    bound: int,
+    counting: Counting,
     limit: int,
-    kept: bool,
+    lanes: int,
     together: bool,
     block: int,
 ) -> int:
-    """Matches of the current position inside the window, `limit` at most if there is one; -1: too many for an int64.
+    """Count the current position with those that wait, or let it wait: as many as `lanes` may.
 
-    With `kept` (no window) a node's sum never changes, so that those of earlier positions are still there. `together`
-    says that all substreams have one window.
+    The phase is AFTER as soon as the position has been taken up.
     """
+    bound, p = regs[LEAST], regs[PENDING]
     live = 0
     for k in range(regs[ROOTS]):
         if nodes[roots[k], MAX] >= bound:
             live += 1
-    if live == 0 or 0 < limit <= live:  # each has a match
-        return np.int64(live if live < limit or limit == 0 else limit)
-    seen = 0
-    regs[COUNTED] += 1
-    if kept:
-        for n in range(regs[SUMMED], regs[NODES]):
-            scratch[0, n] = _capped(carrier, nodes, scratch[0], n, bound, np.int64(1), block)
-        regs[SUMMED] = regs[NODES]
-    elif not (together and _sum_all(carrier, nodes, regs, scratch, bound, block)):
-        seen = list_live(carrier, nodes, regs, roots, scratch, bound, block)
-        for k in range(1, seen + 1):
-            n = scratch[2, k]
-            scratch[0, n] = _capped(carrier, nodes, scratch[0], n, bound, np.int64(0), block)
-    total = np.int64(0)
-    for k in range(regs[ROOTS]):
-        if nodes[roots[k], MAX] >= bound and total <= TOO_MANY:
-            total += scratch[0, roots[k]]
-    if seen > 0:
-        clear_marks(scratch)
-    elif not kept:
-        for n in range(regs[LIVE_FROM], regs[NODES]):
-            scratch[0, n] = 0
-    if limit > 0 and total > limit:
-        return np.int64(limit)
-    return total if total <= TOO_MANY else np.int64(-1)
+    regs[SEEN] = live  # each has a match
+    if live == 0 or 0 < limit <= live:
+        regs[TOTAL] += live if live < limit or limit == 0 else limit
+        regs[PHASE] = AFTER
+        return np.int64(DONE)
+    if regs[ROOTS] > counting.roots.shape[1]:
+        if p > 0:
+            reason = count_pending(carrier, nodes, regs, counting, limit, together, block)
+            if reason != DONE:
+                return reason
+        counting.totals[0] = _walk(carrier, nodes, regs, roots, regs[ROOTS], counting.scratch, bound, block)
+        counting.root_counts[0] = regs[ROOTS]
+        counting.bounds[0] = bound
+        regs[PENDING] = 1
+        regs[PENDING_DONE] = 1
+    else:
+        for k in range(regs[ROOTS]):
+            counting.roots[p, k] = roots[k]
+        counting.root_counts[p] = regs[ROOTS]
+        counting.bounds[p] = bound
+        regs[PENDING] = p + 1
+    regs[PHASE] = AFTER
+    if regs[PENDING_DONE] == 0 and p + 1 < lanes and together and bound != NO_KEY:
+        return np.int64(DONE)
+    return count_pending(carrier, nodes, regs, counting, limit, together, block)

@@ -20,8 +20,10 @@ LIVE_FROM = OWN + 6  # when counting in a window: no node before this one is liv
 LIVE_COUNT = OWN + 7  # and how many nodes were, when that was last counted
 CELLS_USED = OWN + 8  # cells of sets of values
 ROWS_NEEDED = OWN + 9  # rows that the current event needs room for
-COUNTED = OWN + 10  # positions whose matches were counted
-REGISTERS = OWN + 11
+COUNTED = OWN + 10  # how often matches were counted
+PENDING = OWN + 11  # positions whose matches are still to be counted
+PENDING_DONE = OWN + 12  # how many of them have been, since the last ones were taken up
+REGISTERS = OWN + 13
 
 # Why the loop came back, beyond the reasons of both loops.
 GROW_TABLE = OWN_REASONS  # the look-up table is full
@@ -29,6 +31,7 @@ GROW_FRESH = OWN_REASONS + 1  # an event makes more runs than there is room for
 INEXACT = OWN_REASONS + 2  # a condition calculates with numbers that are too large
 GROW_ROWS = OWN_REASONS + 3  # there is no room for runs in order
 GROW_CELLS = OWN_REASONS + 4  # nor for a set of values
+OVERFLOW_BEFORE = OWN_REASONS + 5  # a position before this event has more matches than an int64 can count
 
 # Registers of runs are int64. These two are no values: no event is there, or its value is NULL. NULL is below zero like
 # the number of no value, so that look-ups find nothing under it.
@@ -113,9 +116,8 @@ SCRATCH = MEMBER_AT + WORDS
 UNLINKED = -2  # in place of the next group: this one is in no list
 
 # Columns of a row of a bucket (see `ordered`): the node of the run, and in a sorted block the row that it stands for
-# and the one before it with a greater max-start; its max-start; in a block the greatest one up to here; and, where
-# matches are counted, how many there are up to here, and in the last row at which position that was counted.
-PLACE, OWN_MOST, MOST, SUMS, SUMMED_AT = range(5)
+# and the one before it with a greater max-start; its max-start; in a block the greatest one up to here.
+PLACE, OWN_MOST, MOST = range(3)
 ROWS = 3
 # Columns of a bucket: where its rows begin and how many there is room for, the first row that may be alive and the
 # next one to come, its index.
@@ -138,12 +140,29 @@ class Carrier(NamedTuple):
     each: Array  # uint8, of each transition: whether every group makes a run of its own
     rank: Array  # int64, of each number of a value: its place in order
     scratch: Array  # int64[SCRATCH]: the stack of programs, then CASES, then WORDS of members
-    rows: Array  # int64[rows, ROWS], or two columns more: runs in order of a value
+    rows: Array  # int64[rows, ROWS]: runs in order of a value
     keys: Array  # int64[rows, 1]: their values
     buckets: Array  # int64[buckets, BUCKETS]
     cells: Array  # int64[cells, 3]: sets of values
     cell_slots: Array  # int64: their hash table
     died: Array  # int64[2, tests + 1]: groups that each test ruled out, and groups met; so far, and before this event
+
+
+class Counting(NamedTuple):
+    """What counting matches takes. A lane is a position whose matches are counted; its bound says which starts are."""
+
+    scratch: Array  # int64[4, nodes + 1]: see `live`
+    lanes: Array  # int64[nodes, LANES]: the matches of each node
+    row_sums: Array  # int64[rows, LANES]: in a sorted block of rows, the matches up to each row
+    summed: Array  # int64[rows]: of the last row of a block, when its sums were made
+    bounds: Array  # int64[LANES]
+    totals: Array  # int64[LANES]: the matches of each position
+    roots: Array  # int64[LANES, ROOTS_KEPT]: the complete runs of each position
+    root_counts: Array  # int64[LANES]
+
+
+LANES = 8  # positions that are counted together; a constant, so that what is done in all lanes is no loop
+ROOTS_KEPT = 64  # complete runs of a position that waits to be counted
 
 
 class Fresh(NamedTuple):
@@ -169,4 +188,5 @@ class Settings(NamedTuple):
     consume: int  # 0 none, 1 partition, 2 any
     chain: bool  # whether every match is a chain: a search gives its events in order
     ordered: bool  # whether matches are wanted in order here
+    lanes: int = 1  # positions whose matches are counted together, up to LANES
     block: int = 16  # runs of an ordered index that are scanned before they are sorted: a power of two

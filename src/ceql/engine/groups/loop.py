@@ -27,7 +27,6 @@ from ceql.engine.common.layout import (
     NODES,
     OFFSET,
     OUTPUT,
-    OVERFLOW,
     PHASE,
     POSITIONS,
     ROOTS,
@@ -43,7 +42,7 @@ from ceql.engine.common.order import is_sorted, sort_by_start
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.carried_step import step_carried
-from ceql.engine.groups.count import count_matches
+from ceql.engine.groups.count import count_pending, wait_to_be_counted
 from ceql.engine.groups.ending import end_all, ended_up_to
 from ceql.engine.groups.enumerate import push_roots, search
 from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, OTHERS, WAY, listed, most_unlike, new_node, union
@@ -56,10 +55,12 @@ from ceql.engine.groups.layout import (
     NULL_BEFORE,
     NULL_NOW,
     NULLS_DIFFER,
+    PENDING_DONE,
     SEEN_EVENTS,
     SINCE,
     STAMP,
     Carrier,
+    Counting,
     Fresh,
     Settings,
     Steps,
@@ -88,7 +89,7 @@ def advance(
     events: Events,
     out: Output | None,
     more: Array | None,
-    counts: Array | None,
+    counting: Counting | None,
     nothing: Array,
     way: Array,
     settings: Settings,
@@ -97,11 +98,16 @@ def advance(
 ) -> int:
     """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back.
 
-    `room` is how many nodes one event may make, at the most. Matches are written to `out`, or counted with `counts`,
-    which is scratch, or the caller chooses. With `reached`, none is made. `carrier` is there if runs carry registers,
+    `room` is how many nodes one event may make, at the most. Matches are written to `out`, or counted with `counting`,
+    or the caller chooses. With `reached`, none is made. `carrier` is there if runs carry registers,
     and `plain` if they do not; `ending` if NOT ends groups, `extra` if runs are in lists, and with `more` nothing is
     left out of the compiled code: Numba compiles nothing that needs what is None.
     """
+    together = settings.window == W_GIVEN or (settings.window == W_COUNTED and parts.shape[0] == 1)
+    if counting is not None and regs[PENDING_DONE] > 0:  # it came back in the middle of this
+        reason = count_pending(carrier, nodes, regs, counting, settings.limit, together, settings.block)
+        if reason != DONE:
+            return reason
     i = regs[EVENT]
     while i < stop:
         partition = events.partition[i]
@@ -145,12 +151,16 @@ def advance(
                     events,
                     way,
                     settings,
+                    counting,
                     room,
                     i,
                     partition,
                 )
             if reason != DONE:
                 regs[EVENT] = i
+                if counting is not None:  # before nodes and rows get other places
+                    before = count_pending(carrier, nodes, regs, counting, settings.limit, together, settings.block)
+                    return reason if before == DONE else before
                 return reason
             if regs[ROOTS] == 0:
                 i += 1
@@ -158,7 +168,7 @@ def advance(
             regs[PHASE] = OUTPUT
         if regs[PHASE] == OUTPUT:
             reason = np.int64(DONE)
-            if out is None and counts is None and _any_live(nodes, regs, fresh.roots):
+            if out is None and counting is None and _any_live(nodes, regs, fresh.roots):
                 reason = np.int64(HAND_OVER)
             if out is not None:
                 time = events.time[i] if len(times) > 0 else np.int64(0)
@@ -177,9 +187,18 @@ def advance(
                     time,
                     partition,
                 )
-            if counts is not None:
-                together = settings.window == W_GIVEN or (settings.window == W_COUNTED and parts.shape[0] == 1)
-                reason = _count(carrier, nodes, regs, fresh.roots, counts, settings, together)
+            if counting is not None:
+                reason = wait_to_be_counted(
+                    carrier,
+                    nodes,
+                    regs,
+                    fresh.roots,
+                    counting,
+                    settings.limit,
+                    settings.lanes,
+                    together,
+                    settings.block,
+                )
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -195,6 +214,8 @@ def advance(
         regs[PHASE] = FRESH
         i += 1
     regs[EVENT] = i
+    if counting is not None:
+        return count_pending(carrier, nodes, regs, counting, settings.limit, together, settings.block)
     return DONE
 
 
@@ -205,28 +226,6 @@ def _any_live(nodes: Array, regs: Array, roots: Array) -> bool:
     for k in range(regs[ROOTS]):
         found = found or nodes[roots[k], MAX] >= regs[LEAST]
     return found
-
-
-@inlined
-def _count(
-    carrier: Carrier | None,
-    nodes: Array,
-    regs: Array,
-    roots: Array,
-    scratch: Array,
-    settings: Settings,
-    together: bool,
-) -> int:
-    """Count the matches of the current event."""
-    bound = regs[LEAST]
-    found = count_matches(
-        carrier, nodes, regs, roots, scratch, bound, settings.limit, bound == NO_KEY, together, settings.block
-    )
-    if found < 0:
-        return OVERFLOW
-    regs[TOTAL] += found
-    regs[SEEN] = found
-    return DONE
 
 
 @inlined

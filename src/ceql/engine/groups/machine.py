@@ -68,12 +68,17 @@ from ceql.engine.groups.layout import (
     INDEX,
     INEXACT,
     KEY,
+    LANES,
     LIVE_COUNT,
     LIVE_FROM,
     NEED,
     NULL,
     ORDER,
+    OVERFLOW_BEFORE,
+    PENDING,
+    PENDING_DONE,
     REGISTERS,
+    ROOTS_KEPT,
     ROWS,
     ROWS_USED,
     SEEN_EVENTS,
@@ -82,6 +87,7 @@ from ceql.engine.groups.layout import (
     UNLIKE,
     WIDTH,
     Carrier,
+    Counting,
     Fresh,
     Settings,
     Steps,
@@ -139,8 +145,6 @@ class GroupMachine(Machine):
         self.carrier = carrier
         if carrier is not None:
             self.spare = 4  # an event makes many nodes, most of which are soon out of reach
-            if settings.mode == COUNT:
-                self.carrier = carrier._replace(rows=np.zeros((len(carrier.rows), ROWS + 2), np.int64))
         self.conditions: tuple[str, ...] = ()
         """The conditions whose values make groups, for messages."""
         self.on_candidates: Callable[[int], None] | None = None
@@ -158,6 +162,7 @@ class GroupMachine(Machine):
         self.slots: Array = np.zeros(0, np.int64)
         self._nothing: Array = np.zeros(0, np.float64)
         self._most_made = 0
+        self._counting: tuple[Counting, Array, Array] | None = None  # with the arrays that it was made for
         self._short_of_cells = -1  # the event that last found no room for its sets
         self.use(steps)
 
@@ -277,6 +282,8 @@ class GroupMachine(Machine):
         elif reason == HAND_OVER:
             yield from self._candidates(events)
             self.regs[PHASE] = AFTER
+        elif reason == OVERFLOW_BEFORE:
+            self._count_before()
         elif reason == GROW_FRESH:
             self._check_memory(fresh=2 * self._most_made)
             self._make_fresh(2 * self._most_made)
@@ -329,10 +336,52 @@ class GroupMachine(Machine):
                 self.parts, self.fresh, self.reached, events,
                 self.out if mode == ENUMERATE else None,
                 self.scratch if self._needs_more else None,
-                self.scratch if mode == COUNT else None,
-                self._nothing, self.way, self.settings, self.room, stop,
+                self._counted_with() if mode == COUNT else None,
+                self._nothing, self.way, self.settings._replace(limit=1) if self._in_vain else self.settings,
+                self.room, stop,
             )  # fmt: skip
         return int(reason)
+
+    def _counted_with(self) -> Counting:
+        """What counting takes, for the graph and the rows that there are now."""
+        rows = self._in_order[0]
+        if self._counting is not None and self._counting[1] is self.nodes and self._counting[2] is rows:
+            return self._counting[0]
+        nodes_counted, rows_counted = len(self.nodes), len(rows)
+        if self._in_vain:  # it is enough to know that there is a match
+            nodes_counted = rows_counted = 0
+        made = Counting(
+            scratch=self.scratch,
+            lanes=np.zeros((nodes_counted, LANES), np.int64),
+            row_sums=np.zeros((rows_counted, LANES), np.int64),
+            summed=np.zeros(rows_counted, np.int64),
+            bounds=np.zeros(LANES, np.int64),
+            totals=np.zeros(LANES, np.int64),
+            roots=np.zeros((LANES, ROOTS_KEPT), np.int64),
+            root_counts=np.zeros(LANES, np.int64),
+        )
+        self._counting = made, self.nodes, rows
+        self.regs[SUMMED] = 0
+        return made
+
+    def mute(self, on: bool, count: bool = False) -> None:
+        """Count matches instead of enumerating them, or enumerate them again; see `Machine.mute`."""
+        super().mute(on, count)
+        self._counting = None
+
+    def _count_before(self) -> None:
+        """Count the matches of a position that waits, and has too many for the loop."""
+        assert self._counting is not None
+        counting, number = self._counting[0], int(self.regs[PENDING_DONE]) - 1
+        count = int(counting.root_counts[number])
+        now = self.fresh, self.regs[ROOTS], self.regs[LEAST]
+        if count <= ROOTS_KEPT:
+            self.fresh = self.fresh._replace(roots=counting.roots[number])
+        self.regs[ROOTS], self.regs[LEAST] = count, counting.bounds[number]
+        found = self._exact_count()
+        self.fresh, self.regs[ROOTS], self.regs[LEAST] = now
+        self.total += min(found, self.settings.limit) if self.settings.limit else found
+        self.regs[PENDING_DONE] += 1
 
     def flush(self) -> Iterator[Chunk]:
         """Hand out what stands in the buffers."""
@@ -404,9 +453,6 @@ class GroupMachine(Machine):
 
     def live_nodes(self) -> Array:
         """The nodes that the current position reaches inside the window, children before parents."""
-        if self.regs[SUMMED]:  # the sums of earlier positions stand where the marks go
-            self.scratch[:, :] = 0
-            self.regs[SUMMED] = 0
         seen = gather_live(
             self.carrier, self.nodes, self.regs, self.fresh.roots, self.scratch, int(self.regs[LEAST]),
             self.settings.block,
@@ -443,8 +489,6 @@ class GroupMachine(Machine):
                 self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.tight,
                 self.steps.index_ended, len(self.steps.tight), *self._in_order, self.settings.window,
             )  # fmt: skip
-        if self.regs[SUMMED]:
-            self.scratch[0] = 0
         self.regs[LIVE_FROM] = 0
         if self.regs[CELLS_USED]:
             words.keep_sets(self)
@@ -515,10 +559,13 @@ class GroupMachine(Machine):
         entries = (len(self.entries), self.entries.shape[1] + 2)
         fresh = (self._most_made, 4 + self.fresh.vector.shape[1])
         cells = len(self.carrier.cells) if self.carrier is not None else 0
-        return super()._sizes() | {
+        sizes = super()._sizes()
+        counting = LANES if self.settings.mode == COUNT and not self._in_vain else 0
+        return sizes | {
+            "nodes": (len(self.nodes), sizes["nodes"][1] + counting),
             "entries": entries,
             "fresh": fresh,
-            "rows": (len(self._in_order[0]), 1 + self._in_order[0].shape[1]),
+            "rows": (len(self._in_order[0]), 1 + ROWS + (counting + 1 if counting else 0)),
             "cells": (cells, 5),
         }
 
@@ -584,6 +631,7 @@ class GroupMachine(Machine):
         if self.settings.window == W_COUNTED:
             self.parts[:, COUNTER] = self.parts[:, SEEN_EVENTS]
         self.regs[[ENTRIES, ROWS_USED, BUCKETS_USED, CELLS_USED, HEIGHT, NEED, LIVE_FROM, LIVE_COUNT]] = 0
+        self.regs[[PENDING, PENDING_DONE]] = 0
         self.regs[ENTRIES] = len(arrays["entries"])
         if self.lists:
             self.extra[: self.regs[NODES]] = arrays["extra"].reshape(-1, 3)

@@ -32,6 +32,7 @@ from ceql.engine.groups.layout import (
     GREATER_EQUAL,
     GROW_ROWS,
     INEXACT,
+    LANES,
     LEFT,
     LESS,
     LESS_EQUAL,
@@ -47,9 +48,8 @@ from ceql.engine.groups.layout import (
     ROWS_NEEDED,
     ROWS_USED,
     SIMPLE,
-    SUMMED_AT,
-    SUMS,
     Carrier,
+    Counting,
 )
 from ceql.engine.groups.programs import rank_of
 from ceql.jit import LOWER, Array, called, inlined, kernel
@@ -262,8 +262,6 @@ def _look_back(rows: Array, to: int, size: int) -> None:
         while before > 0 and rows[to + before - 1, OWN_MOST] <= own:
             before = rows[to + before - 1, PLACE] & LOWER
         rows[to + k, PLACE] = ((rows[to + k, PLACE] >> 32) << 32) | before
-    if rows.shape[1] > SUMS:
-        rows[to + size - 1, SUMMED_AT] = 0  # not known yet
 
 
 @inlined
@@ -295,6 +293,16 @@ def find_in_order(
     simple, op, other = _comparison(carrier, test, values, i)
     if simple and other == NULL:
         return DONE, most, hardest
+    if simple and not by_ranks:  # the last rows, which stand in no block
+        in_blocks = max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
+        while end > in_blocks:
+            end -= 1
+            at = base + (end & (room - 1))
+            own, value = rows[at, OWN_MOST], keys[at, 0]
+            if own >= least and compare(op, value, other, False, carrier.rank):
+                if most == NO_START or (value > hardest if order > 0 else value < hardest):
+                    hardest = value
+                most = max(most, own)
     while end > first:
         level, size = _block_before(end, room, block)
         end -= size
@@ -380,40 +388,68 @@ def following_in_order(carrier: Carrier, nodes: Array, n: int, cursor: int, boun
 
 
 @called
-def sum_in_order(carrier: Carrier, nodes: Array, n: int, sums: Array, bound: int, stamp: int, block: int) -> int:
-    """The matches of an `ordered` node, or TOO_MANY + 1; `sums` has those of its runs.
+def sum_in_order(carrier: Carrier, nodes: Array, n: int, counting: Counting, stamp: int, block: int) -> None:
+    """Count the matches of an `ordered` node, in all lanes; those of its runs are known.
 
-    Blocks keep the sums of their rows as long as `stamp` stays the same: all that is asked of them at one position
-    takes little longer than finding the rows.
+    Sorted blocks keep the sums of their rows as long as `stamp` stays the same: whoever asks next takes little longer
+    than it takes to find the rows.
     """
-    rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
+    rows, keys, buckets, lanes, sums = carrier.rows, carrier.keys, carrier.buckets, counting.lanes, counting.row_sums
+    for lane in range(LANES):
+        lanes[n, lane] = 0
     bucket, hardest = nodes[n, A], nodes[n, B]
     if bucket < 0:
-        return np.int64(0)
+        return
     order, by_ranks = order_of_bucket(carrier, bucket)
     base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
-    least = max(bound, np.int64(NO_START + 1))
+    least = max(counting.bounds[0], np.int64(NO_START + 1))
     end = nodes[n, C]
-    total = np.int64(0)
-    while end > first and total <= TOO_MANY:
+    in_blocks = max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
+    while end > in_blocks:
+        end -= 1
+        at = base + (end & (room - 1))
+        if rows[at, OWN_MOST] >= least and not harder(keys[at, 0], hardest, order, by_ranks, carrier.rank):
+            add_lanes(lanes, n, lanes, rows[at, PLACE])
+    while end > first:
         level, size = _block_before(end, room, block)
         end -= size
         at = base + level * room + (end & (room - 1))
-        if level == 0:
-            if rows[at, OWN_MOST] >= least and not harder(keys[at, 0], hardest, order, by_ranks, carrier.rank):
-                total += sums[rows[at, PLACE]]
+        last = at + size - 1
+        if rows[last, MOST] < least:
             continue
-        if rows[at + size - 1, SUMMED_AT] != stamp:
-            rows[at + size - 1, SUMMED_AT] = stamp
-            up_to_here = np.int64(0)
-            for k in range(at, at + size):
-                if rows[k, OWN_MOST] >= least and up_to_here <= TOO_MANY:
-                    up_to_here += sums[rows[base + (rows[k, PLACE] >> 32), PLACE]]
-                rows[k, SUMS] = up_to_here
         found = _no_harder(keys, at, size, hardest, order, by_ranks, carrier.rank)
         if found > 0:
-            total += rows[at + found - 1, SUMS]
-    return min(total, np.int64(TOO_MANY + 1))
+            if counting.summed[last] != stamp:
+                counting.summed[last] = stamp
+                _sum_block(rows, lanes, sums, at, size, base, least)
+            add_lanes(lanes, n, sums, at + found - 1)
+
+
+@inlined
+def _sum_block(rows: Array, lanes: Array, sums: Array, at: int, size: int, base: int, least: int) -> None:
+    """The matches up to each row of a sorted block."""
+    for k in range(at, at + size):
+        for lane in range(LANES):
+            sums[k, lane] = sums[k - 1, lane] if k > at else 0
+        if rows[k, OWN_MOST] >= least:
+            add_lanes(sums, k, lanes, rows[base + (rows[k, PLACE] >> 32), PLACE])
+
+
+@inlined
+def add_lanes(lanes: Array, n: int, others: Array, other: int) -> None:
+    """Add matches, in all lanes; TOO_MANY + 1 where there are more than TOO_MANY. The first lane has the most."""
+    if lanes[n, 0] + others[other, 0] > TOO_MANY:
+        give_up(lanes, n)
+    else:
+        for lane in range(LANES):
+            lanes[n, lane] += others[other, lane]
+
+
+@inlined
+def give_up(lanes: Array, n: int) -> None:
+    """Write that there are too many matches, in all lanes."""
+    for lane in range(LANES):
+        lanes[n, lane] = TOO_MANY + 1
 
 
 @kernel
