@@ -11,161 +11,36 @@ hash, and where the registers of its target come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
-from typing import NamedTuple
 
-from ceql.analysis.between import ORDERED, Condition, Read, Role, worst
+from ceql.analysis.between import worst
+from ceql.analysis.cutting import Condition, Role
 from ceql.analysis.equalities import Equality
 from ceql.analysis.shape import Leaves, Shape
 from ceql.automata.endings import Gaps, crossed
 from ceql.automata.lookups import compared
 from ceql.automata.parallel import Parallel, Step
+from ceql.automata.registers import (
+    CARRIED,
+    EVENT,
+    NOTHING,
+    Carrying,
+    Ending,
+    Evaluation,
+    Fold,
+    Move,
+    Register,
+    Source,
+    Way,
+    resets,
+)
+from ceql.automata.uses import Term, Use, uses
+from ceql.automata.wholes import Wholes
 from ceql.syntax import tree as t
 
-
-class Use(Enum):
-    """How an operand's values are used: as numbers of equal values, by order, in arithmetic, there also for IS NULL
-    (which tells NaN from NULL), as a truth value."""
-
-    NUMBER = "number"
-    ORDER = "order"
-    VALUE = "value"
-    NULLABLE = "nullable"
-    TRUTH = "truth"
-
-
-class Term(NamedTuple):
-    """An expression over one event whose values are carried or compared with what is carried."""
-
-    what: t.Expression | t.Predicate
-    use: Use
-    partner: t.Expression | t.Predicate | None = None
-    """What it is compared with by order: both have one encoding."""
-
-
-class Fold(Enum):
-    """What a register keeps of its events."""
-
-    LATEST = "latest"
-    GREATEST = "greatest"
-    LEAST = "least"
-    ONLY = "only"
-    SET = "set"
-    ALIVE = "alive"  # the cases of an OR that have not failed
-
-
-class Register(NamedTuple):
-    """The value of a term at the events of some leaves; of the event before them, if `previous`.
-
-    A SET has a member for each event, which has the values of several terms, some of the event before.
-    """
-
-    term: int
-    fold: Fold
-    leaves: Leaves
-    scope: int  # going round an iteration around this node empties it; -1: none does
-    previous: bool = False
-    claim: int = -1  # ALIVE: of which claim
-    terms: tuple[tuple[int, bool], ...] = ()  # SET: its terms, and whether they are of the event before
-
-
-EVENT, CARRIED, NOTHING = "event", "carried", "nothing"
 MOST_SETS = 2  # whose members are combined for one condition
 MOST_WORDS = 60  # of these members
-
-
-class Source(NamedTuple):
-    """Where a value comes from: the event's term, a register of the run, or a term of no event (all is NULL).
-
-    Of a register that is a set, `member` is the number of a value of each member.
-    """
-
-    kind: str
-    number: int = -1
-    member: int = -1
-
-
-class Evaluation(NamedTuple):
-    """A condition, decided for some combinations of events: where its operands come from."""
-
-    condition: int
-    sources: tuple[Source, ...]
-    bound: tuple[int, ...]
-    """The registers without which there is no such combination."""
-
-
-class Move(NamedTuple):
-    """How a register of the target gets its value: kept, taken from `source`, or folded with it.
-
-    A set gets a member with the values of `words`.
-    """
-
-    register: int
-    kept: bool
-    source: Source | None = None
-    words: tuple[Source, ...] = ()
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        return self.words if self.source is None else (self.source,)
-
-
-@dataclass(frozen=True)
-class Way:
-    """What a step does with the runs of one state."""
-
-    hashed: tuple[tuple[int, int], ...] = ()
-    """Registers, and the terms of the event that must be equal to them."""
-    tests: tuple[Evaluation, ...] = ()
-    moves: tuple[Move, ...] = ()
-    cases: tuple[int, ...] = ()
-    """The registers of ORs whose cases are decided here and were looked at before, in the same round."""
-
-
-class Ending(NamedTuple):
-    """How a forbidden event rules out runs that wait to go over its gap: those found by hash that pass all tests."""
-
-    absence: int
-    hashed: tuple[tuple[int, int], ...]
-    tests: tuple[Evaluation, ...]
-
-    @property
-    def asked(self) -> set[int]:
-        """The registers that it speaks of."""
-        found = {register for register, _ in self.hashed}
-        return found | {s.number for test in self.tests for s in test.sources if s.kind == CARRIED}
-
-
-@dataclass(frozen=True, eq=False)
-class Carrying:
-    """The registers of an automaton; `live` has those of each state, in order."""
-
-    terms: tuple[Term, ...]
-    compares: tuple[tuple[int, int], ...]
-    """Pairs of terms that are compared by their numbers."""
-    registers: tuple[Register, ...]
-    live: tuple[tuple[int, ...], ...]
-    sure: tuple[frozenset[int], ...]
-    """Of each state, the registers that every run there has a value for."""
-    ways: Mapping[tuple[Step, int], Way]
-    """Of each step and source state (-1: it begins a run)."""
-    conditions: tuple[Condition, ...]
-    operands: tuple[tuple[int, ...], ...]
-    """Of each condition: the terms of its operands."""
-    alive: Mapping[int, int]
-    """Of each claim that is an OR: the register of the cases that have not failed."""
-    endings: Mapping[tuple[Step, int], tuple[Ending, ...]]
-    """Of each step and source state that a gap lies between: what rules out the runs there. Absences without conditions
-    on other events are not among them."""
-
-    def carries_on(self, move: Move) -> bool:
-        """Whether the register's value depends on the run that is found, and not on the event alone."""
-        if self.registers[move.register].fold is Fold.ALIVE:
-            return True
-        return move.kept or any(source.kind == CARRIED for source in move.sources)
 
 
 def carry(
@@ -227,7 +102,7 @@ class _Work:
         self.asking: dict[int, set[int]] = {leaf: set() for leaf in self.every}
         """The conditions in which an event at a leaf plays a role."""
         for k, condition in enumerate(conditions):  # those on absent events are asked of none
-            for role in condition.roles:
+            for role in condition.roles if condition.ends < 0 else ():
                 for leaf in role.leaves:
                     self.asking[leaf].add(k)
 
@@ -240,9 +115,9 @@ class _Work:
         return self.registers.setdefault(register, len(self.registers))
 
     def _terms_of(self, condition: Condition) -> tuple[int, ...]:
-        uses = _uses(condition.predicate, len(condition.operands))
+        used = uses(condition)
         found = []
-        for operand, (use, other) in zip(condition.operands, uses, strict=True):
+        for operand, (use, other) in zip(condition.operands, used, strict=True):
             partner = condition.operands[other].what if other is not None else None
             if use is Use.NUMBER and partner is not None:
                 self.compares[self._term(Term(operand.what, use)), self._term(Term(partner, use))] = None
@@ -252,8 +127,8 @@ class _Work:
 
     def _fold(self, condition: Condition, role: Role, k: int, n: int) -> tuple[int, int]:
         operand, term = condition.operands[n], self.operands[k][n]
-        fold = Fold.LATEST
-        if not role.single:
+        fold = Fold(operand.fold) if operand.fold else Fold.LATEST
+        if not (operand.fold or role.single):
             found = worst(condition, operand.role)
             if found is None:
                 mine = [m for m, other in enumerate(condition.operands) if other.role == operand.role]
@@ -304,7 +179,7 @@ class _Work:
         return self._register(Register(term, Fold.LATEST, frozenset(equality.terms), equality.scope))
 
     def resets(self, register: Register, step: Step) -> bool:
-        return register.scope >= 0 and bool(step.loops.intersection(self.shape.above(register.scope)[1:]))
+        return resets(self.shape, register, step)
 
     # --- which registers are set ---
 
@@ -326,6 +201,11 @@ class _Work:
         self.decided = {
             (step, state): self._decide(step, state) for step in self.auto.steps for state in self._states(step)
         }
+        wholes = Wholes(self.shape, self.auto, self.conditions, self.operands, self.folded, self.numbered, self.may)
+        self.told = {(step, state): wholes.tell(step, state) for step, state in self.decided}
+        self.asks_for_wholes = bool(wholes.open)
+        for at, told in self.told.items():
+            self.decided[at][1].extend(told.before)
         self._liveness()
 
     def _states(self, step: Step) -> tuple[int, ...]:
@@ -456,6 +336,11 @@ class _Work:
             bound[register] = None
         return Evaluation(k, tuple(sources), tuple(bound))
 
+    def _asked_after(self, step: Step, state: int) -> list[int]:
+        """The registers of the new run that the step asks for."""
+        told = self.told[step, state]
+        return sorted({source.number for test in (*told.after, *told.complete) for source in test.sources})
+
     def _hash(self, condition: Condition, evaluation: Evaluation, must: set[int]) -> tuple[int, int] | None:
         """The register and the term of an equality that a look-up decides."""
         if condition.pair is None or condition.pair[0] != "=" or condition.case >= 0:
@@ -470,8 +355,8 @@ class _Work:
     def not_folded(self) -> set[int]:
         """The conditions that ask for the members of more sets at once than the engine combines."""
         found = set()
-        for _, tests in self.decided.values():
-            for evaluation in tests:
+        for at, (_, tests) in self.decided.items():
+            for evaluation in (*tests, *self.told[at].after, *self.told[at].complete):
                 sets = {s.number: len(self.numbered[s.number].terms) for s in evaluation.sources if s.member >= 0}
                 if len(sets) > MOST_SETS or sum(sets.values()) > MOST_WORDS:
                     found.add(evaluation.condition)
@@ -482,7 +367,7 @@ class _Work:
         for step in self.auto.steps:
             if len(step.sources) < 2:
                 continue
-            if any(self.live[state] for state in self._states(step)):
+            if self.asks_for_wholes or any(self.live[state] for state in self._states(step)):
                 return False
             sides = [set().union(*(self.may[state] for state in source.states)) for source in step.sources]
             kept = [{r for r in side if not self.resets(self.numbered[r], step)} for side in sides]
@@ -511,7 +396,7 @@ class _Work:
                 for evaluation in tests:
                     needed |= {s.number for s in evaluation.sources if s.kind == CARRIED}
                     needed |= self._alive_of(evaluation)
-                for r in self.live[step.target]:
+                for r in self.live[step.target].union(self._asked_after(step, state)):
                     move = self._move(r, step, state)
                     if move.kept:
                         needed.add(r)
@@ -562,10 +447,12 @@ class _Work:
         live = [tuple(sorted(registers)) for registers in self.live]
         ways = {}
         for (step, state), (hashed, tests) in self.decided.items():
-            moves = tuple(self._move(r, step, state) for r in live[step.target])
+            further = [r for r in self._asked_after(step, state) if r not in live[step.target]]
+            moves = tuple(self._move(r, step, state) for r in (*live[step.target], *further))
+            told = self.told[step, state]
             alive = sorted(set().union(*map(self._alive_of, tests)))
             cases = tuple(r for r in alive if state >= 0 and self._move(r, step, state).kept)
-            ways[step, state] = Way(tuple(hashed), tuple(tests), moves, cases)
+            ways[step, state] = Way(tuple(hashed), tuple(tests), moves, cases, tuple(told.after), tuple(told.complete))
         return Carrying(
             tuple(self.terms),
             tuple(self.compares),
@@ -582,48 +469,3 @@ class _Work:
 
 def _subsets(roles: list[int]) -> Iterator[tuple[int, ...]]:
     return chain.from_iterable(combinations(roles, size) for size in range(1, len(roles) + 1))
-
-
-def _uses(predicate: object, count: int) -> list[tuple[Use, int | None]]:
-    """How each operand is used, and which other it is compared with by order."""
-    found: list[tuple[Use, int | None]] = [(Use.TRUTH, None)] * count
-
-    def visit(node: object) -> None:
-        match node:
-            case t.Conj(items) | t.Disj(items):
-                for item in items:
-                    visit(item)
-            case t.Neg(item):
-                visit(item)
-            case t.Comparison(op, left, right):
-                one, two = _operand(left), _operand(right)
-                if one is None or two is None or one == two:
-                    values([left, right], Use.VALUE)
-                elif op in ORDERED:
-                    use(one, Use.ORDER, two)
-                    use(two, Use.ORDER, one)
-                else:
-                    use(one, Use.NUMBER, two)
-                    use(two, Use.NUMBER, one)
-            case t.IsNull(operand):
-                values([operand], Use.NULLABLE)
-
-    def values(nodes: Iterable[object], how: Use) -> None:
-        for node in nodes:
-            match node:
-                case t.Arithmetic(_, left, right):
-                    values([left, right], how)
-                case t.Minus(inner):
-                    values([inner], how)
-                case _ if (k := _operand(node)) is not None:
-                    use(k, how, None)
-
-    def use(k: int, how: Use, other: int | None) -> None:
-        found[k] = (how, other)
-
-    visit(predicate)
-    return found
-
-
-def _operand(node: object) -> int | None:
-    return node.operand if isinstance(node, Read) and not node.truth else None

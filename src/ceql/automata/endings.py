@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ceql.analysis.between import Condition, denial
+from ceql.analysis.between import denial
+from ceql.analysis.cutting import Condition
 from ceql.analysis.shape import Kind, Leaves, Shape
 from ceql.automata.lookups import same_instance
 from ceql.automata.parallel import Step

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from ceql.automata.carrying import Fold
+from ceql.automata.registers import Fold
 from ceql.explain.carried import registers_met
 from ceql.explain.claims import judged
 from ceql.explain.decisions import How
@@ -82,6 +82,8 @@ def _update(plan: CorrelatedPlan) -> str:
     k = max(map(len, met), default=0)
     if any(Fold.SET in folds for folds in met):
         bound = "linear in the groups that an event meets, and in the sets that tell them apart: at most 2^w"
+    elif any(Fold.SUM in folds for folds in met):
+        bound = "linear in the groups that an event meets, and in the sums that tell them apart: at most 2^w"
     elif k:
         most = "w" if k == 1 else f"w^{k}"
         apart = f"{number(k, 'carried value')} {'tells' if k == 1 else 'tell'} them apart"

@@ -14,9 +14,9 @@ from ceql.analysis.equalities import Equality
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim, Length
-from ceql.automata.carrying import Term, Use
 from ceql.automata.correlated import Correlated
 from ceql.automata.parallel import QTree
+from ceql.automata.uses import Term, Use
 from ceql.explain.absent import absent_lines
 from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows
 from ceql.explain.claims import claims, judged, print_part

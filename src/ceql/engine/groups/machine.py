@@ -325,6 +325,7 @@ class GroupMachine(Machine):
                 self._nothing if self.carrier is None else None,
                 self.carrier,
                 self.steps.ends if self.carrier is not None and len(self.steps.end) else None,
+                self.carrier.after if self.carrier is not None and len(self.carrier.after) else None,
                 self.nodes, self.times, self._listed, self.slots, self.entries, self.regs,
                 self.parts, self.fresh, self.reached, events,
                 self.out if mode == ENUMERATE else None,
