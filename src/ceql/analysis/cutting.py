@@ -65,6 +65,8 @@ class Condition:
     ends: int = -1
     """The node whose instance it speaks of as a whole: it is decided when no more of its events can come. -1: it is
     decided for each combination of events when the last of them comes."""
+    denies: int = -1
+    """The absence whose forbidden events play its first role: it must be true of none of them."""
 
     @property
     def pair(self) -> tuple[str, int, int] | None:

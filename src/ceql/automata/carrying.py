@@ -17,8 +17,9 @@ from itertools import chain, combinations
 from ceql.analysis.between import worst
 from ceql.analysis.cutting import Condition, Role
 from ceql.analysis.equalities import Equality
+from ceql.analysis.later import easiest
 from ceql.analysis.shape import Leaves, Shape
-from ceql.automata.endings import Gaps, crossed
+from ceql.automata.endings import Gaps, crossed, sides
 from ceql.automata.lookups import compared
 from ceql.automata.parallel import Parallel, Step
 from ceql.automata.registers import (
@@ -41,6 +42,7 @@ from ceql.syntax import tree as t
 
 MOST_SETS = 2  # whose members are combined for one condition
 MOST_WORDS = 60  # of these members
+NO_LEAVES: Leaves = frozenset()
 
 
 def carry(
@@ -57,11 +59,11 @@ def carry(
         kept = [c for c in conditions if c.claim.number not in left]
         work = _Work(shape, auto, kept, known, gaps)
         work.run()
-        more = sorted({kept[k].claim.number for k in work.not_folded()})
-        if not more and not work.not_ended:
+        more = sorted({kept[k].claim.number for k in work.not_folded() if k < len(kept)})
+        if not more and not work.not_known:
             return (work.result() if work.leaves_joins_alone() else None), left, gaps
         left += more
-        gaps = gaps.without(work.not_ended)
+        gaps = gaps.put_off(shape, work.not_known)
 
 
 class _Work:
@@ -77,9 +79,11 @@ class _Work:
         self.auto = auto
         self.known = known
         self.gaps = gaps
-        self.asked = len(conditions)  # those after these are on absent events
-        self.conditions = [*conditions, *chain.from_iterable(gaps.compared.values())]
-        self.not_ended: set[int] = set()
+        self.asked = len(conditions)  # those after these are on absent events, the last ones on later events, too
+        denials = list(chain.from_iterable(gaps.compared.values()))
+        self.conditions = [*conditions, *denials, *gaps.later.values()]
+        self.not_known: dict[int, list[Condition]] = {}
+        """Of absences: the conditions that ask for values that are not known when a forbidden event comes."""
         self.every: Leaves = frozenset(shape.leaf)
         self.terms: dict[Term, int] = {}
         self.compares: dict[tuple[int, int], None] = {}
@@ -87,11 +91,11 @@ class _Work:
         self.operands = [self._terms_of(c) for c in self.conditions]
         self.folded: dict[tuple[int, int], tuple[int, int]] = {}
         """Of a condition and an operand: the register that carries it; if that is a set, as which value of a member."""
-        for k, condition in enumerate(conditions):
-            for n, operand in enumerate(condition.operands):
+        for k, condition in enumerate(self.conditions):
+            for n, operand in enumerate(condition.operands) if not self._is_denial(k) else ():
                 self.folded[k, n] = self._fold(condition, condition.roles[operand.role], k, n)
         self.classes = [self._class(equality) for equality in known]
-        self.denied = {k: self._denied(k) for k in range(self.asked, len(self.conditions))}
+        self.denied = {k: self._denied(k) for k in range(len(self.conditions)) if self._is_denial(k)}
         """Of a condition on an absent event: the registers of its operands, None for those of that event."""
         self.alive = {
             c.claim.number: self._register(Register(-1, Fold.ALIVE, frozenset(), c.claim.node, claim=c.claim.number))
@@ -107,6 +111,10 @@ class _Work:
                     self.asking[leaf].add(k)
 
     # --- terms and registers ---
+
+    def _is_denial(self, k: int) -> bool:
+        """Whether a condition is decided when a forbidden event comes."""
+        return k >= self.asked and self.conditions[k].denies < 0
 
     def _term(self, term: Term) -> int:
         return self.terms.setdefault(term, len(self.terms))
@@ -127,6 +135,8 @@ class _Work:
 
     def _fold(self, condition: Condition, role: Role, k: int, n: int) -> tuple[int, int]:
         operand, term = condition.operands[n], self.operands[k][n]
+        if condition.denies >= 0 and operand.role == 0:
+            return self._of_forbidden(condition, k, n)
         fold = Fold(operand.fold) if operand.fold else Fold.LATEST
         if not (operand.fold or role.single):
             found = worst(condition, operand.role)
@@ -136,6 +146,19 @@ class _Work:
                 return self._register(Register(-1, Fold.SET, role.leaves, role.scope, terms=terms)), mine.index(n)
             fold = Fold(found.value)
         return self._register(Register(term, fold, role.leaves, role.scope, operand.previous)), -1
+
+    def _of_forbidden(self, condition: Condition, k: int, n: int) -> tuple[int, int]:
+        """The register of what forbidden events are like; an event before the gap begins it anew."""
+        absence, left = condition.denies, sides(self.shape, condition.denies)[0]
+        fold = easiest(condition)
+        if fold is not None:
+            return self._register(
+                Register(self.operands[k][n], Fold(fold), NO_LEAVES, condition.ends, absence=absence, emptied=left)
+            ), -1
+        mine = [m for m, operand in enumerate(condition.operands) if operand.role == 0]
+        terms = tuple((self.operands[k][m], False) for m in mine)
+        register = Register(-1, Fold.SET, NO_LEAVES, condition.ends, terms=terms, absence=absence, emptied=left)
+        return self._register(register), mine.index(n)
 
     def _denied(self, k: int) -> list[int | None]:
         condition = self.conditions[k]
@@ -190,6 +213,7 @@ class _Work:
                     self._previous(self.operands[k][n])
         self.numbered = list(self.registers)
         self.set_at = self._set_at()
+        self.waits = self._waits()
         self.may = self._forward(any_way=True)
         self.must = self._forward(any_way=False)
         self.endings = {
@@ -233,11 +257,24 @@ class _Work:
                     before = {r for r in before if not self.resets(self.numbered[r], step)}
                 after = before.union(*(self.set_at[leaf] for leaf in step.leaves))
                 old = found[step.target]
+                if any_way:
+                    after = after | self.waits[step.target]
                 new = after if old is None else (old | after if any_way else old & after)
                 if new != old:
                     found[step.target] = new
                     grows = True
         return [s if s is not None else set() for s in found]
+
+    def _waits(self) -> list[set[int]]:
+        """Of each state, the registers of forbidden events that may come while runs wait there."""
+        found: list[set[int]] = [set() for _ in self.auto.last]
+        of_absence = {register.absence: n for n, register in enumerate(self.numbered) if register.absence >= 0}
+        for step in self.auto.steps:
+            for state in self._states(step):
+                if state >= 0:
+                    over = crossed(self.shape, frozenset(of_absence), self.auto.last[state], step)
+                    found[state].update(of_absence[absence] for absence in over)
+        return found
 
     def _set_at(self) -> dict[int, set[int]]:
         """The registers that an event at a leaf sets."""
@@ -264,7 +301,8 @@ class _Work:
                     continue
                 terms = self.operands[k]
                 if not self.must[state].issuperset(register for register in registers if register is not None):
-                    self.not_ended.add(absence)
+                    unknown = self.not_known.setdefault(absence, [])
+                    unknown += [condition] if condition not in unknown else []
                 sources = [
                     Source(EVENT, term) if register is None else Source(CARRIED, register)
                     for term, register in zip(terms, registers, strict=True)
@@ -276,7 +314,16 @@ class _Work:
                     hashed.append(pair)
                 else:
                     tests.append(evaluation)
-            yield Ending(absence, tuple(hashed), tuple(tests))
+            yield Ending(absence, tuple(hashed), tuple(tests), self._told_later(absence))
+
+    def _told_later(self, absence: int) -> Move | None:
+        """How runs get to know what a forbidden event is like."""
+        for number, register in enumerate(self.numbered):
+            if register.absence == absence:
+                if register.fold is Fold.SET:
+                    return Move(number, True, None, tuple(Source(EVENT, term) for term, _ in register.terms))
+                return Move(number, True, Source(EVENT, register.term))
+        return None
 
     # --- what a step decides ---
 

@@ -23,7 +23,7 @@ from ceql.automata.correlated import Correlated, Index, Link, Mark, Transition, 
 from ceql.automata.endings import Gaps, crossed, gaps_of
 from ceql.automata.lookups import compared, is_settled
 from ceql.automata.parallel import Parallel, Source, Step, build
-from ceql.automata.registers import CARRIED, EVENT, Carrying, Ending, Evaluation, Way
+from ceql.automata.registers import CARRIED, EVENT, Carrying, Ending, Evaluation, Move, Way
 from ceql.automata.registers import Source as From
 from ceql.automata.uses import Use
 from ceql.errors import ResourceError
@@ -250,7 +250,11 @@ class _Compiler:
         terms = dict(ending.hashed)
         key = [self._term(self.carrying.terms[terms[register]].what) for register, _ in way.hashed]  # type: ignore[arg-type]
         tests = ending.tests + _as_tests(ending.hashed, way.hashed)
-        found = Way(tuple((register, terms[register]) for register, _ in way.hashed), tests)
+        moves: tuple[Move, ...] = ()
+        if ending.move is not None:
+            own = ending.move
+            moves = tuple(own if r == own.register else Move(r, True) for r in self.rows[link.where].registers)
+        found = Way(tuple((register, terms[register]) for register, _ in way.hashed), tests, moves)
         for atom in absent_atoms(self.shape.absences[ending.absence]):
             guard = 1 << self._guard(atom)
             self.endings[Transition(guard, (), (Link(link.where, tuple(key)),), 0, 0, (), found)] = None

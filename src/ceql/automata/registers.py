@@ -44,10 +44,14 @@ class Register(NamedTuple):
     previous: bool = False
     claim: int = -1  # ALIVE: of which claim
     terms: tuple[tuple[int, bool], ...] = ()  # SET: its terms, and whether they are of the event before
+    absence: int = -1  # if it is of forbidden events: of which
+    emptied: Leaves = frozenset()  # an event at one of these leaves empties it
 
 
 def resets(shape: Shape, register: Register, step: Step) -> bool:
-    """Whether a step goes round an iteration around the node of a register."""
+    """Whether a step goes round an iteration around the node of a register, or empties it by its event."""
+    if not step.leaves.isdisjoint(register.emptied):
+        return True
     return register.scope >= 0 and not step.loops.isdisjoint(shape.above(register.scope)[1:])
 
 
@@ -113,16 +117,22 @@ class Way:
 
 
 class Ending(NamedTuple):
-    """How a forbidden event rules out runs that wait to go over its gap: those found by hash that pass all tests."""
+    """How a forbidden event rules out runs that wait to go over its gap: those found by hash that pass all tests.
+
+    With `move`, these runs carry on what the event is like, and go on.
+    """
 
     absence: int
     hashed: tuple[tuple[int, int], ...]
     tests: tuple[Evaluation, ...]
+    move: Move | None = None
 
     @property
     def asked(self) -> set[int]:
         """The registers that it speaks of."""
         found = {register for register, _ in self.hashed}
+        if self.move is not None:
+            found.add(self.move.register)
         return found | {s.number for test in self.tests for s in test.sources if s.kind == CARRIED}
 
 

@@ -172,7 +172,10 @@ class _Carriers:
             (width, own, index.order, count + k if own < width else -1, int(k in by_ranks))
             for k, (width, own, index) in enumerate(zip(widths, hashed, auto.indexes, strict=True))
         ]
-        moves = [[self._move(transition, move) for move in transition.way.moves] for transition in auto.transitions]
+        moves = [
+            [self._move(transition, move) for move in transition.way.moves]
+            for transition in (*auto.transitions, *auto.endings)
+        ]
         feeds = [
             [auto.carried(state).index(register) for register in index.registers]
             for state in range(auto.states)

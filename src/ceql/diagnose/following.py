@@ -134,7 +134,9 @@ class CorrelatedFollowing:
             return {}
         found: Counter[int] = Counter()
         for test, groups in zip(_tests(self.auto, carrying), carrier.died[0, :-1].tolist(), strict=True):
-            if test is not None and any(source.kind in (CARRIED, NEW) for source in test.sources):
+            if test is None or (test.condition >= 0 and carrying.conditions[test.condition].denies >= 0):
+                continue  # what NOT rules out is told elsewhere
+            if any(source.kind in (CARRIED, NEW) for source in test.sources):
                 found[_claim(self.auto, carrying, test)] += groups
         return dict(found)
 

@@ -16,11 +16,17 @@ from ceql.automata.uses import Use
 from ceql.explain.formula import print_normal, print_predicate
 from ceql.explain.names import leaf_name, leaf_variable, print_bare, print_of_previous, print_own
 from ceql.syntax import tree as t
-from ceql.syntax.printer import print_name
+from ceql.syntax.printer import print_condition, print_name
 
 AGGREGATES = (Fold.SUM, Fold.COUNT, Fold.MIN, Fold.MAX, Fold.FIRST, Fold.LAST)
 _WHICH = {Fold.FIRST: "the first", Fold.LAST: "the last", Fold.MIN: "all", Fold.MAX: "any"}  # that have a value
-_FOLDS = {Fold.GREATEST: "the greatest {} so far", Fold.LEAST: "the least {} so far", Fold.ONLY: "the only {} so far"}
+_FOLDS = {
+    Fold.GREATEST: "the greatest {} so far",
+    Fold.LEAST: "the least {} so far",
+    Fold.ONLY: "the only {} so far",
+    Fold.MAX: "the greatest {} so far",
+    Fold.MIN: "the least {} so far",
+}
 
 
 def print_carried(auto: Correlated, state: int) -> list[str]:
@@ -67,7 +73,10 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
         return f"the cases of '{shape.claim(register.claim).text}' that have not failed"
     assert auto.carrying is not None
     role = _role(auto.carrying, register)
-    name = role.name if role is not None else leaf_variable(shape, min(register.leaves))
+    if register.absence >= 0:
+        name = min(shape.absences[register.absence].names, default="")
+    else:
+        name = role.name if role is not None else leaf_variable(shape, min(register.leaves))
     if register.fold is Fold.SET:
         values = ", ".join(_print_term(auto.carrying, *term, name) for term in register.terms)
         plain = all(isinstance(auto.carrying.terms[term].what, t.Expression) for term, _ in register.terms)
@@ -84,7 +93,7 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
     if role is not None and not role.name:
         node = next(n for n in range(len(shape.nodes)) if shape.below(n) == register.leaves)
         return f"whether {print_normal(to_normal(shape, node))} was read"
-    if register.fold in AGGREGATES:
+    if register.fold in AGGREGATES and register.absence < 0:
         return f"{print_aggregate(register, what, name)} so far"
     return _FOLDS.get(register.fold, "{}").format(_print_term(auto.carrying, register.term, register.previous, name))
 
@@ -176,6 +185,8 @@ def print_asked_condition(condition: Condition) -> str:
     """A condition as the query has it; of an OR whose cases are decided at different events, all of it."""
     if condition.forward:
         return condition.claim.text
+    if condition.denies >= 0:
+        return f"NOT ({print_condition(condition.asked)})"
     return f"({condition.claim.text})" if condition.case >= 0 else print_predicate(condition.asked)
 
 

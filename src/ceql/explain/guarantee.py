@@ -78,11 +78,13 @@ def guarantee(plan: Plan) -> Guarantee:
 
 def _update(plan: CorrelatedPlan) -> str:
     auto = plan.automaton
-    met = [[auto.register(r).fold for r in registers] for _, registers in registers_met(auto)]
+    met = [[auto.register(r) for r in registers] for _, registers in registers_met(auto)]
     k = max(map(len, met), default=0)
-    if any(Fold.SET in folds for folds in met):
+    # what is known of forbidden events depends on the first of them alone
+    folds = {register.fold for registers in met for register in registers if register.absence < 0}
+    if Fold.SET in folds:
         bound = "linear in the groups that an event meets, and in the sets that tell them apart: at most 2^w"
-    elif any(Fold.SUM in folds for folds in met):
+    elif Fold.SUM in folds:
         bound = "linear in the groups that an event meets, and in the sums that tell them apart: at most 2^w"
     elif k:
         most = "w" if k == 1 else f"w^{k}"

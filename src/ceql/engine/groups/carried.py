@@ -202,7 +202,7 @@ def passes(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: i
 def aggregated(move: int, old: int, new: int, ranked: bool, rank: Array) -> int:
     """An aggregate with one value more; it skips NULL. A sum that does not fit stays so."""
     if new == NULL:
-        return np.int64(NULL) if old == UNBOUND else old
+        return old
     if old <= NULL:
         return new
     if move == SUM_WHOLE:

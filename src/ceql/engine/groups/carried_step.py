@@ -25,6 +25,7 @@ from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, all_hold, carry_on, passes
 from ceql.engine.groups.ending import end_groups, ended_up_to
+from ceql.engine.groups.forbidden import UNION_NODES, room_to_tell, tell_groups
 from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank, union
 from ceql.engine.groups.layout import (
     ENTRIES,
@@ -56,14 +57,13 @@ from ceql.engine.groups.ordered import append, find_in_order, forget, make_room,
 from ceql.engine.groups.table import are_there, locate, new_entry, take_key
 from ceql.jit import Array, called, inlined
 
-UNION_NODES = 24  # that a union makes: the length of a way to the right, which is a logarithm
-
 
 @inlined
 def step_carried(
     steps: Steps,
     carrier: Carrier,
     ending: Array | None,
+    telling: Array | None,
     after: Array | None,
     nodes: Array,
     times: Array,
@@ -97,8 +97,8 @@ def step_carried(
         return WENT_BACK
     regs[LEAST] = bound
     reason = np.int64(DONE)
+    made = np.int64(0)
     if begin < end:
-        made = np.int64(0)
         roots = np.int64(0)
         for o in range(begin, end):
             reason, made, roots = _fire(
@@ -113,15 +113,22 @@ def step_carried(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, dead, made,
                 settings.block,
             )  # fmt: skip
-        if ending is not None and reason == DONE and ending[symbol] < ending[symbol + 1]:
+    if ending is not None and reason == DONE and ending[symbol] < ending[symbol + 1]:
+        if telling is not None:
+            reason = room_to_tell(
+                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, dead, made
+            )
+        if reason == DONE:
             reason = end_groups(steps, carrier, slots, entries, parts, fresh, events, i, partition)
-        if reason == DONE and made > 0:
-            _file(
-                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made,
-                settings.block,
-            )  # fmt: skip
-    elif ending is not None and ending[symbol] < ending[symbol + 1]:
-        reason = end_groups(steps, carrier, slots, entries, parts, fresh, events, i, partition)
+        if telling is not None and reason == DONE:
+            tell_groups(
+                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made
+            )
+    if reason == DONE and made > 0:
+        _file(
+            steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made,
+            settings.block,
+        )  # fmt: skip
     if len(carrier.died) > 0:
         for k in range(carrier.died.shape[1]):  # an event that is read again counts once
             if reason == DONE:

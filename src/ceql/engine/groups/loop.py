@@ -76,6 +76,7 @@ def advance(
     plain: Array | None,
     carrier: Carrier | None,
     ending: Array | None,
+    telling: Array | None,
     after: Array | None,
     nodes: Array,
     times: Array,
@@ -100,8 +101,9 @@ def advance(
 
     `room` is how many nodes one event may make, at the most. Matches are written to `out`, or counted with `counts`,
     which is scratch, or the caller chooses. With `reached`, none is made. `carrier` is there if runs carry registers,
-    and `plain` if they do not; `ending` if NOT ends groups, `after` if new runs are tested, `extra` if runs are in
-    lists, and with `more` nothing is left out of the compiled code: Numba compiles nothing that needs what is None.
+    and `plain` if they do not; `ending` if NOT ends groups, `telling` if it tells groups what it forbids, `after` if
+    new runs are tested, `extra` if runs are in lists, and with `more` nothing is left out of the compiled code: Numba
+    compiles nothing that needs what is None.
     """
     i = regs[EVENT]
     while i < stop:
@@ -135,6 +137,7 @@ def advance(
                     steps,
                     carrier,
                     ending,
+                    telling,
                     after,
                     nodes,
                     times,
