@@ -16,6 +16,7 @@ from ceql.explain.decisions import How
 from ceql.explain.names import listed
 from ceql.explain.text import number
 from ceql.plan import CandidateReason, CorrelatedPlan, Plan, UnaryPlan
+from ceql.syntax import tree as t
 
 
 class Guarantee(NamedTuple):
@@ -74,6 +75,27 @@ def guarantee(plan: Plan) -> Guarantee:
         update += "; the rest is checked on each candidate"
     enumeration = next((loss.enumeration for loss in losses(plan)), kind.value.enumeration)
     return Guarantee(kind.value.name, update, enumeration)
+
+
+def totals(plan: Plan) -> str:
+    """How `aggregate()` adds up the matches."""
+    why = _why_enumerated(plan)
+    return "over the graph: no match is enumerated" if why is None else f"match by match: {why}"
+
+
+def _why_enumerated(plan: Plan) -> str | None:
+    if plan.limit:
+        return "some are left out at each position"
+    if isinstance(plan, UnaryPlan):
+        compared = plan.rivalry is not None and plan.query.window is not None
+        return "a strategy compares those in the window" if compared else None
+    if plan.candidate_reasons:
+        return "they are made of candidates"
+    if isinstance(plan.query.window, t.AttributeWindow):
+        return "the attribute may fall, so each is measured"
+    if any(link.unlike for transition in plan.automaton.transitions for link in transition.links):
+        return "a disequality leaves out some runs of each list"
+    return None
 
 
 def _update(plan: CorrelatedPlan) -> str:
