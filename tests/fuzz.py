@@ -33,7 +33,7 @@ import generators
 import hand_made
 import oracle
 import rule_oracle
-from absent_cases import absent_cases
+from absent_cases import absent_cases, later_cases
 from ceql.plan import CorrelatedPlan
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
@@ -96,7 +96,8 @@ KINDS = {
     "conditioned": Kind(CONDITIONED()),
     "aggregated": Kind(generators.aggregated_cases() | generators.aggregated_cases(named=True)),
     "absent": Kind(absent_cases() | absent_cases(named=True)),
-    "absent-tiny": Kind(absent_cases(), check_tiny, checks.use_tiny_buffers),
+    "absent-tiny": Kind(absent_cases() | later_cases(), check_tiny, checks.use_tiny_buffers),
+    "later": Kind(later_cases()),
     "rules": Kind(rule_oracle.rule_cases(), check_rule),
     "streams": Kind(UNARY(named=True) | CORRELATED(named=True) | CONDITIONED(named=True)),
     "unary-tiny": Kind(UNARY(), check_tiny, checks.use_tiny_buffers),
