@@ -33,10 +33,11 @@ import generators
 import hand_made
 import oracle
 import rule_oracle
-from absent_cases import absent_cases
+from absent_cases import absent_cases, later_cases
 from ceql.plan import CorrelatedPlan
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
+from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
 CHUNK = 400  # cases of one seed
@@ -71,6 +72,13 @@ def check_bucket(case: generators.Generated, data: st.DataObject) -> bool:
     return bool(hand_made.check(case, data.draw(st.randoms(use_true_random=False), label="shipping")))
 
 
+def check_added(case: generators.Generated, data: st.DataObject) -> bool:
+    matched = False
+    with checks.suppress_falling_attributes(True, case):
+        matched = check_totals(case, data)
+    return matched
+
+
 class Kind(NamedTuple):
     """What is drawn; what must hold, which tells whether there was a match; what the process needs before."""
 
@@ -88,7 +96,8 @@ KINDS = {
     "conditioned": Kind(CONDITIONED()),
     "aggregated": Kind(generators.aggregated_cases() | generators.aggregated_cases(named=True)),
     "absent": Kind(absent_cases() | absent_cases(named=True)),
-    "absent-tiny": Kind(absent_cases(), check_tiny, checks.use_tiny_buffers),
+    "absent-tiny": Kind(absent_cases() | later_cases(), check_tiny, checks.use_tiny_buffers),
+    "later": Kind(later_cases()),
     "rules": Kind(rule_oracle.rule_cases(), check_rule),
     "streams": Kind(UNARY(named=True) | CORRELATED(named=True) | CONDITIONED(named=True)),
     "unary-tiny": Kind(UNARY(), check_tiny, checks.use_tiny_buffers),
@@ -96,6 +105,11 @@ KINDS = {
     "correlated-unsplit": Kind(CORRELATED(), prepare=checks.use_no_substreams),
     "conditioned-tiny": Kind(CONDITIONED(), check_tiny, checks.use_tiny_buffers),
     "conditioned-unsplit": Kind(CONDITIONED(), prepare=checks.use_no_substreams),
+    "aggregated-tiny": Kind(generators.aggregated_cases(), check_tiny, checks.use_tiny_buffers),
+    "totals": Kind(
+        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | absent_cases(), check_added
+    ),
+    "totals-tiny": Kind(UNARY() | CORRELATED() | CONDITIONED(), check_added, checks.use_tiny_buffers),
     "buckets": Kind(UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases(), check_bucket),
 }
 

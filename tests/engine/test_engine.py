@@ -15,7 +15,7 @@ import corpus
 import generators
 import oracle
 import paths
-from absent_cases import absent_cases
+from absent_cases import absent_cases, later_cases
 from rule_oracle import RuleCase, rule_cases
 
 CASES = corpus.load()
@@ -104,7 +104,7 @@ def test_random_cases_of_two_streams(case: generators.Generated, data: st.DataOb
 
 
 @settings(EXAMPLES, max_examples=150)
-@given(absent_cases(named=False) | absent_cases(named=True), st.data())
+@given(absent_cases(named=False) | absent_cases(named=True) | later_cases(), st.data())
 def test_random_absences(case: generators.Generated, data: st.DataObject) -> None:
     checks.check_case(case, data)
 
@@ -133,7 +133,7 @@ def test_random_conditions_in_tiny_buffers(tiny: None, case: generators.Generate
 
 
 @settings(EXAMPLES, max_examples=60)
-@given(absent_cases(), st.data())
+@given(absent_cases() | later_cases(), st.data())
 def test_random_absences_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     checks.check_tiny_case(case, data)
 

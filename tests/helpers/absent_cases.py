@@ -5,6 +5,7 @@ Half of the absent events have conditions: on themselves, or compared with event
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -115,3 +116,43 @@ def demand(draw: Draw, absent: tree.Not, formula: tree.Formula) -> tree.FilterCo
         extra = generators.condition(draw, [name, draw(st.sampled_from(others))], 0)
         condition = generators.joined(draw(st.sampled_from([tree.Conj, tree.Disj])), (condition, extra))
     return tree.Neg(condition) if one_in(draw, 8) else condition
+
+
+FORMULAS = [
+    "A AS x ; NOT B AS n ; C AS y",
+    "A+ ; A AS x ; NOT B AS n ; C AS y",
+    "(A AS x ; NOT B AS n ; C AS y)+",
+    "A AS x ; NOT (B OR C) AS n ; C ; C AS y",
+    "A AS x ; NOT B AS n ; (C OR B) AS y",
+    "C ; A AS x ; NOT B AS n ; C+ ; C AS y",
+    "A AS x ; NOT A AS n ; NOT B AS m ; C AS y",
+]
+
+
+@st.composite
+def later_cases(draw: Draw) -> Generated:
+    """Absent events that are compared with what comes after them, and perhaps with what came before."""
+    text = draw(st.sampled_from(FORMULAS))
+    formula = parse(f"SELECT * WHERE {text}").formula
+    present = parse("SELECT * WHERE " + re.sub(r"NOT (.*?) AS [nm]", r"(\1)?", text)).formula
+
+    def compared(name: str, others: list[str]) -> tree.Comparison:
+        left, right = draw(st.sampled_from(generators.COMPARABLE + generators.ORDERED))
+        op = draw(st.sampled_from(generators.COMPARISONS))
+        return tree.Comparison(op, tree.Ref(name, left), tree.Ref(draw(st.sampled_from(others)), right))
+
+    conditions: list[tree.FilterCondition] = [compared("n", ["y"])]
+    conditions += [compared("n", ["x", "y"]) for _ in range(draw(st.sampled_from([0, 0, 1])))]
+    conditions += [compared("m", ["y"])] if "m" in oracle.absent_names(formula) else []
+    conditions += [compared("x", ["y"])] if one_in(draw, 4) else []
+    condition = conditions[0] if len(conditions) == 1 else tree.Conj(tuple(conditions))
+    formula = tree.Filter(formula, condition)
+    partition = (tree.Part((tree.PartRef("k"),)),) if one_in(draw, 4) else ()
+    query = generators.query_of(draw, formula, partition, False)
+    events = draw(generators.likely_streams(present, 8, False, generators.CLOSE))
+    for one in (query, replace(query, items=None)):
+        try:
+            return Generated(parse(print_query(one)), events)
+        except QueryError:  # what is selected is absent
+            continue
+    raise AssertionError(query)

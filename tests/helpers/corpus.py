@@ -7,6 +7,9 @@ values are written as text. A match is `{start, end, events, x = [...], ...}`; s
 are the first and last of `events`, variables where they are of no interest; a list stands for `{events = [...]}`.
 Where the contract leaves open which matches are kept (LIMIT, ANY), `count` tells how many. `error` is a part of the
 message that the query must be refused with.
+
+A case of `tests/corpus/totals` has, in place of matches, what is `asked` of all of them (with `by` and `every`), and
+the `rows` that `aggregate` must give.
 """
 
 from __future__ import annotations
@@ -97,6 +100,44 @@ def load() -> list[Case]:
     return [case for path in sorted(FOLDER.glob("*.toml")) for case in load_file(path)]
 
 
+@dataclass(frozen=True)
+class TotalsCase:
+    """What `aggregate` must give for a query: `asked` columns, `by` keys, `every` stretch of time, and the `rows`."""
+
+    title: str
+    query: str
+    events: list[dict[str, Any]]
+    asked: dict[str, str]
+    rows: list[dict[str, Any]]
+    by: tuple[str, ...] = ()
+    every: int | None = None
+
+    def __str__(self) -> str:
+        return self.title
+
+
+def load_totals() -> list[TotalsCase]:
+    """Every case of `corpus/totals`; their events are given as in other cases."""
+    found = []
+    for path in sorted((FOLDER / "totals").glob("*.toml")):
+        content = tomllib.loads(path.read_text())
+        for entry in content["case"]:
+            events = streams_of(content, entry)
+            known = {key: entry[key] for key in ("every",) if key in entry}
+            asked, rows, by = entry["asked"], entry["rows"], tuple(entry.get("by", ()))
+            found.append(TotalsCase(entry["title"], entry["query"], events, asked, rows, by, **known))
+    return found
+
+
+def streams_of(content: dict[str, Any], entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of a case."""
+    if "stream" in entry:
+        return list(content["streams"][entry["stream"]])
+    if "word" in entry:
+        return [{"type": letter, "time": i, "id": i} for i, letter in enumerate(entry["word"])]
+    return list(entry.get("events", []))
+
+
 def load_file(path: Path) -> list[Case]:
     with path.open("rb") as file:
         content = tomllib.load(file)
@@ -110,12 +151,7 @@ def read_case(file: str, streams: dict[str, Any], entry: dict[str, Any]) -> Case
         raise ValueError(f"{file}: {title}: unknown {sorted(unknown)}")
     if sum(key in entry for key in ("matches", "count", "error")) != 1:
         raise ValueError(f"{file}: {title}: one of matches, count, error")
-    if "stream" in entry:
-        events = streams[entry["stream"]]
-    elif "word" in entry:
-        events = [{"type": letter, "time": i, "id": i} for i, letter in enumerate(entry["word"])]
-    else:
-        events = entry.get("events", [])
+    events = streams_of({"streams": streams}, entry)
     decimals = entry.get("decimals", ())
     if decimals:
         events = [{name: Decimal(v) if name in decimals else v for name, v in event.items()} for event in events]

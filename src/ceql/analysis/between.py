@@ -10,66 +10,19 @@ operand, where the condition gets no easier, or no harder, as that value grows (
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
-from ceql.analysis.conditions import leaves as attributes_of
-from ceql.analysis.conditions import of_one_event, skips_null, spell_out
+from ceql.analysis.conditions import spell_out
+from ceql.analysis.cutting import Condition, Cut, NotCut, Operand, Read, Role, most, there
 from ceql.analysis.lengths import bound_name, key_name, never_falls
-from ceql.analysis.separate import separated
-from ceql.analysis.shape import Claim, Either, Kind, Leaves, Length, Same, Shape, Test
+from ceql.analysis.shape import Claim, Either, Kind, Length, Same, Shape, Test
+from ceql.analysis.wholes import as_a_whole
 from ceql.syntax import tree as t
 
 ORDERED = ("<", "<=", ">", ">=")
 _MOST_ORS, _MOST_CASES = 32, 60  # whose cases are followed one by one
-
-
-class Role(NamedTuple):
-    """A variable of a condition: the leaves of its events, and the node in whose instance they count."""
-
-    name: str
-    leaves: Leaves
-    scope: int
-    single: bool  # whether there is one event at most
-
-
-class Operand(NamedTuple):
-    """What is read of an event of a role, or of the event before it."""
-
-    role: int
-    previous: bool
-    what: t.Expression | t.Predicate
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """Stands for an operand in a condition's predicate: a value, or (`truth`) whether a predicate holds."""
-
-    operand: int
-    truth: bool = False
-
-
-@dataclass(frozen=True)
-class Condition:
-    """`predicate` is over `Read`s. `case` is its number among the cases of an OR, or -1: it must hold by itself."""
-
-    claim: Claim
-    case: int
-    asked: t.Predicate
-    predicate: Any
-    operands: tuple[Operand, ...]
-    roles: tuple[Role, ...]
-    forward: bool = False
-    """Whether it is about pairs alone in which the second role's event comes after that of the first."""
-
-    @property
-    def pair(self) -> tuple[str, int, int] | None:
-        """The operator and two operands, where the condition is just their comparison."""
-        p = self.predicate
-        if isinstance(p, t.Comparison) and isinstance(p.left, Read) and isinstance(p.right, Read):
-            return p.op, p.left.operand, p.right.operand
-        return None
 
 
 class Worst(Enum):
@@ -102,14 +55,17 @@ def conditions(shape: Shape, claims: list[Claim]) -> tuple[list[Condition], list
 
 def _conditions(shape: Shape, claim: Claim) -> Iterator[Condition]:
     if any(test.is_measured for test in claim.tests):
-        return  # only a whole match has all events of a variable
+        found = as_a_whole(shape, claim)
+        if found is not None:
+            yield found
+        return
     match claim.what:
         case Test() as test:
             yield _condition(shape, claim, test.predicate, [test], -1)
         case Either(cases):
             tests = [test for case in cases for test in case]
             comparands = [c for test in tests for c in test.variables.values()]
-            if all(_most(shape, c.scope, c.leaves) <= 1 and shape.surely(c.scope, c.leaves) for c in comparands):
+            if all(most(shape, c.scope, c.leaves) <= 1 and shape.surely(c.scope, c.leaves) for c in comparands):
                 # there is one combination: all of these or all of those is either of the two
                 whole = t.Disj(tuple(t.Conj(tuple(test.predicate for test in case)) for case in cases))
                 if len({test.owner for test in tests if test.has_prev}) <= 1:
@@ -143,20 +99,20 @@ def _condition(shape: Shape, claim: Claim, predicate: t.Predicate, tests: list[T
     conditional = not scopes or (scopes[0] != claim.node and not shape.surely(scopes[0], shape.below(claim.node)))
     count = len(variables) + conditional
     outer = scopes[-1] if scopes else claim.node
-    cut = _Cut({name: k for k, name in enumerate(variables)}, owner)
+    cut = Cut({name: k for k, name in enumerate(variables)}, owner)
     over_operands = cut.predicate(predicate)
     roles = []
     for name, comparand in variables.items():
         # of two, those combine that are in the same instance of the outer scope, in whichever round of the inner one
         scope = outer if count <= 2 else comparand.scope
-        roles.append(Role(name, comparand.leaves, scope, _most(shape, scope, comparand.leaves) <= 1))
+        roles.append(Role(name, comparand.leaves, scope, most(shape, scope, comparand.leaves) <= 1))
         if all(operand.role != len(roles) - 1 for operand in cut.operands) and not shape.surely(
             scope, comparand.leaves
         ):
-            cut.operands.append(_there(len(roles) - 1))  # none of its values is read, but there must be an event
+            cut.operands.append(there(len(roles) - 1))  # none of its values is read, but there must be an event
     if conditional:
         roles.append(Role("", shape.below(claim.node), outer if count <= 2 else claim.node, True))
-        cut.operands.append(_there(len(roles) - 1))
+        cut.operands.append(there(len(roles) - 1))
     return Condition(claim, case, predicate, over_operands, tuple(cut.operands), tuple(roles))
 
 
@@ -177,9 +133,9 @@ def denial(shape: Shape, claim: Claim, names: frozenset[str]) -> Condition | Non
             operands = (Operand(0, False, own), Operand(1, False, other))
             return Condition(claim, -1, asked, over_operands, operands, (absent, Role("", leaves, claim.node, True)))
         case Test(predicate, variables) as test:
-            if test.is_measured or any(_most(shape, c.scope, c.leaves) > 1 for c in variables.values()):
+            if test.is_measured or any(most(shape, c.scope, c.leaves) > 1 for c in variables.values()):
                 return None
-            cut = _Cut({name: k for k, name in enumerate([absent.name, *variables])}, None)
+            cut = Cut({name: k for k, name in enumerate([absent.name, *variables])}, None)
             try:
                 predicate_over_operands = cut.predicate(predicate)
             except NotCut:
@@ -190,11 +146,6 @@ def denial(shape: Shape, claim: Claim, names: frozenset[str]) -> Condition | Non
             return None
 
 
-def _there(role: int) -> Operand:
-    """What is true of any event of a role."""
-    return Operand(role, False, t.Comparison("=", t.Literal(1), t.Literal(1)))
-
-
 def _can_combine(shape: Shape, condition: Condition) -> bool:
     """Whether each role's own instances tell which events combine.
 
@@ -202,7 +153,7 @@ def _can_combine(shape: Shape, condition: Condition) -> bool:
     events of each round.
     """
     roles = condition.roles
-    if len(roles) <= 2:
+    if len(roles) <= 2 or condition.ends >= 0:
         return True
     if len({role.scope for role in roles}) == 1:
         return True
@@ -234,98 +185,6 @@ def _order(shape: Shape, leaf: int, later: int) -> bool:
         items = shape.nodes[meet].items
         return items.index(way[way.index(meet) - 1]) < items.index(other[other.index(meet) - 1])
     return shape.nodes[meet].kind is Kind.ALL
-
-
-def _most(shape: Shape, node: int, leaves: Leaves) -> int:
-    """The most events that an instance of a node reads at these leaves; 2 stands for any more."""
-    here = shape.nodes[node]
-    if here.kind is Kind.LEAF:
-        return int(node in leaves)
-    inside = [_most(shape, item, leaves) for item in here.items if not leaves.isdisjoint(shape.below(item))]
-    if here.kind is Kind.CHOICE:
-        return max(inside, default=0)
-    rounds = here.most if here.kind is Kind.REPEAT and here.most is not None else 2 if here.kind is Kind.REPEAT else 1
-    return min(2, rounds * sum(inside))
-
-
-class NotCut(Exception):
-    """Only candidates, which have all their events, can be tested: a function takes values of several events."""
-
-
-class _Cut:
-    """Cuts a predicate into operands, as large as they can be."""
-
-    def __init__(self, roles: dict[str, int], owner: str | None) -> None:
-        self.roles = roles
-        self.owner = owner
-        self.operands: list[Operand] = []
-
-    def _events(self, node: Any) -> set[tuple[int, bool]]:
-        """The events that a node reads: of a role, or before one."""
-        found = set()
-        for leaf in attributes_of(node):
-            if isinstance(leaf, t.Prev):
-                assert self.owner is not None
-                found.add((self.roles[self.owner], True))
-            else:
-                assert isinstance(leaf, t.Ref)
-                found.add((self.roles[leaf.variable], False))
-        return found
-
-    def _operand(self, node: Any, event: tuple[int, bool], truth: bool) -> Read:
-        if event[1] and not truth and skips_null(node):
-            raise NotCut  # what it is of no event, before the first one, is not NULL
-        self.operands.append(Operand(*event, of_one_event(node)))
-        return Read(len(self.operands) - 1, truth)
-
-    def predicate(self, node: Any) -> Any:
-        events = self._events(node)
-        if len(events) <= 1:
-            return self._operand(node, next(iter(events), (0, False)), truth=True)
-        match node:
-            case t.Conj(items) | t.Disj(items):
-                return replace(node, items=tuple(map(self.predicate, items)))
-            case t.Neg(item):
-                return replace(node, item=self.predicate(item))
-            case t.Comparison(_, left, right):
-                other = separated(node, lambda part: len(self._events(part)) > 1)
-                if other is not node:
-                    return self.predicate(other)
-                return replace(node, left=self.expression(left), right=self.expression(right))
-            case t.Between(operand, low, high, negated):
-                ends = ((">=", low), ("<=", high))
-                both = t.Conj(tuple(t.Comparison(op, operand, end, span=node.span) for op, end in ends))
-                return self.predicate(t.Neg(both) if negated else both)
-            case t.In(operand, items, negated):
-                either = t.Disj(tuple(_member(operand, item) for item in items))
-                return self.predicate(t.Neg(either) if negated else either)
-            case t.IsNull(operand):
-                return replace(node, operand=self.expression(operand))
-            case _:  # LIKE of a text that a function makes of several events
-                raise NotCut
-
-    def expression(self, node: Any) -> Any:
-        events = self._events(node)
-        if len(events) == 1:
-            return self._operand(node, events.pop(), truth=False)
-        match node:
-            case t.Arithmetic(_, left, right):
-                return replace(node, left=self.expression(left), right=self.expression(right))
-            case t.Minus(operand):
-                return replace(node, operand=self.expression(operand))
-            case t.Call():
-                if events:
-                    raise NotCut
-                return self._operand(node, (0, False), truth=False)
-            case _:
-                return node
-
-
-def _member(operand: t.Expression, item: t.Literal | t.Interval) -> t.Predicate:
-    if isinstance(item, t.Literal):
-        return t.Comparison("=", operand, item, span=item.span)
-    ends = ((">=", item.low), ("<=", item.high))
-    return t.Conj(tuple(t.Comparison(op, operand, end, span=item.span) for op, end in ends if end is not None))
 
 
 def worst(condition: Condition, role: int) -> Worst | None:

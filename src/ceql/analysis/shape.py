@@ -232,6 +232,10 @@ class Shape:
         """Whether a node may be left out: it has an empty match."""
         return self._nullable[node]
 
+    def goes_round(self, node: int) -> bool:
+        """Whether a node may have several rounds."""
+        return self.nodes[node].kind is Kind.REPEAT and self.nodes[node].most != 1
+
     def above(self, node: int) -> list[int]:
         """The nodes that a node is part of, itself included, inside first."""
         found = [node]

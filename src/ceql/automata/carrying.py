@@ -11,161 +11,38 @@ hash, and where the registers of its target come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
-from typing import NamedTuple
 
-from ceql.analysis.between import ORDERED, Condition, Read, Role, worst
+from ceql.analysis.between import worst
+from ceql.analysis.cutting import Condition, Role
 from ceql.analysis.equalities import Equality
+from ceql.analysis.later import easiest
 from ceql.analysis.shape import Leaves, Shape
-from ceql.automata.endings import Gaps, crossed
+from ceql.automata.endings import Gaps, crossed, sides
 from ceql.automata.lookups import compared
 from ceql.automata.parallel import Parallel, Step
+from ceql.automata.registers import (
+    CARRIED,
+    EVENT,
+    NOTHING,
+    Carrying,
+    Ending,
+    Evaluation,
+    Fold,
+    Move,
+    Register,
+    Source,
+    Way,
+    resets,
+)
+from ceql.automata.uses import Term, Use, uses
+from ceql.automata.wholes import Wholes
 from ceql.syntax import tree as t
 
-
-class Use(Enum):
-    """How an operand's values are used: as numbers of equal values, by order, in arithmetic, there also for IS NULL
-    (which tells NaN from NULL), as a truth value."""
-
-    NUMBER = "number"
-    ORDER = "order"
-    VALUE = "value"
-    NULLABLE = "nullable"
-    TRUTH = "truth"
-
-
-class Term(NamedTuple):
-    """An expression over one event whose values are carried or compared with what is carried."""
-
-    what: t.Expression | t.Predicate
-    use: Use
-    partner: t.Expression | t.Predicate | None = None
-    """What it is compared with by order: both have one encoding."""
-
-
-class Fold(Enum):
-    """What a register keeps of its events."""
-
-    LATEST = "latest"
-    GREATEST = "greatest"
-    LEAST = "least"
-    ONLY = "only"
-    SET = "set"
-    ALIVE = "alive"  # the cases of an OR that have not failed
-
-
-class Register(NamedTuple):
-    """The value of a term at the events of some leaves; of the event before them, if `previous`.
-
-    A SET has a member for each event, which has the values of several terms, some of the event before.
-    """
-
-    term: int
-    fold: Fold
-    leaves: Leaves
-    scope: int  # going round an iteration around this node empties it; -1: none does
-    previous: bool = False
-    claim: int = -1  # ALIVE: of which claim
-    terms: tuple[tuple[int, bool], ...] = ()  # SET: its terms, and whether they are of the event before
-
-
-EVENT, CARRIED, NOTHING = "event", "carried", "nothing"
 MOST_SETS = 2  # whose members are combined for one condition
 MOST_WORDS = 60  # of these members
-
-
-class Source(NamedTuple):
-    """Where a value comes from: the event's term, a register of the run, or a term of no event (all is NULL).
-
-    Of a register that is a set, `member` is the number of a value of each member.
-    """
-
-    kind: str
-    number: int = -1
-    member: int = -1
-
-
-class Evaluation(NamedTuple):
-    """A condition, decided for some combinations of events: where its operands come from."""
-
-    condition: int
-    sources: tuple[Source, ...]
-    bound: tuple[int, ...]
-    """The registers without which there is no such combination."""
-
-
-class Move(NamedTuple):
-    """How a register of the target gets its value: kept, taken from `source`, or folded with it.
-
-    A set gets a member with the values of `words`.
-    """
-
-    register: int
-    kept: bool
-    source: Source | None = None
-    words: tuple[Source, ...] = ()
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        return self.words if self.source is None else (self.source,)
-
-
-@dataclass(frozen=True)
-class Way:
-    """What a step does with the runs of one state."""
-
-    hashed: tuple[tuple[int, int], ...] = ()
-    """Registers, and the terms of the event that must be equal to them."""
-    tests: tuple[Evaluation, ...] = ()
-    moves: tuple[Move, ...] = ()
-    cases: tuple[int, ...] = ()
-    """The registers of ORs whose cases are decided here and were looked at before, in the same round."""
-
-
-class Ending(NamedTuple):
-    """How a forbidden event rules out runs that wait to go over its gap: those found by hash that pass all tests."""
-
-    absence: int
-    hashed: tuple[tuple[int, int], ...]
-    tests: tuple[Evaluation, ...]
-
-    @property
-    def asked(self) -> set[int]:
-        """The registers that it speaks of."""
-        found = {register for register, _ in self.hashed}
-        return found | {s.number for test in self.tests for s in test.sources if s.kind == CARRIED}
-
-
-@dataclass(frozen=True, eq=False)
-class Carrying:
-    """The registers of an automaton; `live` has those of each state, in order."""
-
-    terms: tuple[Term, ...]
-    compares: tuple[tuple[int, int], ...]
-    """Pairs of terms that are compared by their numbers."""
-    registers: tuple[Register, ...]
-    live: tuple[tuple[int, ...], ...]
-    sure: tuple[frozenset[int], ...]
-    """Of each state, the registers that every run there has a value for."""
-    ways: Mapping[tuple[Step, int], Way]
-    """Of each step and source state (-1: it begins a run)."""
-    conditions: tuple[Condition, ...]
-    operands: tuple[tuple[int, ...], ...]
-    """Of each condition: the terms of its operands."""
-    alive: Mapping[int, int]
-    """Of each claim that is an OR: the register of the cases that have not failed."""
-    endings: Mapping[tuple[Step, int], tuple[Ending, ...]]
-    """Of each step and source state that a gap lies between: what rules out the runs there. Absences without conditions
-    on other events are not among them."""
-
-    def carries_on(self, move: Move) -> bool:
-        """Whether the register's value depends on the run that is found, and not on the event alone."""
-        if self.registers[move.register].fold is Fold.ALIVE:
-            return True
-        return move.kept or any(source.kind == CARRIED for source in move.sources)
+NO_LEAVES: Leaves = frozenset()
 
 
 def carry(
@@ -182,11 +59,11 @@ def carry(
         kept = [c for c in conditions if c.claim.number not in left]
         work = _Work(shape, auto, kept, known, gaps)
         work.run()
-        more = sorted({kept[k].claim.number for k in work.not_folded()})
-        if not more and not work.not_ended:
+        more = sorted({kept[k].claim.number for k in work.not_folded() if k < len(kept)})
+        if not more and not work.not_known:
             return (work.result() if work.leaves_joins_alone() else None), left, gaps
         left += more
-        gaps = gaps.without(work.not_ended)
+        gaps = gaps.put_off(shape, work.not_known)
 
 
 class _Work:
@@ -202,9 +79,11 @@ class _Work:
         self.auto = auto
         self.known = known
         self.gaps = gaps
-        self.asked = len(conditions)  # those after these are on absent events
-        self.conditions = [*conditions, *chain.from_iterable(gaps.compared.values())]
-        self.not_ended: set[int] = set()
+        self.asked = len(conditions)  # those after these are on absent events, the last ones on later events, too
+        denials = list(chain.from_iterable(gaps.compared.values()))
+        self.conditions = [*conditions, *denials, *gaps.later.values()]
+        self.not_known: dict[int, list[Condition]] = {}
+        """Of absences: the conditions that ask for values that are not known when a forbidden event comes."""
         self.every: Leaves = frozenset(shape.leaf)
         self.terms: dict[Term, int] = {}
         self.compares: dict[tuple[int, int], None] = {}
@@ -212,11 +91,11 @@ class _Work:
         self.operands = [self._terms_of(c) for c in self.conditions]
         self.folded: dict[tuple[int, int], tuple[int, int]] = {}
         """Of a condition and an operand: the register that carries it; if that is a set, as which value of a member."""
-        for k, condition in enumerate(conditions):
-            for n, operand in enumerate(condition.operands):
+        for k, condition in enumerate(self.conditions):
+            for n, operand in enumerate(condition.operands) if not self._is_denial(k) else ():
                 self.folded[k, n] = self._fold(condition, condition.roles[operand.role], k, n)
         self.classes = [self._class(equality) for equality in known]
-        self.denied = {k: self._denied(k) for k in range(self.asked, len(self.conditions))}
+        self.denied = {k: self._denied(k) for k in range(len(self.conditions)) if self._is_denial(k)}
         """Of a condition on an absent event: the registers of its operands, None for those of that event."""
         self.alive = {
             c.claim.number: self._register(Register(-1, Fold.ALIVE, frozenset(), c.claim.node, claim=c.claim.number))
@@ -227,11 +106,15 @@ class _Work:
         self.asking: dict[int, set[int]] = {leaf: set() for leaf in self.every}
         """The conditions in which an event at a leaf plays a role."""
         for k, condition in enumerate(conditions):  # those on absent events are asked of none
-            for role in condition.roles:
+            for role in condition.roles if condition.ends < 0 else ():
                 for leaf in role.leaves:
                     self.asking[leaf].add(k)
 
     # --- terms and registers ---
+
+    def _is_denial(self, k: int) -> bool:
+        """Whether a condition is decided when a forbidden event comes."""
+        return k >= self.asked and self.conditions[k].denies < 0
 
     def _term(self, term: Term) -> int:
         return self.terms.setdefault(term, len(self.terms))
@@ -240,9 +123,9 @@ class _Work:
         return self.registers.setdefault(register, len(self.registers))
 
     def _terms_of(self, condition: Condition) -> tuple[int, ...]:
-        uses = _uses(condition.predicate, len(condition.operands))
+        used = uses(condition)
         found = []
-        for operand, (use, other) in zip(condition.operands, uses, strict=True):
+        for operand, (use, other) in zip(condition.operands, used, strict=True):
             partner = condition.operands[other].what if other is not None else None
             if use is Use.NUMBER and partner is not None:
                 self.compares[self._term(Term(operand.what, use)), self._term(Term(partner, use))] = None
@@ -252,8 +135,10 @@ class _Work:
 
     def _fold(self, condition: Condition, role: Role, k: int, n: int) -> tuple[int, int]:
         operand, term = condition.operands[n], self.operands[k][n]
-        fold = Fold.LATEST
-        if not role.single:
+        if condition.denies >= 0 and operand.role == 0:
+            return self._of_forbidden(condition, k, n)
+        fold = Fold(operand.fold) if operand.fold else Fold.LATEST
+        if not (operand.fold or role.single):
             found = worst(condition, operand.role)
             if found is None:
                 mine = [m for m, other in enumerate(condition.operands) if other.role == operand.role]
@@ -261,6 +146,19 @@ class _Work:
                 return self._register(Register(-1, Fold.SET, role.leaves, role.scope, terms=terms)), mine.index(n)
             fold = Fold(found.value)
         return self._register(Register(term, fold, role.leaves, role.scope, operand.previous)), -1
+
+    def _of_forbidden(self, condition: Condition, k: int, n: int) -> tuple[int, int]:
+        """The register of what forbidden events are like; an event before the gap begins it anew."""
+        absence, left = condition.denies, sides(self.shape, condition.denies)[0]
+        fold = easiest(condition)
+        if fold is not None:
+            return self._register(
+                Register(self.operands[k][n], Fold(fold), NO_LEAVES, condition.ends, absence=absence, emptied=left)
+            ), -1
+        mine = [m for m, operand in enumerate(condition.operands) if operand.role == 0]
+        terms = tuple((self.operands[k][m], False) for m in mine)
+        register = Register(-1, Fold.SET, NO_LEAVES, condition.ends, terms=terms, absence=absence, emptied=left)
+        return self._register(register), mine.index(n)
 
     def _denied(self, k: int) -> list[int | None]:
         condition = self.conditions[k]
@@ -304,7 +202,7 @@ class _Work:
         return self._register(Register(term, Fold.LATEST, frozenset(equality.terms), equality.scope))
 
     def resets(self, register: Register, step: Step) -> bool:
-        return register.scope >= 0 and bool(step.loops.intersection(self.shape.above(register.scope)[1:]))
+        return resets(self.shape, register, step)
 
     # --- which registers are set ---
 
@@ -315,6 +213,7 @@ class _Work:
                     self._previous(self.operands[k][n])
         self.numbered = list(self.registers)
         self.set_at = self._set_at()
+        self.waits = self._waits()
         self.may = self._forward(any_way=True)
         self.must = self._forward(any_way=False)
         self.endings = {
@@ -326,6 +225,11 @@ class _Work:
         self.decided = {
             (step, state): self._decide(step, state) for step in self.auto.steps for state in self._states(step)
         }
+        wholes = Wholes(self.shape, self.auto, self.conditions, self.operands, self.folded, self.numbered, self.may)
+        self.told = {(step, state): wholes.tell(step, state) for step, state in self.decided}
+        self.asks_for_wholes = bool(wholes.open)
+        for at, told in self.told.items():
+            self.decided[at][1].extend(told.before)
         self._liveness()
 
     def _states(self, step: Step) -> tuple[int, ...]:
@@ -353,11 +257,24 @@ class _Work:
                     before = {r for r in before if not self.resets(self.numbered[r], step)}
                 after = before.union(*(self.set_at[leaf] for leaf in step.leaves))
                 old = found[step.target]
+                if any_way:
+                    after = after | self.waits[step.target]
                 new = after if old is None else (old | after if any_way else old & after)
                 if new != old:
                     found[step.target] = new
                     grows = True
         return [s if s is not None else set() for s in found]
+
+    def _waits(self) -> list[set[int]]:
+        """Of each state, the registers of forbidden events that may come while runs wait there."""
+        found: list[set[int]] = [set() for _ in self.auto.last]
+        of_absence = {register.absence: n for n, register in enumerate(self.numbered) if register.absence >= 0}
+        for step in self.auto.steps:
+            for state in self._states(step):
+                if state >= 0:
+                    over = crossed(self.shape, frozenset(of_absence), self.auto.last[state], step)
+                    found[state].update(of_absence[absence] for absence in over)
+        return found
 
     def _set_at(self) -> dict[int, set[int]]:
         """The registers that an event at a leaf sets."""
@@ -384,7 +301,8 @@ class _Work:
                     continue
                 terms = self.operands[k]
                 if not self.must[state].issuperset(register for register in registers if register is not None):
-                    self.not_ended.add(absence)
+                    unknown = self.not_known.setdefault(absence, [])
+                    unknown += [condition] if condition not in unknown else []
                 sources = [
                     Source(EVENT, term) if register is None else Source(CARRIED, register)
                     for term, register in zip(terms, registers, strict=True)
@@ -396,7 +314,16 @@ class _Work:
                     hashed.append(pair)
                 else:
                     tests.append(evaluation)
-            yield Ending(absence, tuple(hashed), tuple(tests))
+            yield Ending(absence, tuple(hashed), tuple(tests), self._told_later(absence))
+
+    def _told_later(self, absence: int) -> Move | None:
+        """How runs get to know what a forbidden event is like."""
+        for number, register in enumerate(self.numbered):
+            if register.absence == absence:
+                if register.fold is Fold.SET:
+                    return Move(number, True, None, tuple(Source(EVENT, term) for term, _ in register.terms))
+                return Move(number, True, Source(EVENT, register.term))
+        return None
 
     # --- what a step decides ---
 
@@ -456,6 +383,11 @@ class _Work:
             bound[register] = None
         return Evaluation(k, tuple(sources), tuple(bound))
 
+    def _asked_after(self, step: Step, state: int) -> list[int]:
+        """The registers of the new run that the step asks for."""
+        told = self.told[step, state]
+        return sorted({source.number for test in (*told.after, *told.complete) for source in test.sources})
+
     def _hash(self, condition: Condition, evaluation: Evaluation, must: set[int]) -> tuple[int, int] | None:
         """The register and the term of an equality that a look-up decides."""
         if condition.pair is None or condition.pair[0] != "=" or condition.case >= 0:
@@ -470,8 +402,8 @@ class _Work:
     def not_folded(self) -> set[int]:
         """The conditions that ask for the members of more sets at once than the engine combines."""
         found = set()
-        for _, tests in self.decided.values():
-            for evaluation in tests:
+        for at, (_, tests) in self.decided.items():
+            for evaluation in (*tests, *self.told[at].after, *self.told[at].complete):
                 sets = {s.number: len(self.numbered[s.number].terms) for s in evaluation.sources if s.member >= 0}
                 if len(sets) > MOST_SETS or sum(sets.values()) > MOST_WORDS:
                     found.add(evaluation.condition)
@@ -482,7 +414,7 @@ class _Work:
         for step in self.auto.steps:
             if len(step.sources) < 2:
                 continue
-            if any(self.live[state] for state in self._states(step)):
+            if self.asks_for_wholes or any(self.live[state] for state in self._states(step)):
                 return False
             sides = [set().union(*(self.may[state] for state in source.states)) for source in step.sources]
             kept = [{r for r in side if not self.resets(self.numbered[r], step)} for side in sides]
@@ -511,7 +443,7 @@ class _Work:
                 for evaluation in tests:
                     needed |= {s.number for s in evaluation.sources if s.kind == CARRIED}
                     needed |= self._alive_of(evaluation)
-                for r in self.live[step.target]:
+                for r in self.live[step.target].union(self._asked_after(step, state)):
                     move = self._move(r, step, state)
                     if move.kept:
                         needed.add(r)
@@ -562,10 +494,12 @@ class _Work:
         live = [tuple(sorted(registers)) for registers in self.live]
         ways = {}
         for (step, state), (hashed, tests) in self.decided.items():
-            moves = tuple(self._move(r, step, state) for r in live[step.target])
+            further = [r for r in self._asked_after(step, state) if r not in live[step.target]]
+            moves = tuple(self._move(r, step, state) for r in (*live[step.target], *further))
+            told = self.told[step, state]
             alive = sorted(set().union(*map(self._alive_of, tests)))
             cases = tuple(r for r in alive if state >= 0 and self._move(r, step, state).kept)
-            ways[step, state] = Way(tuple(hashed), tuple(tests), moves, cases)
+            ways[step, state] = Way(tuple(hashed), tuple(tests), moves, cases, tuple(told.after), tuple(told.complete))
         return Carrying(
             tuple(self.terms),
             tuple(self.compares),
@@ -582,48 +516,3 @@ class _Work:
 
 def _subsets(roles: list[int]) -> Iterator[tuple[int, ...]]:
     return chain.from_iterable(combinations(roles, size) for size in range(1, len(roles) + 1))
-
-
-def _uses(predicate: object, count: int) -> list[tuple[Use, int | None]]:
-    """How each operand is used, and which other it is compared with by order."""
-    found: list[tuple[Use, int | None]] = [(Use.TRUTH, None)] * count
-
-    def visit(node: object) -> None:
-        match node:
-            case t.Conj(items) | t.Disj(items):
-                for item in items:
-                    visit(item)
-            case t.Neg(item):
-                visit(item)
-            case t.Comparison(op, left, right):
-                one, two = _operand(left), _operand(right)
-                if one is None or two is None or one == two:
-                    values([left, right], Use.VALUE)
-                elif op in ORDERED:
-                    use(one, Use.ORDER, two)
-                    use(two, Use.ORDER, one)
-                else:
-                    use(one, Use.NUMBER, two)
-                    use(two, Use.NUMBER, one)
-            case t.IsNull(operand):
-                values([operand], Use.NULLABLE)
-
-    def values(nodes: Iterable[object], how: Use) -> None:
-        for node in nodes:
-            match node:
-                case t.Arithmetic(_, left, right):
-                    values([left, right], how)
-                case t.Minus(inner):
-                    values([inner], how)
-                case _ if (k := _operand(node)) is not None:
-                    use(k, how, None)
-
-    def use(k: int, how: Use, other: int | None) -> None:
-        found[k] = (how, other)
-
-    visit(predicate)
-    return found
-
-
-def _operand(node: object) -> int | None:
-    return node.operand if isinstance(node, Read) and not node.truth else None

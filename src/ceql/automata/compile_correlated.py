@@ -12,17 +12,20 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import cached_property
 
-from ceql.analysis.between import Condition, Worst, conditions, hardest
+from ceql.analysis.between import Worst, conditions, hardest
 from ceql.analysis.conditions import skips_null
+from ceql.analysis.cutting import Condition
 from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.normal import Atom, absent_atoms
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape, Test, prev_of
-from ceql.automata.carrying import CARRIED, EVENT, Carrying, Ending, Evaluation, Use, Way, carry
-from ceql.automata.carrying import Source as From
+from ceql.automata.carrying import carry
 from ceql.automata.correlated import Correlated, Index, Link, Mark, Transition, Watched
 from ceql.automata.endings import Gaps, crossed, gaps_of
 from ceql.automata.lookups import compared, is_settled
 from ceql.automata.parallel import Parallel, Source, Step, build
+from ceql.automata.registers import CARRIED, EVENT, Carrying, Ending, Evaluation, Move, Way
+from ceql.automata.registers import Source as From
+from ceql.automata.uses import Use
 from ceql.errors import ResourceError
 from ceql.syntax import tree as t
 
@@ -155,7 +158,7 @@ class _Compiler:
         if carrying is None:
             self.unlike = self.different
             left = {c.number for c in self.shape.claims if c.number not in self.settled}
-        elif any(carrying.live) or any(way.tests for way in carrying.ways.values()) or carrying.endings:
+        elif any(carrying.live) or any(way.every_test for way in carrying.ways.values()) or carrying.endings:
             self.carrying = carrying
             self.reads = sum(term.use is not Use.NUMBER for term in carrying.terms)
             for term in carrying.terms:
@@ -247,7 +250,11 @@ class _Compiler:
         terms = dict(ending.hashed)
         key = [self._term(self.carrying.terms[terms[register]].what) for register, _ in way.hashed]  # type: ignore[arg-type]
         tests = ending.tests + _as_tests(ending.hashed, way.hashed)
-        found = Way(tuple((register, terms[register]) for register, _ in way.hashed), tests)
+        moves: tuple[Move, ...] = ()
+        if ending.move is not None:
+            own = ending.move
+            moves = tuple(own if r == own.register else Move(r, True) for r in self.rows[link.where].registers)
+        found = Way(tuple((register, terms[register]) for register, _ in way.hashed), tests, moves)
         for atom in absent_atoms(self.shape.absences[ending.absence]):
             guard = 1 << self._guard(atom)
             self.endings[Transition(guard, (), (Link(link.where, tuple(key)),), 0, 0, (), found)] = None
@@ -299,12 +306,14 @@ class _Compiler:
     def _order(self, way: Way, rest: tuple[int, ...]) -> int:
         """How the groups that pass the only test are found in order of the only register; 0 if they are not."""
         assert self.carrying is not None
-        if len(rest) != 1 or len(way.tests) != 1 or any(map(self.carrying.carries_on, way.moves)):
+        if len(rest) != 1 or len(way.every_test) != 1 or any(map(self.carrying.carries_on, way.moves)):
             return 0
         (test,) = way.tests
         if test.condition < 0 or self.carrying.conditions[test.condition].case >= 0:
             return 0
         condition: Condition = self.carrying.conditions[test.condition]
+        if condition.ends >= 0:
+            return 0  # NaN, which no comparison finds, has a place in order
         mine = [n for n, source in enumerate(test.sources) if source.kind == CARRIED]
         if len(mine) != 1:
             return 0

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Claim, Leaves, Shape
-from ceql.automata.carrying import Carrying, Register, Term, Use, Way
 from ceql.automata.parallel import Parallel
+from ceql.automata.registers import Carrying, Register, Way
+from ceql.automata.uses import Term, Use
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition
 

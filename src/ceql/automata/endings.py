@@ -1,30 +1,50 @@
 """Where NOT ends partial matches: a forbidden event rules out the runs that wait to go over its gap.
 
 A step goes over a gap if the event before it was read on the one side, and its own on the other. The runs that wait for
-such a step end when a forbidden event comes, all of them, or those that its conditions speak of. That needs a chain,
-and conditions on events before the gap: other absences are looked up for each finished match.
+such a step end when a forbidden event comes, all of them, or those that its conditions speak of. If some of these ask
+for events after the gap, runs carry what the forbidden events were like until then. That needs a chain: other absences
+are looked up for each finished match.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ceql.analysis.between import Condition, denial
+from ceql.analysis.between import denial
+from ceql.analysis.cutting import Condition
+from ceql.analysis.later import later
 from ceql.analysis.shape import Kind, Leaves, Shape
 from ceql.automata.lookups import same_instance
 from ceql.automata.parallel import Step
 
 
 class Gaps(NamedTuple):
-    """The absences that end runs: those that end all of them, and those that compare, with their conditions."""
+    """The absences that end runs: those that end all of them, and those that compare, with their conditions.
+
+    `later` has the conditions that speak of events after the gap: what they forbid rules out runs when these come.
+    """
 
     plain: frozenset[int] = frozenset()
     compared: Mapping[int, tuple[Condition, ...]] = {}
+    later: Mapping[int, Condition] = {}
 
     def without(self, absences: set[int]) -> Gaps:
         """These are not compared in the loop."""
-        return Gaps(self.plain, {number: own for number, own in self.compared.items() if number not in absences})
+        compared = {number: own for number, own in self.compared.items() if number not in absences}
+        return Gaps(self.plain, compared, {number: own for number, own in self.later.items() if number in compared})
+
+    def put_off(self, shape: Shape, not_known: Mapping[int, Sequence[Condition]]) -> Gaps:
+        """Decide these conditions of absences later; without the absences for which that is not possible."""
+        gaps = self
+        for number, conditions in not_known.items():
+            found = later(shape, number, conditions) if number not in self.later else None
+            if found is None:
+                gaps = gaps.without({number})
+            else:
+                rest = tuple(own for own in gaps.compared[number] if own not in conditions)
+                gaps = Gaps(gaps.plain, {**gaps.compared, number: rest}, {**gaps.later, number: found})
+        return gaps
 
     @property
     def numbers(self) -> frozenset[int]:

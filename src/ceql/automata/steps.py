@@ -7,18 +7,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ceql.automata.carrying import CARRIED, EVENT, Carrying, Evaluation, Fold, Move, Source
 from ceql.automata.correlated import Correlated, Index, Transition
+from ceql.automata.registers import CARRIED, EVENT, NEW, Carrying, Evaluation, Fold, Move, Source
 from ceql.engine.groups.layout import (
     ADD,
     ALIVE,
     BUCKETS,
     CASES,
     EQUAL,
+    FIRST_KNOWN,
     GREATEST,
+    GREATEST_KNOWN,
     INDEXES,
     IS_TRUE,
     KEEP,
+    LAST_KNOWN,
+    LEAST_KNOWN,
     LEAST_OF,
     MEMBER,
     NO_EVENT,
@@ -28,6 +32,8 @@ from ceql.engine.groups.layout import (
     RANKED,
     ROWS,
     SCRATCH,
+    SUM_FLOATS,
+    SUM_WHOLE,
     TAKE,
     TESTS,
     Carrier,
@@ -97,14 +103,30 @@ BoundTest = Simple | Program
 """A condition over the columns of a schema: a comparison, or a program (`engine.groups.programs`)."""
 
 
-def to_carrier(
-    auto: Correlated, tests: Sequence[BoundTest], ranked: Sequence[bool], absent: Sequence[bool | None]
-) -> Carrier:
-    """The arrays of what runs carry.
+class BoundReads(NamedTuple):
+    """Of each of `auto.reads`: whether it is compared by rank, whether it is a float, and what it is of no event."""
 
-    Of each of `auto.reads`, `ranked` says whether it is compared by rank, and `absent` what it is of no event.
-    """
-    return _Carriers(auto, tests, ranked, absent).build()
+    ranked: Sequence[bool]
+    floating: Sequence[bool]
+    absent: Sequence[bool | None]
+
+
+_FOLDS = {
+    Fold.GREATEST: GREATEST,
+    Fold.LEAST: LEAST_OF,
+    Fold.ONLY: ONLY,
+    Fold.SUM: SUM_WHOLE,
+    Fold.COUNT: SUM_WHOLE,
+    Fold.MIN: LEAST_KNOWN,
+    Fold.MAX: GREATEST_KNOWN,
+    Fold.FIRST: FIRST_KNOWN,
+    Fold.LAST: LAST_KNOWN,
+}
+
+
+def to_carrier(auto: Correlated, tests: Sequence[BoundTest], reads: BoundReads) -> Carrier:
+    """The arrays of what runs carry."""
+    return _Carriers(auto, tests, reads).build()
 
 
 def tests_in_order(carrying: Carrying, transition: Transition) -> dict[int, list[Evaluation]]:
@@ -118,15 +140,12 @@ def tests_in_order(carrying: Carrying, transition: Transition) -> dict[int, list
 
 
 class _Carriers:
-    def __init__(
-        self, auto: Correlated, tests: Sequence[BoundTest], ranked: Sequence[bool], absent: Sequence[bool | None]
-    ) -> None:
+    def __init__(self, auto: Correlated, tests: Sequence[BoundTest], reads: BoundReads) -> None:
         assert auto.carrying is not None
-        self.absent = absent
+        self.ranked, self.floating, self.absent = reads
         self.auto = auto
         self.carrying = auto.carrying
         self.bound = tests
-        self.ranked = ranked
         self.reads: list[int] = []
         self.code: list[tuple[int, int]] = []
         self.begins = [0] * len(tests)
@@ -142,6 +161,8 @@ class _Carriers:
         widths = [len(next(iter(index.feeders.values()))[0]) + len(index.registers) for index in auto.indexes]
         hashed = [width - len(i.registers) + i.hashed for width, i in zip(widths, auto.indexes, strict=True)]
         tests = [self._tests(transition) for transition in (*auto.transitions, *auto.endings)]
+        after = [[self._row(e, test) for test in e.way.after] for e in auto.transitions]
+        complete = [[self._row(e, test) for test in e.way.complete] for e in auto.transitions]
         by_ranks = {
             transition.links[0].where
             for transition, rows in zip(auto.transitions, tests, strict=False)
@@ -151,7 +172,10 @@ class _Carriers:
             (width, own, index.order, count + k if own < width else -1, int(k in by_ranks))
             for k, (width, own, index) in enumerate(zip(widths, hashed, auto.indexes, strict=True))
         ]
-        moves = [[self._move(transition, move) for move in transition.way.moves] for transition in auto.transitions]
+        moves = [
+            [self._move(transition, move) for move in transition.way.moves]
+            for transition in (*auto.transitions, *auto.endings)
+        ]
         feeds = [
             [auto.carried(state).index(register) for register in index.registers]
             for state in range(auto.states)
@@ -161,7 +185,7 @@ class _Carriers:
         assert len(self.slot) <= CASES
         return Carrier(
             indexes=np.array(indexes, np.int32).reshape(-1, INDEXES),
-            tests=np.array([row for rows in tests for row in rows], np.int32).reshape(-1, TESTS),
+            tests=np.array([row for rows in (*tests, *after, *complete) for row in rows], np.int32).reshape(-1, TESTS),
             tests_of=_offsets(tests),
             reads=_ints(self.reads),
             code=np.array(self.code, np.int64).reshape(-1, 2),
@@ -178,7 +202,18 @@ class _Carriers:
             keys=np.zeros((1, 1), np.int64),
             buckets=np.zeros((1, BUCKETS), np.int64),
             died=np.zeros((0, 0), np.int64),
+            after=self._further(tests, after, complete),
         )
+
+    @staticmethod
+    def _further(tests: list[list[list[int]]], after: list[list[list[int]]], complete: list[list[list[int]]]) -> Array:
+        """Where the tests of new runs are, of each transition; nothing if there are none."""
+        if not any(after) and not any(complete):
+            return np.zeros((0, 4), np.int32)
+        first = sum(map(len, tests))
+        second = first + sum(map(len, after))
+        one, two = first + _offsets(after), second + _offsets(complete)
+        return np.stack([one[:-1], one[1:], two[:-1], two[1:]], axis=1).astype(np.int32)
 
     def _index(self, transition: Transition) -> Index | None:
         return self.auto.indexes[transition.links[0].where] if len(transition.links) == 1 else None
@@ -190,6 +225,8 @@ class _Carriers:
             index = self._index(transition)
             assert index is not None
             return -1 - index.registers.index(source.number)
+        if source.kind == NEW:
+            return -1 - [move.register for move in transition.way.moves].index(source.number)
         column = self.auto.column(source.number) if source.number >= 0 else len(self.absent)
         truth = self.absent[column] if column < len(self.absent) else None
         return NOWHERE if truth is None else IS_TRUE if truth else NOT_TRUE
@@ -213,12 +250,12 @@ class _Carriers:
 
     def _row(self, transition: Transition, test: Evaluation) -> list[int]:
         row = [0, 0, 0, 0, 0, -1, 0, 0, NOWHERE, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-        sets = list(dict.fromkeys(source.number for source in test.sources if source.member >= 0))
+        sets = {source.number: source._replace(member=-1) for source in test.sources if source.member >= 0}
         first: dict[int, int] = {}
-        for n, register in enumerate(sets):
+        for n, (register, source) in enumerate(sets.items()):
             words = len(self.auto.register(register).terms)
-            first[register] = sum(len(self.auto.register(other).terms) for other in sets[:n])
-            row[15 + 2 * n : 17 + 2 * n] = [self._read(transition, Source(CARRIED, register)), words]
+            first[register] = sum(len(self.auto.register(other).terms) for other in list(sets)[:n])
+            row[15 + 2 * n : 17 + 2 * n] = [self._read(transition, source), words]
         reads = [
             MEMBER - first[source.number] - source.member if source.member >= 0 else self._read(transition, source)
             for source in test.sources
@@ -234,8 +271,8 @@ class _Carriers:
         row[10:13] = [begin, begin + len(bound), len(self.reads)]
         self.reads += reads
         row[13] = len(self.reads)
-        others = [register for register in test.bound if register not in sets]
-        self.reads += [self._read(transition, Source(CARRIED, register)) for register in others]
+        kinds = {source.number: source for source in test.sources if source.kind in (CARRIED, NEW)}
+        self.reads += [self._read(transition, kinds[register]) for register in test.bound if register not in sets]
         row[14] = len(self.reads)
         return row
 
@@ -256,7 +293,9 @@ class _Carriers:
             return TAKE, NO_EVENT, taken, 0
         column = self.auto.column(register.term)
         by_rank = column < len(self.ranked) and self.ranked[column]
-        fold = {Fold.GREATEST: GREATEST, Fold.LEAST: LEAST_OF, Fold.ONLY: ONLY}[register.fold]
+        fold = _FOLDS[register.fold]
+        if fold == SUM_WHOLE and column < len(self.floating) and self.floating[column]:
+            fold = SUM_FLOATS
         return fold, kept, taken, int(by_rank)
 
     def _condition(self, test: Evaluation) -> Any:

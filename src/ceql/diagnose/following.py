@@ -9,13 +9,14 @@ events have met so many groups of them.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from ceql.automata.carrying import CARRIED, Carrying, Evaluation
 from ceql.automata.cea import NO_LABEL, Transition
 from ceql.automata.correlated import Correlated
+from ceql.automata.registers import CARRIED, NEW, Carrying, Evaluation
 from ceql.automata.steps import tests_in_order, to_carrier, to_steps
 from ceql.engine.common.layout import FOLLOW, Events
 from ceql.engine.common.reached import Reached
@@ -108,7 +109,7 @@ class CorrelatedFollowing:
 
     def _carrier(self) -> Carrier:
         operands = self._recognition.operands
-        return to_carrier(self.auto, operands.tests, operands.ranked, operands.absent)
+        return to_carrier(self.auto, operands.tests, operands.reads)
 
     @property
     def seen(self) -> int:
@@ -132,9 +133,10 @@ class CorrelatedFollowing:
         if carrying is None or carrier is None:
             return {}
         found: Counter[int] = Counter()
-        # the tests of what NOT ends come after those of transitions
-        for test, groups in zip(_tests(self.auto, carrying), carrier.died[0, :-1].tolist(), strict=False):
-            if any(source.kind == CARRIED for source in test.sources):
+        for test, groups in zip(_tests(self.auto, carrying), carrier.died[0, :-1].tolist(), strict=True):
+            if test is None or (test.condition >= 0 and carrying.conditions[test.condition].denies >= 0):
+                continue  # what NOT rules out is told elsewhere
+            if any(source.kind in (CARRIED, NEW) for source in test.sources):
                 found[_claim(self.auto, carrying, test)] += groups
         return dict(found)
 
@@ -200,14 +202,17 @@ def groups_met(machine: GroupMachine) -> int:
     return int(machine.carrier.died[0, -1]) if machine.carrier is not None else 0
 
 
-def _tests(auto: Correlated, carrying: Carrying) -> list[Evaluation]:
-    """The tests as the machine numbers them."""
-    return [
-        test
-        for transition in auto.transitions
-        for tests in tests_in_order(carrying, transition).values()
-        for test in tests
-    ]
+def _tests(auto: Correlated, carrying: Carrying) -> list[Evaluation | None]:
+    """The tests as the machine numbers them; None for those of what NOT ends."""
+    found: list[Evaluation | None] = []
+    for transition in auto.transitions:
+        found += chain.from_iterable(tests_in_order(carrying, transition).values())
+    found += [None for ending in auto.endings for _ in ending.way.tests]
+    for transition in auto.transitions:
+        found += transition.way.after
+    for transition in auto.transitions:
+        found += transition.way.complete
+    return found
 
 
 def _claim(auto: Correlated, carrying: Carrying, test: Evaluation) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ceql.analysis.resolve import resolve
 from ceql.analysis.shape import Claim, Same, Shape
+from ceql.automata.correlated import Correlated
+from ceql.explain.carried import event_of, print_register
+from ceql.explain.names import listed
 from ceql.explain.text import wrapped
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.syntax.printer import print_condition
@@ -39,6 +42,9 @@ def _how(plan: Plan, shape: Shape, number: int, compared: bool) -> str:
         return "in the automaton: a state in which it may not come does not skip it"
     auto = plan.automaton
     if all(watched.number != number for watched in auto.absences):
+        known = _remembered(auto, number)
+        if known is not None:
+            return known
         if compared:
             return (
                 "at once: when it comes, it is compared with the groups that wait to go over it; those it rules out end"
@@ -49,3 +55,24 @@ def _how(plan: Plan, shape: Shape, number: int, compared: bool) -> str:
     if shape.leads(number):
         return "for each candidate: forbidden events are looked up before it, as far back as the window reaches"
     return "for each candidate: forbidden events are looked up between its events"
+
+
+def _remembered(auto: Correlated, number: int) -> str | None:
+    """What runs carry of the forbidden events of an absence that is compared with what comes later, and until when."""
+    carrying = auto.carrying
+    if carrying is None:
+        return None
+    registers = {n for n, register in enumerate(carrying.registers) if register.absence == number}
+    if not registers:
+        return None
+    what = listed(print_register(auto, register) for register in sorted(registers))
+    decided = [
+        event_of(auto, transition)
+        for transition in auto.transitions
+        for test in transition.way.every_test
+        if test.condition >= 0 and carrying.conditions[test.condition].denies == number
+    ]
+    return (
+        f"the groups that wait to go over it carry what came, {what}, until {' or '.join(dict.fromkeys(decided))}, "
+        "which rules them out or not"
+    )

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
-from ceql.analysis.between import Condition, Role
+from ceql.analysis.cutting import Condition, Role
 from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.lengths import is_hidden, key_name
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Shape
-from ceql.automata.carrying import Carrying, Evaluation, Fold, Register, Use
 from ceql.automata.correlated import Correlated, Transition
+from ceql.automata.registers import Carrying, Evaluation, Fold, Register
+from ceql.automata.uses import Use
 from ceql.explain.formula import print_normal, print_predicate
 from ceql.explain.names import leaf_name, leaf_variable, print_bare, print_of_previous, print_own
 from ceql.syntax import tree as t
-from ceql.syntax.printer import print_name
+from ceql.syntax.printer import print_condition, print_name
 
-_FOLDS = {Fold.GREATEST: "the greatest {} so far", Fold.LEAST: "the least {} so far", Fold.ONLY: "the only {} so far"}
+AGGREGATES = (Fold.SUM, Fold.COUNT, Fold.MIN, Fold.MAX, Fold.FIRST, Fold.LAST)
+_WHICH = {Fold.FIRST: "the first", Fold.LAST: "the last", Fold.MIN: "all", Fold.MAX: "any"}  # that have a value
+_FOLDS = {
+    Fold.GREATEST: "the greatest {} so far",
+    Fold.LEAST: "the least {} so far",
+    Fold.ONLY: "the only {} so far",
+    Fold.MAX: "the greatest {} so far",
+    Fold.MIN: "the least {} so far",
+}
 
 
 def print_carried(auto: Correlated, state: int) -> list[str]:
@@ -64,7 +73,10 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
         return f"the cases of '{shape.claim(register.claim).text}' that have not failed"
     assert auto.carrying is not None
     role = _role(auto.carrying, register)
-    name = role.name if role is not None else leaf_variable(shape, min(register.leaves))
+    if register.absence >= 0:
+        name = min(shape.absences[register.absence].names, default="")
+    else:
+        name = role.name if role is not None else leaf_variable(shape, min(register.leaves))
     if register.fold is Fold.SET:
         values = ", ".join(_print_term(auto.carrying, *term, name) for term in register.terms)
         plain = all(isinstance(auto.carrying.terms[term].what, t.Expression) for term, _ in register.terms)
@@ -81,7 +93,23 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
     if role is not None and not role.name:
         node = next(n for n in range(len(shape.nodes)) if shape.below(n) == register.leaves)
         return f"whether {print_normal(to_normal(shape, node))} was read"
+    if register.fold in AGGREGATES and register.absence < 0:
+        return f"{print_aggregate(register, what, name)} so far"
     return _FOLDS.get(register.fold, "{}").format(_print_term(auto.carrying, register.term, register.previous, name))
+
+
+def print_aggregate(register: Register, what: t.Expression | t.Predicate, name: str) -> str:
+    """An aggregate that a register has, as a query would ask for it."""
+    match register.fold, what:
+        case Fold.COUNT, t.IsNull(operand):
+            what = operand
+        case Fold.COUNT, _:
+            return f"COUNT({print_name(name)})"
+        case Fold.SUM, t.Arithmetic("/", operand, t.Literal(1)):  # that of AVG
+            what = operand
+    if not isinstance(what, t.Expression):
+        return f"{print_own(what, name)} for {_WHICH[register.fold]}"
+    return f"{register.fold.value}({print_own(what, name)})"
 
 
 def _print_term(carrying: Carrying, term: int, previous: bool, name: str) -> str:
@@ -136,7 +164,10 @@ def _has(carrying: Carrying, register: Register, condition: int, operand: int) -
 
 def print_tests(auto: Correlated, transition: Transition) -> list[str]:
     """What a transition tests of the runs that it finds."""
-    return list(dict.fromkeys(_print_test(auto, test, transition) for test in transition.way.tests))
+    way = transition.way
+    found = [_print_test(auto, test, transition) for test in (*way.tests, *way.after)]
+    ending = [f"{_print_test(auto, test, transition)} where a match ends" for test in way.complete]
+    return list(dict.fromkeys([*found, *ending]))
 
 
 def _print_test(auto: Correlated, test: Evaluation, transition: Transition) -> str:
@@ -154,6 +185,8 @@ def print_asked_condition(condition: Condition) -> str:
     """A condition as the query has it; of an OR whose cases are decided at different events, all of it."""
     if condition.forward:
         return condition.claim.text
+    if condition.denies >= 0:
+        return f"NOT ({print_condition(condition.asked)})"
     return f"({condition.claim.text})" if condition.case >= 0 else print_predicate(condition.asked)
 
 

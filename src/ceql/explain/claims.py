@@ -201,9 +201,23 @@ def _left(shape: Shape, claim: Claim) -> str:
     if any(node.kind is Kind.ALL and len(node.items) > MOST_SIDES for node in shape.nodes):
         return f"runs cannot carry values through an ALL of more than {MOST_SIDES} sides"
     if any(test.is_measured for test in claim.tests):
-        return "it is about all events of a variable together, which only a whole match has"
+        return _whole(shape, claim)
     if any(isinstance(part, t.Call) for test in claim.tests for part in nodes(test.predicate)):
         return "a function takes values of several events, or gives a value where PREV is NULL"
     if conditions(shape, [claim])[1]:
         return "it combines events of different rounds of an iteration, or is an OR of too many cases to follow"
     return f"it combines all events of more than {MOST_SETS} variables with many events each"
+
+
+def _whole(shape: Shape, claim: Claim) -> str:
+    """Why no aggregate that runs could carry decides a claim."""
+    if any(isinstance(part, t.Lapse) for test in claim.tests for part in nodes(test.predicate)):
+        return "it asks when the filtered part begins or ends, which a whole match tells"
+    if any(test.has_prev for test in claim.tests):
+        return "it compares PREV with all events of a variable together, which only a whole match has"
+    if any(shape.nodes[node].kind is Kind.ALL for node in shape.above(claim.node)[1:]):
+        return "a side of ALL may end before the others, and what it has as a whole is known when the match ends"
+    return (
+        "it is about all events of a variable together, in a way that only a whole match tells: with a text, a "
+        "function, an OR of several events, or a variable that comes after several rounds"
+    )

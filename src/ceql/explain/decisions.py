@@ -9,8 +9,8 @@ from typing import NamedTuple
 from ceql.analysis.between import hardest
 from ceql.analysis.equalities import Equality
 from ceql.analysis.shape import Claim
-from ceql.automata.carrying import CARRIED, Carrying, Evaluation
 from ceql.automata.correlated import Correlated, Transition
+from ceql.automata.registers import CARRIED, Carrying, Evaluation
 from ceql.explain.carried import equality_of, event_of, operand_register, print_register, sources, unread
 from ceql.explain.names import listed
 
@@ -96,6 +96,12 @@ def _at(
         in_order = any(auto.indexes[link.where].order for link in transition.links)
         remark = "" if in_order else _remark(auto, carrying, transition, test)
         yield Decision(How.IN_ORDER if in_order else How.TESTED, names, event, remark)
+    for tests, remark in ((transition.way.after, ""), (transition.way.complete, ", where a match may end")):
+        for test in tests:
+            if test.condition in own:
+                registers = dict.fromkeys(source.number for source in test.sources)
+                names = tuple(dict.fromkeys(print_register(auto, register) for register in registers))
+                yield Decision(How.TESTED, names, event, remark)
 
 
 def _is_class(auto: Correlated, register: int, equality: Equality | None) -> bool:
@@ -120,6 +126,8 @@ def _remark(auto: Correlated, carrying: Carrying, transition: Transition, test: 
     if any(not carrying.sure[state].issuperset(test.bound) for state in sources(auto, transition)):
         return "; a run without that event passes"
     mine = [n for n, source in enumerate(test.sources) if source.kind == CARRIED]
+    if test.condition >= 0 and carrying.conditions[test.condition].ends >= 0:
+        return ""
     if test.condition < 0 or len(mine) != 1 or hardest(carrying.conditions[test.condition], mine[0]) is None:
         return ""
     others = [move.register for move in transition.way.moves if carrying.carries_on(move)]

@@ -9,13 +9,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from ceql.automata.carrying import Fold
+from ceql.automata.registers import Fold
 from ceql.explain.carried import registers_met
 from ceql.explain.claims import judged
 from ceql.explain.decisions import How
 from ceql.explain.names import listed
 from ceql.explain.text import number
 from ceql.plan import CandidateReason, CorrelatedPlan, Plan, UnaryPlan
+from ceql.syntax import tree as t
 
 
 class Guarantee(NamedTuple):
@@ -76,12 +77,37 @@ def guarantee(plan: Plan) -> Guarantee:
     return Guarantee(kind.value.name, update, enumeration)
 
 
+def totals(plan: Plan) -> str:
+    """How `aggregate()` adds up the matches."""
+    why = _why_enumerated(plan)
+    return "over the graph: no match is enumerated" if why is None else f"match by match: {why}"
+
+
+def _why_enumerated(plan: Plan) -> str | None:
+    if plan.limit:
+        return "some are left out at each position"
+    if isinstance(plan, UnaryPlan):
+        compared = plan.rivalry is not None and plan.query.window is not None
+        return "a strategy compares those in the window" if compared else None
+    if plan.candidate_reasons:
+        return "they are made of candidates"
+    if isinstance(plan.query.window, t.AttributeWindow):
+        return "the attribute may fall, so each is measured"
+    if any(link.unlike for transition in plan.automaton.transitions for link in transition.links):
+        return "a disequality leaves out some runs of each list"
+    return None
+
+
 def _update(plan: CorrelatedPlan) -> str:
     auto = plan.automaton
-    met = [[auto.register(r).fold for r in registers] for _, registers in registers_met(auto)]
+    met = [[auto.register(r) for r in registers] for _, registers in registers_met(auto)]
     k = max(map(len, met), default=0)
-    if any(Fold.SET in folds for folds in met):
+    # what is known of forbidden events depends on the first of them alone
+    folds = {register.fold for registers in met for register in registers if register.absence < 0}
+    if Fold.SET in folds:
         bound = "linear in the groups that an event meets, and in the sets that tell them apart: at most 2^w"
+    elif Fold.SUM in folds:
+        bound = "linear in the groups that an event meets, and in the sums that tell them apart: at most 2^w"
     elif k:
         most = "w" if k == 1 else f"w^{k}"
         apart = f"{number(k, 'carried value')} {'tells' if k == 1 else 'tell'} them apart"

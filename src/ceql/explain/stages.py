@@ -14,14 +14,14 @@ from ceql.analysis.equalities import Equality
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim, Length
-from ceql.automata.carrying import Term, Use
 from ceql.automata.correlated import Correlated
 from ceql.automata.parallel import QTree
+from ceql.automata.uses import Term, Use
 from ceql.explain.absent import absent_lines
 from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows
 from ceql.explain.claims import claims, judged, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
-from ceql.explain.guarantee import guarantee, losses
+from ceql.explain.guarantee import guarantee, losses, totals
 from ceql.explain.names import leaf_name, listed, print_bare, print_value
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
 from ceql.plan import CandidateReason, CorrelatedPlan, Plan
@@ -96,6 +96,7 @@ def _guarantee(plan: Plan) -> list[str]:
         ("class", kind.name),
         ("update per event", kind.update),
         ("enumeration", kind.enumeration),
+        ("aggregate()", totals(plan)),
         ("engine", engine),
     ]
     if isinstance(plan, CorrelatedPlan):

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.between import Condition, Read
-from ceql.automata.carrying import Term, Use
+from ceql.analysis.cutting import Condition, Read
 from ceql.automata.correlated import Correlated
-from ceql.automata.steps import BoundTest, Program, Simple
+from ceql.automata.steps import BoundReads, BoundTest, Program, Simple
+from ceql.automata.uses import Term, Use
 from ceql.engine.groups import programs as p
 from ceql.engine.groups.layout import LEAST_VALUE, NULL, UNBOUND
 from ceql.errors import DataError, QueryError
@@ -40,6 +40,8 @@ OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTS = {"+": p.ADD_INT, "-": p.SUBTRACT_INT, "*": p.MULTIPLY_INT, "%": p.REMAINDER_INT}
 _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": p.DIVIDE_FLOAT, "%": p.REMAINDER_FLOAT}
+_FOLDED = {"SUM": p.TOTAL, "COUNT": p.COUNTED}
+_ORDERED = (Use.ORDER, Use.RANGE)
 _DEEPEST = 60  # of a program's stack
 TOO_SMALL = UNBOUND  # in place of a whole number that is no other word
 
@@ -78,7 +80,8 @@ class Operands:
         self.schema = schema
         conditions = self.auto.carrying.conditions if self.auto.carrying is not None else ()
         for condition in conditions:
-            bind_side_by_side(condition.asked, schema, self.open_schema, self.source)
+            if condition.ends < 0:  # what aggregates are of is known to `recognition.checks`
+                bind_side_by_side(condition.asked, schema, self.open_schema, self.source)
         self._compiler = MaskCompiler(self._type, self.source, lambda node: unit_in(schema, node.name))
         self._tick = self._finest_unit(conditions)
         self.encodings = [self._encoding(term) for term in self.auto.reads]
@@ -121,6 +124,12 @@ class Operands:
         return [encoding is Encoding.RANKED for encoding in self.encodings]
 
     @property
+    def reads(self) -> BoundReads:
+        """What the engine must know of each term."""
+        floating = [encoding is Encoding.FLOAT for encoding in self.encodings]
+        return BoundReads(self.ranked, floating, self.absent)
+
+    @property
     def absent(self) -> list[bool | None]:
         """Of each term: whether it is true of an event that is not there, all of whose attributes are NULL."""
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, type) for type in self.schema.types], schema=self.schema)
@@ -147,12 +156,12 @@ class Operands:
     @property
     def by_rank(self) -> list[int]:
         """The terms for which `rank` was asked."""
-        return [k for k, term in enumerate(self.auto.reads) if term.use is Use.ORDER and term.what in self._ranked]
+        return [k for k, term in enumerate(self.auto.reads) if term.use in _ORDERED and term.what in self._ranked]
 
     def rank(self, k: int) -> None:
         """Compare a term by rank from the next `bind` on: it has values that a word has no room for."""
         term = self.auto.reads[k]
-        if term.use is not Use.ORDER:
+        if term.use not in _ORDERED:
             what = print_expression(term.what)  # type: ignore[arg-type]
             raise DataError(
                 f"'{what}' has a number below {LEAST_VALUE}, which cannot be calculated with between events"
@@ -182,7 +191,7 @@ class Operands:
             return truth
         what: t.Expression = term.what  # type: ignore[assignment]
         values: Callable[[pa.RecordBatch], Any]
-        if isinstance(what, t.Attribute) and term.use is Use.ORDER:
+        if isinstance(what, t.Attribute) and term.use in _ORDERED:
             values = partial(column_of, name=what.name)
         else:
             values = self._compiler.expression(what)[1]
@@ -196,20 +205,22 @@ class Operands:
         if shown is not None and term.use in (Use.VALUE, Use.NULLABLE):
             shown = in_unit(type, self._tick)
         name = what.name if isinstance(what, t.Attribute) else "a calculated value"
-        nan = p.NAN if term.use is Use.NULLABLE else NULL
+        nan = p.NAN if term.use in (Use.NULLABLE, Use.RANGE) else NULL
         return lambda batch: _words(_spread(values(batch), batch.num_rows), shown, encoding, name, nan)
 
     # --- conditions ---
 
     def _test(self, k: int, condition: Condition) -> BoundTest:
         pair = condition.pair
-        if pair is not None:
+        if pair is not None and condition.ends < 0:
             op, left, right = pair
             one, two = (self._encoding_of(k, operand) for operand in (left, right))
             if one == two or (one is None and two is None):
                 return Simple(OPERATORS[op], left, right, one is Encoding.RANKED)
         program: Program = []
         self._predicate(k, condition.predicate, program)
+        if condition.denies >= 0:
+            program.append((p.DENIED, 0))
         if len(program) > _DEEPEST:
             raise QueryError("this condition on several events is too long", self.source, condition.claim.span)
         return program
@@ -223,7 +234,7 @@ class Operands:
     def _predicate(self, k: int, node: Any, program: Program) -> None:
         match node:
             case Read(operand):
-                program.append((p.READ, operand))
+                self._read(k, operand, program)
             case t.Conj(items) | t.Disj(items):
                 for n, item in enumerate(items):
                     self._predicate(k, item, program)
@@ -239,6 +250,11 @@ class Operands:
                 self._comparison(k, op, left, right, program)
             case _:
                 raise AssertionError(f"not a predicate over operands: {node}")
+
+    def _read(self, k: int, operand: int, program: Program) -> None:
+        assert self.auto.carrying is not None
+        fold = self.auto.carrying.conditions[k].operands[operand].fold
+        program += [(p.READ, operand), *([(_FOLDED.get(fold, p.KNOWN), 0)] if fold else [])]
 
     def _comparison(self, k: int, op: str, left: Any, right: Any, program: Program) -> None:
         sides: list[Program] = [[], []]
@@ -256,7 +272,7 @@ class Operands:
         """Adds what leaves the value on the stack; how it is encoded."""
         match node:
             case Read(operand):
-                program.append((p.READ, operand))
+                self._read(k, operand, program)
                 return self._encoding_of(k, operand)
             case t.Literal(value):
                 return _constant(value, program)

@@ -67,6 +67,10 @@ class Checks:
                         self._bind(_equal(one, other, claim))
             for test in claim.tests:
                 self._bind(test.predicate)
+        carrying = self.auto.carrying
+        for condition in carrying.conditions if carrying is not None else ():
+            if condition.ends >= 0:  # its aggregates are carried, but must fit the columns all the same
+                self._bind(condition.asked)
 
     def _bind(self, predicate: t.Predicate) -> BoundGuards:
         if predicate not in self._bound:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.lengths import is_hidden
-from ceql.automata.carrying import Fold
+from ceql.automata.registers import Fold
 from ceql.automata.shared_values import shared_value
 from ceql.automata.steps import to_carrier, to_steps
 from ceql.engine.common.check import require, require_between
@@ -102,7 +102,7 @@ class CorrelatedRecognition(Recognition):
                     registers = [n for n, r in enumerate(self.auto.carrying.registers) if r.term >= 0]  # type: ignore[union-attr]
                     mine = {n for n in registers if self.auto.column(self.auto.register(n).term) == k}
                     machine.recode(self._words_of(machine, mine), partial(self.operands.recode, k, encoding))
-            made = to_carrier(self.auto, self.operands.tests, self.operands.ranked, self.operands.absent)
+            made = to_carrier(self.auto, self.operands.tests, self.operands.reads)
             kept = {
                 name: getattr(old, name) for name in ("rows", "keys", "buckets", "cells", "cell_slots", "rank", "died")
             }
@@ -197,7 +197,7 @@ class CorrelatedRecognition(Recognition):
         self._symbols = len(self.table.bits)
         carrier, carrying = None, self.auto.carrying
         if carrying is not None:
-            carrier = to_carrier(self.auto, self.operands.tests, self.operands.ranked, self.operands.absent)
+            carrier = to_carrier(self.auto, self.operands.tests, self.operands.reads)
         machine = GroupMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose, carrier)
         if carrying is not None:
             machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in carrying.conditions))

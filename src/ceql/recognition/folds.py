@@ -193,5 +193,9 @@ def outside(node: Any, parts: list[Any], wanted: Any, name: Callable[[int], t.Ex
             return replace(node, operand=inner(operand), low=inner(low), high=inner(high))
         case t.Call(_, arguments):
             return replace(node, arguments=tuple(map(inner, arguments)))
+        case t.Conj(items) | t.Disj(items):
+            return replace(node, items=tuple(map(inner, items)))
+        case t.Neg(item):
+            return replace(node, item=inner(item))
         case _:
             return node

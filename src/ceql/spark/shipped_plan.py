@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from ceql.analysis.between import Condition
 from ceql.analysis.conditions import replaced
+from ceql.analysis.cutting import Condition
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.shape import Claim, Either, Length, Same, Test
 from ceql.automata.correlated import Correlated

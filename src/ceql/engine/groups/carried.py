@@ -24,11 +24,14 @@ from ceql.engine.groups.layout import (
     CODE_END,
     EQUAL,
     FIRST,
+    FIRST_KNOWN,
     GREATER,
     GREATEST,
+    GREATEST_KNOWN,
     KEEP,
     KEPT,
     LAST,
+    LAST_KNOWN,
     LEFT,
     LESS,
     LESS_EQUAL,
@@ -45,15 +48,28 @@ from ceql.engine.groups.layout import (
     SET_A,
     SET_B,
     SIMPLE,
+    SUM_FLOATS,
+    SUM_WHOLE,
     TAKE,
     TAKEN,
+    TOO_LARGE,
     UNBOUND,
     UNEQUAL,
     WORDS_A,
     WORDS_B,
     Carrier,
 )
-from ceql.engine.groups.programs import FAILED, TRUE, constant, rank_of, run_program
+from ceql.engine.groups.programs import (
+    ADD_INT,
+    FAILED,
+    TRUE,
+    calculate_int,
+    constant,
+    rank_of,
+    run_program,
+    to_float,
+    to_key,
+)
 from ceql.engine.groups.sets import NO_CELL, cell_of, with_member
 from ceql.jit import Array, called, inlined
 
@@ -182,6 +198,43 @@ def passes(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: i
     return PASSES
 
 
+@called
+def aggregated(move: int, old: int, new: int, ranked: bool, rank: Array) -> int:
+    """An aggregate with one value more; it skips NULL. A sum that does not fit stays so."""
+    if new == NULL:
+        return old
+    if old <= NULL:
+        return new
+    if move == SUM_WHOLE:
+        if old == TOO_LARGE:
+            return old
+        fits, total = calculate_int(np.int64(ADD_INT), old, new)
+        return total if fits else np.int64(TOO_LARGE)
+    if move == SUM_FLOATS:
+        return to_key(to_float(old) + to_float(new))
+    if move == FIRST_KNOWN:
+        return old
+    if move == LAST_KNOWN:
+        return new
+    keeps = compare(np.int64(GREATER if move == GREATEST_KNOWN else LESS), old, new, ranked, rank)
+    return old if keeps else new
+
+
+@called
+def all_hold(carrier: Carrier, begin: int, end: int, values: Array, i: int, vector: Array, m: int) -> int:
+    """Whether the run in row m of `vector`, whose last event is i, passes these tests."""
+    for k in range(begin, end):
+        if carrier.tests[k, WORDS_A] == 0:
+            found = holds(carrier, k, values, i, vector, m, np.int64(0))
+        else:
+            found = holds_for_all(carrier, k, values, i, vector, m, np.int64(0))
+        if found != PASSES:
+            if found == RULED_OUT and len(carrier.died) > 0:
+                carrier.died[0, k] += 1
+            return found
+    return PASSES
+
+
 @inlined
 def carry_on(
     carrier: Carrier,
@@ -221,7 +274,9 @@ def carry_on(
             vector[m, k - first] = old
             continue
         new = value_of(carrier.moves[k, TAKEN], values, i, entries, g, base, carrier.scratch)
-        if old != UNBOUND and move != TAKE:
+        if move >= SUM_WHOLE:
+            new = aggregated(move, old, new, carrier.moves[k, BY_RANK] != 0, carrier.rank)
+        elif old != UNBOUND and move != TAKE:
             if old == NULL or new == NULL:
                 new = np.int64(NULL)
             elif move == ONLY:

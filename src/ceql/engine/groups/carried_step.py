@@ -23,9 +23,10 @@ from ceql.engine.common.layout import (
 )
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
-from ceql.engine.groups.carried import CANNOT_TELL, PASSES, carry_on, passes
+from ceql.engine.groups.carried import CANNOT_TELL, PASSES, all_hold, carry_on, passes
 from ceql.engine.groups.count import pending_from
 from ceql.engine.groups.ending import end_groups, ended_up_to
+from ceql.engine.groups.forbidden import UNION_NODES, room_to_tell, tell_groups
 from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank, union
 from ceql.engine.groups.layout import (
     ENTRIES,
@@ -58,14 +59,14 @@ from ceql.engine.groups.ordered import append, find_in_order, forget, make_room,
 from ceql.engine.groups.table import are_there, locate, new_entry, take_key
 from ceql.jit import Array, called, inlined
 
-UNION_NODES = 24  # that a union makes: the length of a way to the right, which is a logarithm
-
 
 @inlined
 def step_carried(
     steps: Steps,
     carrier: Carrier,
     ending: Array | None,
+    telling: Array | None,
+    after: Array | None,
     nodes: Array,
     times: Array,
     slots: Array,
@@ -100,13 +101,13 @@ def step_carried(
     regs[LEAST] = bound
     gone = pending_from(regs, counting, dead)  # of rows: what waits to be counted may need them
     reason = np.int64(DONE)
+    made = np.int64(0)
     if begin < end:
-        made = np.int64(0)
         roots = np.int64(0)
         for o in range(begin, end):
             reason, made, roots = _fire(
-                steps, carrier, nodes, times, slots, entries, regs, parts, fresh, reached, events, way, settings,
-                i, partition, steps.order[o], key, exact, bound, dead, gone, made, roots,
+                steps, carrier, after, nodes, times, slots, entries, regs, parts, fresh, reached, events, way,
+                settings, i, partition, steps.order[o], key, exact, bound, dead, gone, made, roots,
             )  # fmt: skip
             if reason != DONE:
                 break
@@ -116,15 +117,22 @@ def step_carried(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, gone, made,
                 settings.block,
             )  # fmt: skip
-        if ending is not None and reason == DONE and ending[symbol] < ending[symbol + 1]:
+    if ending is not None and reason == DONE and ending[symbol] < ending[symbol + 1]:
+        if telling is not None:
+            reason = room_to_tell(
+                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, dead, made
+            )
+        if reason == DONE:
             reason = end_groups(steps, carrier, slots, entries, parts, fresh, events, i, partition)
-        if reason == DONE and made > 0:
-            _file(
-                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made,
-                settings.block,
-            )  # fmt: skip
-    elif ending is not None and ending[symbol] < ending[symbol + 1]:
-        reason = end_groups(steps, carrier, slots, entries, parts, fresh, events, i, partition)
+        if telling is not None and reason == DONE:
+            tell_groups(
+                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made
+            )
+    if reason == DONE and made > 0:
+        _file(
+            steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made,
+            settings.block,
+        )  # fmt: skip
     if len(carrier.died) > 0:
         for k in range(carrier.died.shape[1]):  # an event that is read again counts once
             if reason == DONE:
@@ -143,6 +151,7 @@ def step_carried(
 def _fire(
     steps: Steps,
     carrier: Carrier,
+    after: Array | None,
     nodes: Array,
     times: Array,
     slots: Array,
@@ -179,6 +188,7 @@ def _fire(
     most = key
     base = np.int64(KEY)
     head = np.int64(-1)  # of a list of groups
+    only = np.int64(0)  # the group that is found by its key alone
     for link in range(one, two):
         low, high = steps.link_keys[link], steps.link_keys[link + 1]
         if not are_there(values, i, steps.link_terms, low, high):
@@ -193,6 +203,7 @@ def _fire(
         if heads >= 0:
             head = at
             continue
+        only = at
         ended = ended_up_to(steps, parts, partition, index, forgotten)
         if entries[at, SINCE] <= ended or (steps.tight[index] and entries[at, STAMP] != stamp - 1):
             return DONE, made, roots
@@ -202,15 +213,15 @@ def _fire(
             return DONE, made, roots
         most = min(most, start)
         child = new_node(nodes, regs, most, found, child, NONE, np.int64(FACTOR)) if two - one > 1 else found
-    if head < 0:  # nothing is carried to here
-        tested = passes(carrier, e, values, i, entries, np.int64(0), base)
+    if head < 0:  # nothing is carried to here, but for what is in the key
+        tested = passes(carrier, e, values, i, entries, only, base)
         if tested == CANNOT_TELL:
             return INEXACT, made, roots
         if tested != PASSES:
             return DONE, made, roots
         return _make(
-            steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, np.int64(0), base, child, most,
-            exact, bound, made, roots,
+            steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, only, base, child,
+            most, exact, bound, made, roots,
         )  # fmt: skip
     index = steps.link_index[one]
     tight = steps.tight[index] != 0
@@ -232,7 +243,7 @@ def _fire(
         rows = carrier.buckets[bucket, NEXT_ROW]
         child = new_node(nodes, regs, start, bucket, hardest, rows, np.int64(ORDERED))
         return _make(
-            steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, head, base, child, most,
+            steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, head, base, child, most,
             exact, bound, made, roots,
         )  # fmt: skip
     forgotten = ended_up_to(steps, parts, partition, index, forgotten)
@@ -262,7 +273,7 @@ def _fire(
                 return COLLECT, made, roots
             if each:
                 reason, made, roots = _make(
-                    steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, g, base, found,
+                    steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, g, base, found,
                     min(key, start), exact, bound, made, roots,
                 )  # fmt: skip
                 if reason != DONE:
@@ -279,7 +290,7 @@ def _fire(
         return COLLECT, made, roots
     child = either(nodes, regs, fresh.found, count)
     return _make(
-        steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, previous, base, child,
+        steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, previous, base, child,
         min(key, nodes[child, MAX]), exact, bound, made, roots,
     )  # fmt: skip
 
@@ -316,6 +327,7 @@ def either(nodes: Array, regs: Array, found: Array, count: int) -> int:
 def _make(
     steps: Steps,
     carrier: Carrier,
+    after: Array | None,
     nodes: Array,
     times: Array,
     entries: Array,
@@ -337,6 +349,17 @@ def _make(
     """A new run: the event after those of `child`, with what it carries on from group g."""
     if made == len(fresh.state):
         return GROW_FRESH, made, roots
+    if not carry_on(carrier, e, events.values, i, entries, g, base, regs, fresh.vector, made):
+        return GROW_CELLS, made, roots
+    complete = np.int64(PASSES)
+    if after is not None:
+        tested = all_hold(carrier, after[e, 0], after[e, 1], events.values, i, fresh.vector, made)
+        if tested == PASSES:
+            complete = all_hold(carrier, after[e, 2], after[e, 3], events.values, i, fresh.vector, made)
+        if tested == CANNOT_TELL or complete == CANNOT_TELL:
+            return INEXACT, made, roots
+        if tested != PASSES:
+            return DONE, made, roots
     n = new_node(nodes, regs, most, events.position[i], child, exact, np.int64(steps.mark[e]))
     time = np.int64(0)
     if len(times) > 0:
@@ -345,13 +368,11 @@ def _make(
     target = steps.target[e]
     fresh.state[made] = target
     fresh.node[made] = n
-    if not carry_on(carrier, e, events.values, i, entries, g, base, regs, fresh.vector, made):
-        return GROW_CELLS, made, roots
     made += 1
     if reached is not None:
         if most >= bound:
             note(reached, e, target, events.position[i], time)
-    elif steps.final[target]:
+    elif steps.final[target] and complete == PASSES:
         fresh.roots[roots] = n
         roots += 1
     return DONE, made, roots

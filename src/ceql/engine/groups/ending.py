@@ -2,7 +2,8 @@
 
 A forbidden event ends all runs of some indexes: their table of partitions says up to which position. Or it is compared
 with what runs carry: then it ends the groups that it finds under its values and that pass all tests. What was read at
-the event itself does not end, and what has found those runs before keeps them.
+the event itself does not end, and what has found those runs before keeps them. See `forbidden` for events that are
+compared with what comes later.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def end_groups(
     end_all(steps, parts, partition, symbol, events.position[i])
     for k in range(steps.ends[symbol], steps.ends[symbol + 1]):
         e = steps.end[k]
+        if e >= 0 and carrier.moves_of[e] < carrier.moves_of[e + 1]:
+            continue  # it ends none, but is remembered (`forbidden`)
         if e >= 0 and not _end(steps, carrier, slots, entries, fresh, events.values, i, partition, e):
             return INEXACT
     return DONE
@@ -83,7 +86,7 @@ def _end(
     if head < 0:
         return True
     if heads < 0:  # there are no groups besides the key
-        found = _all_hold(carrier, e, values, i, entries, head, base)
+        found = all_pass(carrier, e, values, i, entries, head, base)
         if found == PASSES:
             entries[head, SINCE] = ENDED
         return found != CANNOT_TELL
@@ -92,7 +95,7 @@ def _end(
     g = entries[head, NODE]
     while g >= 0:
         following = entries[g, next_at]
-        found = _all_hold(carrier, e, values, i, entries, g, base)
+        found = all_pass(carrier, e, values, i, entries, g, base)
         if found == CANNOT_TELL:
             return False
         if found == PASSES:
@@ -110,7 +113,8 @@ def _end(
 
 
 @inlined
-def _all_hold(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: int, base: int) -> int:
+def all_pass(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: int, base: int) -> int:
+    """Whether group g passes all tests of ending e."""
     for k in range(carrier.tests_of[e], carrier.tests_of[e + 1]):
         found = holds(carrier, k, values, i, entries, g, base)
         if found != PASSES:

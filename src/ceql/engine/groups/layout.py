@@ -96,8 +96,11 @@ MEMBER = 2 * NOWHERE  # from here down: a word of the member at hand
 
 # Columns of a move, and what it does: keep a register, take a value, or the greatest, least, only one of both; the
 # cases of an OR that are left; a set with one member more, whose words are read from TAKEN on, as many as BY_RANK says.
+# The others are aggregates, which skip NULL: their sum, the first, last, greatest, least of them.
 MOVE, KEPT, TAKEN, BY_RANK = range(4)
 KEEP, TAKE, GREATEST, LEAST_OF, ONLY, ALIVE, ADD = range(7)
+SUM_WHOLE, SUM_FLOATS, FIRST_KNOWN, LAST_KNOWN, GREATEST_KNOWN, LEAST_KNOWN = range(7, 13)
+TOO_LARGE = np.iinfo(np.int64).max  # in place of a sum that does not fit
 
 CELL_HEAD, CELL_TAIL, CELL_KIND = range(3)  # columns of a cell
 MEMBER_CELL, SET_CELL = range(2)
@@ -146,6 +149,9 @@ class Carrier(NamedTuple):
     cells: Array  # int64[cells, 3]: sets of values
     cell_slots: Array  # int64: their hash table
     died: Array  # int64[2, tests + 1]: groups that each test ruled out, and groups met; so far, and before this event
+    after: (
+        Array  # int32[transitions, 4]: the range of tests of the new run, and of those of a match that ends; or empty
+    )
 
 
 class Counting(NamedTuple):

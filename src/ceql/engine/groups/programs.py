@@ -8,10 +8,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.layout import IS_TRUE, MEMBER, MEMBER_AT, NO_EVENT, NOWHERE, NULL, UNBOUND, Carrier
+from ceql.engine.groups.layout import (
+    IS_TRUE,
+    MEMBER,
+    MEMBER_AT,
+    NO_EVENT,
+    NOWHERE,
+    NULL,
+    TOO_LARGE,
+    UNBOUND,
+    Carrier,
+)
 from ceql.jit import Array, called, inlined
 
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
+KNOWN, COUNTED, TOTAL = range(40, 43)  # after READ of an aggregate, which may be of no event, or a sum too large
+DENIED = 43  # at the end: whether the rest is not true
 ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT = range(10, 14)
 ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, REMAINDER_FLOAT = range(20, 25)
 COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT, COMPARE_FLOATS = range(30, 34)  # the argument is the operator
@@ -149,6 +161,15 @@ def run_program(
             stack[top] = argument
             continue
         a = stack[top]
+        if operation == DENIED:
+            stack[top] = FALSE if a == TRUE else TRUE
+            continue
+        if operation >= KNOWN:
+            if a == TOO_LARGE and operation == TOTAL:
+                return FAILED
+            if a <= NULL:  # there is none
+                stack[top] = 0 if operation == COUNTED else NULL
+            continue
         if operation == TO_FLOAT:
             if a != NULL:
                 if abs(a) > _EXACT:

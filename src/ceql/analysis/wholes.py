@@ -1,0 +1,112 @@
+"""Conditions on aggregates: of which part of the formula each speaks as a whole, and what must be known of its events.
+
+In: a claim with aggregates. Out: a `Condition` whose `ends` is the node that it speaks of. Its aggregates are operands
+over all events of a variable in an instance of that node, so they are known when no more such events can come. Where
+the filtered part goes round inside of the part that binds another variable, each round is decided by itself: that
+variable must then be complete before the rounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ceql.analysis.conditions import aggregates
+from ceql.analysis.cutting import Condition, Cut, NotCut, Read, Role, most, there
+from ceql.analysis.shape import Claim, Comparand, Either, Kind, Shape, Test
+from ceql.syntax import tree as t
+from ceql.syntax.limits import nodes
+
+_LONGEST = 56  # instructions of a program
+
+
+def as_a_whole(shape: Shape, claim: Claim) -> Condition | None:
+    """The condition of a claim with aggregates; None if only whole matches can be looked at.
+
+    `NotCut` is raised where a function takes an aggregate.
+    """
+    tests = claim.tests
+    lapses = any(isinstance(part, t.Lapse) for test in tests for part in nodes(test.predicate))
+    if lapses or any(test.has_prev for test in tests):
+        return None  # which column has the times is not known yet
+    combined = {name: comparand for test in tests for name, comparand in test.combined.items()}
+    folded = {part.variable: test.variables[part.variable] for test in tests for part in aggregates(test.predicate)}
+    predicate = _one_predicate(shape, claim, combined)
+    ends = _ends(shape, claim, [*combined.values(), *folded.values()])
+    if predicate is None or ends is None:
+        return None
+    count = len(combined)
+    cut = Cut(dict(zip(combined, range(count), strict=True)), None, {name: count + k for k, name in enumerate(folded)})
+    over_operands = cut.predicate(predicate)
+    if _instructions(over_operands) > _LONGEST:
+        raise NotCut
+    roles: list[Role] = []
+    for name, comparand in [*combined.items(), *folded.items()]:
+        scope = ends if ends in shape.above(comparand.scope) else comparand.scope
+        roles.append(Role(name, comparand.leaves, scope, most(shape, scope, comparand.leaves) <= 1))
+    if ends != claim.node and not shape.surely(ends, shape.below(claim.node)):
+        roles.append(Role("", shape.below(claim.node), ends, True))
+        cut.operands.append(there(len(roles) - 1))
+    return Condition(claim, -1, predicate, over_operands, tuple(cut.operands), tuple(roles), ends=ends)
+
+
+def _one_predicate(shape: Shape, claim: Claim, combined: dict[str, Comparand]) -> t.Predicate | None:
+    """The predicate of a claim; that of an OR, if each of its variables has one event outside of aggregates."""
+    match claim.what:
+        case Test(predicate):
+            return predicate
+        case Either(cases) if all(most(shape, c.scope, c.leaves) <= 1 for c in combined.values()):
+            if all(shape.surely(c.scope, c.leaves) for c in combined.values()):
+                return t.Disj(tuple(t.Conj(tuple(test.predicate for test in case)) for case in cases))
+    return None
+
+
+def _ends(shape: Shape, claim: Claim, comparands: list[Comparand]) -> int | None:
+    """The node whose instance a claim speaks of."""
+    around = shape.above(claim.node)
+    outer = max((comparand.scope for comparand in comparands), key=around.index, default=claim.node)
+    ends = outer
+    if any(map(shape.goes_round, around[1 : around.index(outer) + 1])):
+        ends = claim.node
+        others = [comparand for comparand in comparands if comparand.scope != ends]
+        if not all(_is_before(shape, comparand, ends) for comparand in others):
+            return None
+    if any(shape.nodes[node].kind is Kind.ALL for node in around[around.index(ends) + 1 :]):
+        return None  # the events of other sides come between: they do not tell that a part has ended
+    return ends
+
+
+def _is_before(shape: Shape, comparand: Comparand, node: int) -> bool:
+    """Whether all events of a variable come before any instance of a node, in the instance of its own scope."""
+    way = shape.above(node)
+    for leaf in comparand.leaves:
+        other = shape.above(leaf)
+        meet = next(parent for parent in other if parent in way)
+        if any(map(shape.goes_round, other[other.index(meet) : other.index(comparand.scope) + 1])):
+            return False
+        here = shape.nodes[meet]
+        if here.kind is Kind.SEQUENCE:
+            mine, nodes = (line[line.index(meet) - 1] for line in (other, way))
+            if here.items.index(mine) > here.items.index(nodes):
+                return False
+        elif here.kind is not Kind.CHOICE:
+            return False
+    return True
+
+
+def _instructions(node: Any) -> int:
+    """How many instructions a predicate over operands has at most."""
+    match node:
+        case t.Conj(items) | t.Disj(items):
+            return sum(map(_instructions, items)) + len(items)
+        case t.Neg(inner) | t.Minus(inner):
+            return _instructions(inner) + 1
+        case t.IsNull(inner):
+            return _instructions(inner) + 2
+        case t.Comparison(_, left, right):
+            return _instructions(left) + _instructions(right) + 1
+        case t.Arithmetic(_, left, right):
+            return _instructions(left) + _instructions(right) + 3
+        case Read():
+            return 2
+        case _:
+            return 1
