@@ -79,18 +79,14 @@ class Operands:
         conditions = self.auto.carrying.conditions if self.auto.carrying is not None else ()
         for condition in conditions:
             bind_side_by_side(condition.asked, schema, self.open_schema, self.source)
-        self._compiler = MaskCompiler(self._type, self.source, lambda node: unit_in(schema, node.name))
+        self._compiler = MaskCompiler(partial(_type_in, schema), self.source, lambda node: unit_in(schema, node.name))
         self._tick = self._finest_unit(conditions)
         self.encodings = [self._encoding(term) for term in self.auto.reads]
         self._readers = [self._reader(term, e) for term, e in zip(self.auto.reads, self.encodings, strict=True)]
         self.tests = [self._test(k, condition) for k, condition in enumerate(conditions)]
 
-    def _type(self, node: t.Attribute) -> pa.DataType:
-        index = self.schema.get_field_index(node.name)
-        return value_type(self.schema.field(index).type) if index >= 0 else pa.null()
-
     def _type_of(self, what: t.Expression) -> pa.DataType:
-        return self._type(what) if isinstance(what, t.Attribute) else self._compiler.expression(what)[0]
+        return _type_in(self.schema, what) if isinstance(what, t.Attribute) else self._compiler.expression(what)[0]
 
     def _finest_unit(self, conditions: Sequence[Condition]) -> str:
         """The unit of all times and durations that are calculated with between events."""
@@ -190,7 +186,8 @@ class Operands:
         if encoding is Encoding.RANKED:
             if pa.types.is_null(type):
                 return lambda batch: np.full(batch.num_rows, NULL)
-            return lambda batch: _no_number(self.values.number(_spread(values(batch), batch.num_rows), type))
+            numbers = self.values
+            return lambda batch: _no_number(numbers.number(_spread(values(batch), batch.num_rows), type))
         partner = self._type_of(term.partner) if term.partner is not None else type  # type: ignore[arg-type]
         shown = common_time(type, partner) if pa.types.is_temporal(type) and pa.types.is_temporal(partner) else None
         if shown is not None and term.use in (Use.VALUE, Use.NULLABLE):
@@ -285,6 +282,11 @@ class Operands:
         unit = self._compiler.unit_of(*read)  # type: ignore[arg-type]
         ticks = in_ticks(nanoseconds, unit or self._tick)
         return int(ticks) if ticks.denominator == 1 else Decimal(float(ticks))
+
+
+def _type_in(schema: pa.Schema, node: t.Attribute) -> pa.DataType:
+    index = schema.get_field_index(node.name)
+    return value_type(schema.field(index).type) if index >= 0 else pa.null()
 
 
 def _lengths(node: Any) -> list[int]:
