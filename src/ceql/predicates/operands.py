@@ -321,7 +321,10 @@ def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name
     if pa.types.is_null(column.type):
         return np.full(len(column), NULL)
     if shown is not None and column.type != shown:
-        column = column.cast(shown)
+        try:
+            column = column.cast(shown)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"'{name}' cannot be compared between events: {error}") from None
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int64())
     words = encode(column, name)
