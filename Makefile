@@ -127,8 +127,8 @@ screenshots: $(DEV)  ## the pictures of the studio in docs; needs Chromium
 	CEQL_SCREENSHOTS=$(CURDIR)/docs/studio NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n 0 tests/studio/test_browser.py
 
 fuzz: SECONDS = 600
-fuzz: $(DEV)  ## search for SECONDS=600 for random cases that differ from the oracle, with a new seed each time
-	NUMBA_CACHE_DIR=$(CACHE) PYTHONPATH=tests/helpers:tests/spark $(PY) tests/fuzz.py --seconds $(SECONDS) --processes $(JOBS) $(FUZZ)
+fuzz: $(DEV)  ## search for SECONDS=600 for random cases that differ from the oracle, and for data and texts that do harm
+	NUMBA_CACHE_DIR=$(CACHE) PYTHONPATH=tests/helpers:tests/spark:tests/faults $(PY) tests/fuzz.py --seconds $(SECONDS) --processes $(JOBS) $(FUZZ)
 
 clean:  ## remove all that was made here
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

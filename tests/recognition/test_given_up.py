@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -33,8 +34,13 @@ def test_nothing_holds_a_recogniser(stream: Stream, shards: bool, monkeypatch: p
     streams.read(recognizer.feed(batches[0]))
     recognizer = ceql.compile(stream.query).restore(recognizer.snapshot())
     recognizer.feed(batches[1]).head(1)
-    recognition = recognizer._intake.journal.recognition  # type: ignore[union-attr]
-    watched = [weakref.ref(recognizer), weakref.ref(recognition), weakref.ref(recognition.machine)]
+    recognition = recognizer._recognition
+    assert recognition is not None
+    watched: list[weakref.ref[Any]] = [
+        weakref.ref(recognizer),
+        weakref.ref(recognition),
+        weakref.ref(recognition.machine),
+    ]
     del recognizer, recognition
     assert [reference() for reference in watched] == [None, None, None]
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from math import inf, nan
 
 import pandas as pd
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -151,3 +152,9 @@ def test_days_that_no_timestamp_holds():
     events = pa.table({"type": list("AB"), "day": pa.array([0, 2**31 - 1], pa.date32())})
     with pytest.raises(ceql.DataError, match="'day' cannot be compared between events"):
         ceql.match("SELECT * WHERE A AS a ; B AS b FILTER b.day - a.day < 5 SECONDS", events).count()
+
+
+def test_the_greatest_of_half_floats():
+    events = pa.table({"type": list("ABB"), "h": pa.array(np.array([1, 3, 2], np.float16))})
+    found = ceql.match("SELECT MAX(B.h) AS most WHERE A ; B{2}", events).to_arrow()
+    assert found["most"].to_pylist() == [3.0]

@@ -148,7 +148,8 @@ class Folds:
             if not empty.any():
                 return values.take(pa.array(row[at]))
             return values.take(pa.array(row[np.where(empty, 0, at)], mask=empty))
-        ranks = pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+        comparable = values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
+        ranks = pc.rank(comparable, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         best = np.zeros(len(empty), np.int64)
         fold_best(ranks, row, offsets, 1 if part.function == "MIN" else -1, best)
         return values.take(pa.array(best, mask=empty if empty.any() else None))
