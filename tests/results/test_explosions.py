@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from math import inf, nan
 
-import pandas as pd
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
