@@ -91,8 +91,10 @@ soak: $(DEV)  ## memory, latency and state over SECONDS=3600 of events, with pic
 kill: $(DEV)  ## kill a streaming query on Spark twenty times, and its workers: each match comes out once
 	CEQL_KILLS=20 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_kill.py
 
-faults: $(DEV)  ## exceptions at every line of a feed, signals, SIGKILL, budgets: nothing is lost and nothing found twice
-	CEQL_FAULTS=0 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) tests/faults tests/trust/test_memory.py
+LINES ?= 25
+faults: $(DEV)  ## exceptions at LINES=25 lines of each case (0: at every line), signals, SIGKILL, budgets; half an hour
+	CEQL_FAULTS=$(LINES) PYTHONPATH=tests/faults NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) -p tally_shown \
+	tests/faults tests/trust/test_memory.py
 	CEQL_KILLS=20 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_kill.py
 
 EVENTS ?= 10000000
@@ -127,8 +129,8 @@ screenshots: $(DEV)  ## the pictures of the studio in docs; needs Chromium
 	CEQL_SCREENSHOTS=$(CURDIR)/docs/studio NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n 0 tests/studio/test_browser.py
 
 fuzz: SECONDS = 600
-fuzz: $(DEV)  ## search for SECONDS=600 for random cases that differ from the oracle, with a new seed each time
-	NUMBA_CACHE_DIR=$(CACHE) PYTHONPATH=tests/helpers:tests/spark $(PY) tests/fuzz.py --seconds $(SECONDS) --processes $(JOBS) $(FUZZ)
+fuzz: $(DEV)  ## search for SECONDS=600 for random cases that differ from the oracle, and for data and texts that do harm
+	NUMBA_CACHE_DIR=$(CACHE) PYTHONPATH=tests/helpers:tests/spark:tests/faults $(PY) tests/fuzz.py --seconds $(SECONDS) --processes $(JOBS) $(FUZZ)
 
 clean:  ## remove all that was made here
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

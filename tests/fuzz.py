@@ -1,17 +1,19 @@
 """A search for cases on which the engine and the oracle differ: `make fuzz SECONDS=600 FUZZ="--kind rules --seed 5"`.
 
-Random queries run over random streams on every execution path, until the time is up. Each process takes one kind
-of case and one seed at a time. A case that fails is shrunk and printed as an entry for `tests/corpus`; the exit code
-is then 1. In the end comes, for each kind, how many of its cases had a match: those without one say little.
+Random queries run over random streams on every execution path, until the time is up. Other kinds of cases attack: by
+texts, rules, columns of any type, Arrow arrays that lie, files, snapshots and command lines (`hostile_*.py`).
+Each process takes one kind of case and one seed at a time. A case that fails is shrunk and printed as an entry for
+`tests/corpus`, or by the number that makes it again; the exit code is then 1. In the end comes what the generators
+cover: of each kind, how many cases had a match or were taken, and the constructs of the language that came up.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
+import faulthandler
 import multiprocessing
 import os
+import random
 import secrets
 import sys
 import time
@@ -20,6 +22,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -29,14 +32,16 @@ from hypothesis.errors import HypothesisException, StopTest
 
 import ceql
 import checks
+import constructs
 import generators
 import hand_made
-import oracle
+import hostile_commands
+import hostile_data
+import hostile_texts
 import rule_oracle
 from absent_cases import absent_cases, later_cases
-from ceql.plan import CorrelatedPlan
-from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
+from corpus_entry import as_toml
 from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
@@ -72,6 +77,48 @@ def check_bucket(case: generators.Generated, data: st.DataObject) -> bool:
     return bool(hand_made.check(case, data.draw(st.randoms(use_true_random=False), label="shipping")))
 
 
+UNARY, CORRELATED, CONDITIONED = (
+    generators.uncorrelated_cases, generators.correlated_cases, generators.conditioned_cases,
+)  # fmt: skip
+
+
+class Text(NamedTuple):
+    """A text that may be no query, and events for it."""
+
+    text: str
+    events: list[dict[str, Any]]
+
+
+def check_text(case: Text, data: st.DataObject) -> bool:
+    query = hostile_texts.query(case.text, case.events)
+    if query is not None:
+        seen.update(constructs.of(query))
+    return query is not None
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> Text:
+    case = draw(UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | absent_cases())
+    dice = draw(st.randoms(use_true_random=False))
+    return Text(hostile_texts.changed(print_query(case.query), dice), case.events)
+
+
+class Attack(NamedTuple):
+    """What is done with dice of this number."""
+
+    number: int
+
+
+def attacking(attack: Callable[[random.Random], bool]) -> Kind:
+    """A kind of cases that are made again from their number; there is nothing to shrink."""
+    return Kind(
+        st.builds(Attack, st.integers(0, 2**63)),
+        lambda case, data: attack(random.Random(case.number)),
+        phases=(Phase.generate,),
+        told="taken",
+    )
+
+
 def check_added(case: generators.Generated, data: st.DataObject) -> bool:
     matched = False
     with checks.suppress_falling_attributes(True, case):
@@ -85,11 +132,10 @@ class Kind(NamedTuple):
     cases: st.SearchStrategy[Any]
     check: Callable[[Any, st.DataObject], bool] = check_shuffles
     prepare: Callable[[], None] = lambda: None
+    phases: tuple[Phase, ...] = (Phase.generate, Phase.shrink)
+    told: str = "with a match"
 
 
-UNARY, CORRELATED, CONDITIONED = (
-    generators.uncorrelated_cases, generators.correlated_cases, generators.conditioned_cases,
-)  # fmt: skip
 KINDS = {
     "unary": Kind(UNARY()),
     "correlated": Kind(CORRELATED()),
@@ -110,6 +156,13 @@ KINDS = {
         UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | absent_cases(), check_added
     ),
     "totals-tiny": Kind(UNARY() | CORRELATED() | CONDITIONED(), check_added, checks.use_tiny_buffers),
+    "texts": Kind(texts(), check_text, told="valid"),
+    "changed-rules": attacking(hostile_texts.rule),
+    "commands": attacking(hostile_commands.command),
+    "schemas": attacking(hostile_data.schemas),
+    "arrays": attacking(hostile_data.arrays),
+    "files": attacking(hostile_data.files),
+    "snapshots": attacking(hostile_data.snapshots),
     "buckets": Kind(UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases(), check_bucket),
 }
 
@@ -123,9 +176,11 @@ class Found(NamedTuple):
     cases: int
     matched: int
     report: str | None
+    constructs: Counter[str]
 
 
 latest: Any = None  # the case that is being checked
+seen: Counter[str] = Counter()  # how many queries had each construct
 
 
 def note(case: Any) -> None:
@@ -136,15 +191,16 @@ def note(case: Any) -> None:
 def search(kind: str, number: int, until: float) -> Found:
     """Check the cases of one seed, or as many of them as there is time for."""
     done, matched, failed = 0, 0, False
-    cases, check, prepare = KINDS[kind]
+    cases, check, prepare, phases, _ = KINDS[kind]
     prepare()
+    faulthandler.enable()
 
     @seed(number)
     @settings(
         max_examples=CHUNK,
         deadline=None,
         database=None,
-        phases=[Phase.generate, Phase.shrink],
+        phases=phases,
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
@@ -155,6 +211,8 @@ def search(kind: str, number: int, until: float) -> Found:
             raise TimeIsUp
         done += 1
         note(case)
+        if isinstance(case, generators.Generated):
+            seen.update(constructs.of(case.query))
         try:
             matched += check(case, data)
         except (HypothesisException, StopTest):  # a draw that leads nowhere
@@ -170,61 +228,15 @@ def search(kind: str, number: int, until: float) -> Found:
         pass
     except Exception:  # the last one checked is the smallest
         again = f'make fuzz FUZZ="--kind {kind} --seed {number}"'
-        report = f"{traceback.format_exc()}\n{as_toml(latest)}\n# again: {again}\n"
-    return Found(kind, done, matched, report)
+        shown = repr(latest) if isinstance(latest, Text | Attack) else as_toml(latest)
+        report = f"{traceback.format_exc()}\n{shown}\n# again: {again}\n"
+    return Found(kind, done, matched, report, seen)
 
 
-def as_toml(case: generators.Generated | rule_oracle.RuleCase) -> str:
-    """The case as an entry of the corpus, with the matches that the oracle has.
-
-    >>> case = generators.Generated(
-    ...     ceql.compile("SELECT * WHERE A AS x ; B FILTER x[s = 'it']").plan.query,
-    ...     [{"type": "A", "time": 0, "s": "it", "v": None}, {"type": "B", "time": 1, "f": float("nan")}],
-    ... )
-    >>> print(as_toml(case))
-    [[case]]
-    title = "..."
-    query = "SELECT * WHERE A AS x ; B FILTER x[s = 'it']"
-    events = [
-      { type = "A", time = 0, s = "it" },
-      { type = "B", time = 1, f = nan },
-    ]
-    matches = [
-      { start = 0, end = 1, events = [0, 1], A = [0], B = [1], x = [0] },
-    ]
-    """
-    lines = []
-    if isinstance(case, rule_oracle.RuleCase):
-        lines.append(f"# the rule {case.text}, attributes={case.attributes}, within={case.within!r}")
-        case = generators.Generated(case.compile().plan.query, case.events)
-    query, text = case.query, print_query(case.query)
-    short = " ".join(text.split())
-    lines += ["[[case]]", 'title = "..."', f"query = {value(short if parse(short) == query else text)}", "events = ["]
-    lines += [f"  {table(event)}," for event in case.events]
-    lines.append("]")
-    if isinstance(ceql.compile(text).plan, CorrelatedPlan):
-        lines.append("correlated = true")
-    matches = oracle.matches(query, case.events)
-    if oracle.at_most(query) != math.inf:
-        return "\n".join([*lines, f"count = {len(matches)}"])
-    shown = [{"start": m.start, "end": m.end, "events": m.events, **dict(sorted(m.bindings))} for m in matches]
-    return "\n".join([*lines, "matches = [", *(f"  {table(match)}," for match in shown), "]"])
-
-
-def table(row: dict[str, Any]) -> str:
-    return f"{{ {', '.join(f'{name} = {value(v)}' for name, v in row.items() if v is not None)} }}"
-
-
-def value(v: Any) -> str:
-    match v:
-        case str():
-            return json.dumps(v, ensure_ascii=False)
-        case tuple():
-            return f"[{', '.join(map(value, v))}]"
-        case bool():
-            return str(v).lower()
-        case _:
-            return repr(v)  # also nan and inf
+def new_pool(processes: int) -> ProcessPoolExecutor:
+    """A process for each seed: some kinds change how the package works."""
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, mp_context=spawn, max_tasks_per_child=1)
 
 
 def main() -> int:
@@ -241,26 +253,41 @@ def main() -> int:
     numbers = count(given.seed)
     cases: Counter[str] = Counter()
     matched: Counter[str] = Counter()
+    covered: Counter[str] = Counter()
     wrong = 0
-    running: set[Future[Found]] = set()
-    spawn = multiprocessing.get_context("spawn")
-    # a process for each seed: some kinds change how the package works
-    with ProcessPoolExecutor(given.processes, mp_context=spawn, max_tasks_per_child=1) as pool:
-        while running or time.time() < until:
-            while len(running) < given.processes and time.time() < until:
-                number = next(numbers)
-                running.add(pool.submit(search, kinds[(number - given.seed) % len(kinds)], number, until))
-            ended, running = wait(running, return_when=FIRST_COMPLETED)
-            for job in ended:
+    running: dict[Future[Found], tuple[str, int]] = {}
+    pool = new_pool(given.processes)
+    while running or time.time() < until:
+        while len(running) < given.processes and time.time() < until:
+            number = next(numbers)
+            kind = kinds[(number - given.seed) % len(kinds)]
+            running[pool.submit(search, kind, number, until)] = kind, number
+        ended, _ = wait(running, return_when=FIRST_COMPLETED)
+        for job in ended:
+            kind, number = running.pop(job)
+            try:
                 found = job.result()
-                cases[found.kind] += found.cases
-                matched[found.kind] += found.matched
-                if found.report is not None:
-                    wrong += 1
-                    print(found.report, flush=True)
-            print(f"{time.time() - begun:.0f} s, {cases.total():,} cases, {wrong} seeds with a difference", flush=True)
+            except BrokenProcessPool:  # all that ran then are told
+                wrong += 1
+                print(f"A process died. Perhaps it was this one: --kind {kind} --seed {number}", flush=True)
+                continue
+            cases[found.kind] += found.cases
+            matched[found.kind] += found.matched
+            covered += found.constructs
+            if found.report is not None:
+                wrong += 1
+                print(found.report, flush=True)
+        if not running:
+            pool.shutdown()
+            pool = new_pool(given.processes)
+        print(f"{time.time() - begun:.0f} s, {cases.total():,} cases, {wrong} seeds with a difference", flush=True)
+    pool.shutdown()
     for kind in filter(cases.get, kinds):
-        print(f"{kind}: {cases[kind]:,} cases, {matched[kind] / cases[kind]:.0%} with a match")
+        print(f"{kind}: {cases[kind]:,} cases, {matched[kind] / cases[kind]:.0%} {KINDS[kind].told}")
+    missing = sorted(constructs.EVERY - covered.keys())
+    print(f"{len(constructs.EVERY) - len(missing)} of {len(constructs.EVERY)} constructs came up")
+    if missing:
+        print(f"never: {', '.join(missing)}")
     return 1 if wrong else 0
 
 

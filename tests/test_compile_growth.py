@@ -37,6 +37,10 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "one compared with all": lambda n: _chain(n) + " FILTER " + " AND ".join(f"x0.v < x{k}.v" for k in range(1, n)),
     "absences in a chain": lambda n: " ; NOT N ; ".join(f"A AS x{k}" for k in range(n)) + f" FILTER x0.v < x{n - 1}.v",
     "a key for a chain": lambda n: f"({_chain(n)} PARTITION BY [k])",
+    "a key for each type": lambda n: (
+        " ; ".join(f"A{k}" for k in range(n)) + f" PARTITION BY [{', '.join(f'A{k}.a{k}' for k in range(n))}]"
+    ),
+    "a key for each variable": lambda n: f"{_chain(n)} PARTITION BY [{', '.join(f'x{k}.a{k}' for k in range(n))}]",
     "a long list": lambda n: f"A FILTER A[v IN {{{', '.join(map(str, range(n)))}}}]",
     "many cases": lambda n: "A FILTER A[" + " OR ".join(f"v = {k}" for k in range(n)) + "]",
 }

@@ -273,9 +273,7 @@ class Recognizer:
     # --- feeding ---
 
     def _refuse_nested(self) -> None:
-        """A signal handler or finaliser that feeds in the middle of a feed would find a state that is not whole."""
-        if self._turn._is_owned():  # type: ignore[attr-defined]
-            raise CeqlError("this recogniser is in the middle of a feed of the same thread, and cannot be used in it")
+        _refuse_nested(self._turn)
 
     def _stream_number(self, stream: str | None) -> int:
         if stream is None:
@@ -380,7 +378,7 @@ class Recognizer:
         if intake.journal is not None and intake.fed >= self._check_at:
             self._check_budget(intake, intake.journal)
         fed = Fed(self, before, intake, ordered)
-        matches = fed.matches()
+        matches = fed.matches(self.memory)
         self._intake = intake._replace(types=types, feeds=intake.feeds + bool(ordered), last=fed)
         return matches
 
@@ -408,7 +406,8 @@ class Recognizer:
 
     def _matches(self) -> Matches:
         last = self._intake.last
-        return last.matches() if last is not None else Fed(self, self._intake, self._intake, []).matches()
+        fed = last if last is not None else Fed(self, self._intake, self._intake, [])
+        return fed.matches(self.memory)
 
     def _settle(self) -> None:
         """Recognise the events of the last `feed` to the end; its matches are kept for whoever still holds them."""
@@ -510,13 +509,18 @@ class Fed:
     """The matches of one `feed` (`results.source.MatchSource`): found as they are read, or when they must be.
 
     Until the next feed, each pass begins with the first match. The next feed keeps what was not handed out by then.
+
+    The recogniser has its last result, so the result knows the recogniser by a weak reference alone, and goes on
+    without it. A cycle of the two would hold the memory of a recogniser that is given up until Python's collector looks
+    through all objects, which may be hours later.
     """
 
     replayable = False
 
     def __init__(self, recognizer: Recognizer, before: _Intake, intake: _Intake, batches: list[EventBatch]) -> None:
         self.before = before
-        self._recognizer = recognizer
+        self._recognizer = weakref.ref(recognizer)
+        self._turn, self._plan, self._keep_rows = recognizer._turn, recognizer._plan, recognizer._keep_rows
         self._intake = intake
         self._batches = batches
         self._done = not batches  # whether there is nothing to find any more
@@ -530,9 +534,9 @@ class Fed:
         self._pass: weakref.ref[_Pass] | None = None
         self._owners: list[weakref.ref[Matches]] = []
 
-    def matches(self) -> Matches:
-        """A result for the user."""
-        matches = Matches(self, self._recognizer.memory)
+    def matches(self, memory: int) -> Matches:
+        """A result for the user, whose tables may take so many bytes."""
+        matches = Matches(self, memory)
         self._owners.append(weakref.ref(matches))
         return matches
 
@@ -543,13 +547,13 @@ class Fed:
 
     @property
     def query(self) -> t.Query:
-        return self._recognizer._plan.query
+        return self._plan.query
 
     @property
     def schema(self) -> pa.Schema:
         recognition = self._recognition
         if recognition is None:  # no events were fed, so the columns are not known
-            return ResultColumns(self._recognizer._plan.columns).schema
+            return ResultColumns(self._plan.columns).schema
         return recognition.bound.result.schema
 
     @property
@@ -558,7 +562,7 @@ class Fed:
 
     @property
     def selection(self) -> Selection:
-        return self._recognizer._plan.selection
+        return self._plan.selection
 
     @property
     def type(self) -> str | None:
@@ -570,7 +574,7 @@ class Fed:
 
     @property
     def rows_kept(self) -> RowsKept:
-        return RowsKept.ALL if self._recognizer._keep_rows else RowsKept.NONE
+        return RowsKept.ALL if self._keep_rows else RowsKept.NONE
 
     @property
     def restarts(self) -> bool:
@@ -586,8 +590,8 @@ class Fed:
 
     def next_of(self, reading: _Pass) -> pa.RecordBatch | None:
         """The next matches of a pass."""
-        self._recognizer._refuse_nested()
-        with self._recognizer._turn:
+        _refuse_nested(self._turn)
+        with self._turn:
             if self._kept is not None:
                 reading.kept += 1
                 return self._kept[reading.kept - 1] if reading.kept <= len(self._kept) else None
@@ -603,7 +607,7 @@ class Fed:
                 batch = next(work, None)
             except Exception as error:
                 self._failed(error)
-            self._recognizer.worked(perf_counter() - begun)
+            self._worked(begun)
             if batch is None:
                 self._done = True
             else:
@@ -614,25 +618,31 @@ class Fed:
 
     def _begun(self) -> Work:
         """Finds the matches after those that were handed out."""
-        return self._work if self._work is not None else self._find(self._given)
-
-    def _find(self, skip: int) -> Work:
-        intake, rows = self._intake, self._rows_to_fill
+        if self._work is not None:
+            return self._work
+        intake = self._intake
         assert intake.journal is not None
-        for batch in intake.journal.work(intake.feeds, self._batches, rows):
-            if skip < batch.num_rows:
-                yield batch.slice(skip)
-            skip = max(0, skip - batch.num_rows)
+        return _after(self._given, intake.journal.work(intake.feeds, self._batches, self._rows_to_fill))
+
+    def _worked(self, begun: float) -> None:
+        recognizer = self._recognizer()
+        if recognizer is not None:
+            recognizer.worked(perf_counter() - begun)
+
+    def _take_back(self) -> None:
+        recognizer = self._recognizer()
+        if recognizer is not None:
+            recognizer._take_back(self)
 
     @property
     def _rows_to_fill(self) -> RowStore | None:
-        return self._intake.rows if self._recognizer._keep_rows else None
+        return self._intake.rows if self._keep_rows else None
 
     def _failed(self, error: Exception) -> NoReturn:
         """What the caller can mend leaves the feed to be done again; any other error takes it back."""
         if not isinstance(error, ResourceError | MemoryError):
             self._error = error
-            self._recognizer._take_back(self)
+            self._take_back()
         raise error
 
     def settle(self, memory: int) -> None:
@@ -647,7 +657,7 @@ class Fed:
             if self._done:  # all events are recognised: what failed is not to blame on them
                 raise
             self._error = error
-            self._recognizer._take_back(self)
+            self._take_back()
             message = f"the events fed before cannot be recognised, and were taken back: {error}"
             raise (DataError(message) if isinstance(error, CeqlError) else error) from error
         self.found = max(self.found, self._given + sum(batch.num_rows for batch in rest))
@@ -692,8 +702,8 @@ class Fed:
 
     def _at_once(self, work: Callable[[Journal], int]) -> int | None:
         """Do the feed whole by `work`, which gives the number of its matches; None if they are found already."""
-        self._recognizer._refuse_nested()
-        with self._recognizer._turn:
+        _refuse_nested(self._turn)
+        with self._turn:
             if self._error is not None:
                 raise self._error
             journal = self._intake.journal
@@ -704,7 +714,7 @@ class Fed:
                 found = work(journal)
             except Exception as error:
                 self._failed(error)
-            self._recognizer.worked(perf_counter() - begun)
+            self._worked(begun)
             self._done = True
             self.found = found
             return found
@@ -716,7 +726,7 @@ class Fed:
     def aggregation(self, request: Request) -> Aggregation:
         if self._recognition is None:
             raise DataError("no events were fed yet, so their columns are not known")
-        if request.attributes and not self._recognizer._keep_rows:
+        if request.attributes and not self._keep_rows:
             raise SchemaError(_NO_ROWS)
         return Aggregation(request, self._recognition.bound)
 
@@ -733,10 +743,13 @@ class Fed:
         return one_batch(self.rows(positions))
 
     def late(self) -> pa.Table:
-        return self._recognizer.late()
+        recognizer, sequencer = self._recognizer(), self._intake.sequencer
+        if recognizer is not None:
+            return recognizer.late()
+        return sequencer.late() if sequencer is not None else pa.table({})
 
     def rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
-        if not self._recognizer._keep_rows:
+        if not self._keep_rows:
             raise SchemaError(_NO_ROWS)
         rows = self._intake.rows if self._own_rows is None else self._own_rows
         return rows.take(positions)
@@ -758,6 +771,20 @@ class _Pass:
         if batch is None:
             raise StopIteration
         return batch
+
+
+def _after(skip: int, work: Work) -> Work:
+    """The matches that `work` finds, without the first ones."""
+    for batch in work:
+        if skip < batch.num_rows:
+            yield batch.slice(skip)
+        skip = max(0, skip - batch.num_rows)
+
+
+def _refuse_nested(turn: threading.RLock) -> None:
+    """A signal handler or finaliser that feeds in the middle of a feed would find a state that is not whole."""
+    if turn._is_owned():  # type: ignore[attr-defined]
+        raise CeqlError("this recogniser is in the middle of a feed of the same thread, and cannot be used in it")
 
 
 def _options_to_json(options: Options) -> dict[str, Any]:

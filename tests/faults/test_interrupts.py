@@ -6,7 +6,6 @@ feed, of those after it, or of a recogniser that is restored from a snapshot.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,16 +17,16 @@ import ceql
 import checks
 import injection
 import streams
+import tally
 from streams import STREAMS, Stream
 
-TRIED = int(os.environ.get("CEQL_FAULTS", "3"))  # lines of each case; 0 for all
 DISTURBED = 2  # the feed
 
 
 def tried(lines: int) -> Iterable[int]:
     """The lines at which the exception is raised, of so many."""
     every = range(1, lines + 1)
-    return random.Random(lines).sample(every, min(TRIED, lines)) if TRIED else every
+    return random.Random(lines).sample(every, min(tally.LINES, lines)) if tally.LINES else every
 
 
 def after_the_fault(
@@ -44,7 +43,11 @@ def after_the_fault(
     for batch in list(stream.events())[DISTURBED + 1 :]:
         found.append(streams.read(recognizer.feed(batch)))
         assert streams.read(restored.feed(batch)) == found[-1]
-    return [*found, streams.read(recognizer.finish())]
+    found.append(streams.read(recognizer.finish()))
+    tally.note(
+        exceptions=1, recoveries=recognizer.metrics().recoveries, matches_compared=sum(len(part[0]) for part in found)
+    )
+    return found
 
 
 @pytest.fixture(params=[None, checks.use_tiny_buffers, checks.use_shards], ids=["", "tiny", "shards"])

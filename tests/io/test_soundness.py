@@ -83,6 +83,9 @@ UNSOUND = {
     "list with a wild offset": lists(),
     "struct of texts with a wild offset": pa.StructArray.from_arrays([text(500, 2**31 - 1)], ["a"]),
     "runs of texts with a wild offset": runs(),
+    "decimals of more digits than their type has": pa.Array.from_buffers(
+        pa.decimal128(5, 1), ROWS, [None, pa.py_buffer(np.full(2 * ROWS, 10**15))]
+    ),
     "a wrong number of NULLs": pa.Array.from_buffers(
         pa.int64(), ROWS, [ALL_VALID, pa.py_buffer(np.arange(ROWS))], null_count=900
     ),

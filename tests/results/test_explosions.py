@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from math import inf, nan
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -136,3 +137,24 @@ def test_arguments_that_make_no_sense(name, value):
 def test_a_size_of_batches_that_makes_no_sense(value):
     with pytest.raises(ceql.ArgumentError, match="batch_rows"):
         ceql.match("SELECT * WHERE A", EVENTS, batch_rows=value)
+
+
+def test_unsigned_numbers_that_a_sum_does_not_hold():
+    events = pa.table({"type": list("ABC"), "c": pa.array([1, 2**64 - 1, 2**64 - 1], pa.uint64())})
+    found = ceql.match("SELECT SUM(A.c) AS s, AVG(B.c) AS m WHERE A ; B", events).to_arrow().to_pylist()
+    assert [(match["s"], match["m"]) for match in found] == [(1, 2.0**64)]
+    for query in ("SELECT SUM(B.c) WHERE A ; B", "SELECT * WHERE A ; B AS b FILTER SUM(b.c) + 0 > 3"):
+        with pytest.raises(ceql.DataError, match="greater than 2\\^63 - 1"):
+            ceql.match(query, events).to_arrow()
+
+
+def test_days_that_no_timestamp_holds():
+    events = pa.table({"type": list("AB"), "day": pa.array([0, 2**31 - 1], pa.date32())})
+    with pytest.raises(ceql.DataError, match="'day' cannot be compared between events"):
+        ceql.match("SELECT * WHERE A AS a ; B AS b FILTER b.day - a.day < 5 SECONDS", events).count()
+
+
+def test_the_greatest_of_half_floats():
+    events = pa.table({"type": list("ABB"), "h": pa.array(np.array([1, 3, 2], np.float16))})
+    found = ceql.match("SELECT MAX(B.h) AS most WHERE A ; B{2}", events).to_arrow()
+    assert found["most"].to_pylist() == [3.0]

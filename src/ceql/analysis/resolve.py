@@ -303,9 +303,12 @@ class _Resolver:
     def _partition(self, node: int, part: t.Part, formula: t.PartitionBy, absences: range) -> None:
         terms: dict[int, tuple[t.Expression, ...]] = {}
         span = part.span or formula.span
+        by_name: dict[str | None, list[int]] = {}
+        for k, ref in enumerate(part.refs):
+            by_name.setdefault(ref.name, []).append(k)
         for number in sorted(self._below(node)):
             leaf = self.leaf[number]
-            own = [ref for ref in part.refs if ref.name is None or ref.name in leaf.variables]
+            own = [part.refs[k] for k in sorted(k for name in {None, *leaf.variables} for k in by_name.get(name, ()))]
             terms[number] = tuple(dict.fromkeys(t.Attribute(ref.attribute, span=ref.span) for ref in own))
             if not own:
                 names = ", ".join(sorted({r.name for r in part.refs if r.name is not None}))

@@ -161,7 +161,7 @@ def _in_order(formula: t.Formula) -> Iterator[t.Formula]:
 
 def check(query: t.Query, source: str) -> None:
     """Raise `QueryError` for a name that nothing binds, a stream that FROM does not list, or a formula of no events."""
-    known = binds(query.formula)
+    known, absent = binds(query.formula), forbids(query.formula)
     if only_empty(query.formula):
         raise QueryError(
             "this formula matches no events, and a match has at least one",
@@ -184,7 +184,7 @@ def check(query: t.Query, source: str) -> None:
             _check_stream(event, query, source)
         if isinstance(formula, t.Filter):
             for aggregate in aggregates(formula.condition):
-                if aggregate.variable in forbids(query.formula):
+                if aggregate.variable in absent:
                     raise QueryError(
                         f"'{aggregate.variable}' is absent from every match, so there is nothing to aggregate",
                         source,
@@ -199,9 +199,10 @@ def check(query: t.Query, source: str) -> None:
     for name, node in _waiting(query.formula):
         reason = "no part of the match that this filter belongs to binds" if name in known else "nothing binds"
         raise _unbound(name, known, source, node, reason)
+    named = known | absent | types(query.formula)
     for part in query.partition:
         for ref in part.refs:
-            if ref.name is not None and ref.name not in known | forbids(query.formula) | types(query.formula):
+            if ref.name is not None and ref.name not in named:
                 raise _unbound(ref.name, known, source, ref, "nothing in WHERE binds")
 
 

@@ -103,7 +103,7 @@ def _check(column: pa.Array, fully: bool) -> None:
         _check_nulls(column)
         for k in range(type.num_fields):
             _check(column.field(k), fully)
-    elif fully or pa.types.is_nested(type) or pa.types.is_run_end_encoded(type):
+    elif fully or pa.types.is_nested(type) or pa.types.is_run_end_encoded(type) or pa.types.is_decimal(type):
         column.validate(full=True)
     else:
         _check_nulls(column)

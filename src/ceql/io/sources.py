@@ -27,6 +27,25 @@ BATCH_ROWS = 1 << 16
 _SMALL_CHUNK = 1 << 12
 
 
+class _BatchSource(Source):
+    """A record batch, as feeds often are. To make a table of it first would take a good part of a small feed's time."""
+
+    def __init__(self, name: str | None, batch_rows: int, batch: pa.RecordBatch):
+        super().__init__(name, batch_rows)
+        self._batch = batch
+
+    @property
+    def rows(self) -> int | None:
+        return int(self._batch.num_rows)
+
+    def _schema(self) -> pa.Schema:
+        return self._batch.schema
+
+    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        batch = self._batch if columns is None else self._batch.select(columns)
+        return iter([batch] if batch.num_rows else [])
+
+
 class TableSource(Source):
     """A table, which is loaded when it is first needed (frames, lists of dicts)."""
 
@@ -148,7 +167,7 @@ def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_RO
     if isinstance(events, pa.Table):
         return table(lambda: events)
     if isinstance(events, pa.RecordBatch):
-        return table(lambda: pa.Table.from_batches([events]))
+        return _BatchSource(name, batch_rows, events)
     if isinstance(events, pa.RecordBatchReader):
         return OnceSource(name, batch_rows, lambda: (events, False))
     if isinstance(events, (str, PathLike)):

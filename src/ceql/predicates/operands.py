@@ -82,18 +82,14 @@ class Operands:
         for condition in conditions:
             if condition.ends < 0:  # what aggregates are of is known to `recognition.checks`
                 bind_side_by_side(condition.asked, schema, self.open_schema, self.source)
-        self._compiler = MaskCompiler(self._type, self.source, lambda node: unit_in(schema, node.name))
+        self._compiler = MaskCompiler(partial(_type_in, schema), self.source, lambda node: unit_in(schema, node.name))
         self._tick = self._finest_unit(conditions)
         self.encodings = [self._encoding(term) for term in self.auto.reads]
         self._readers = [self._reader(term, e) for term, e in zip(self.auto.reads, self.encodings, strict=True)]
         self.tests = [self._test(k, condition) for k, condition in enumerate(conditions)]
 
-    def _type(self, node: t.Attribute) -> pa.DataType:
-        index = self.schema.get_field_index(node.name)
-        return value_type(self.schema.field(index).type) if index >= 0 else pa.null()
-
     def _type_of(self, what: t.Expression) -> pa.DataType:
-        return self._type(what) if isinstance(what, t.Attribute) else self._compiler.expression(what)[0]
+        return _type_in(self.schema, what) if isinstance(what, t.Attribute) else self._compiler.expression(what)[0]
 
     def _finest_unit(self, conditions: Sequence[Condition]) -> str:
         """The unit of all times and durations that are calculated with between events."""
@@ -199,7 +195,8 @@ class Operands:
         if encoding is Encoding.RANKED:
             if pa.types.is_null(type):
                 return lambda batch: np.full(batch.num_rows, NULL)
-            return lambda batch: _no_number(self.values.number(_spread(values(batch), batch.num_rows), type))
+            numbers = self.values
+            return lambda batch: _no_number(numbers.number(_spread(values(batch), batch.num_rows), type))
         partner = self._type_of(term.partner) if term.partner is not None else type  # type: ignore[arg-type]
         shown = common_time(type, partner) if pa.types.is_temporal(type) and pa.types.is_temporal(partner) else None
         if shown is not None and term.use in (Use.VALUE, Use.NULLABLE):
@@ -303,6 +300,11 @@ class Operands:
         return int(ticks) if ticks.denominator == 1 else Decimal(float(ticks))
 
 
+def _type_in(schema: pa.Schema, node: t.Attribute) -> pa.DataType:
+    index = schema.get_field_index(node.name)
+    return value_type(schema.field(index).type) if index >= 0 else pa.null()
+
+
 def _lengths(node: Any) -> list[int]:
     """The durations in a condition, in nanoseconds."""
     return [part.nanoseconds for part in nodes(node) if isinstance(part, t.Duration)]
@@ -335,7 +337,10 @@ def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name
     if pa.types.is_null(column.type):
         return np.full(len(column), NULL)
     if shown is not None and column.type != shown:
-        column = column.cast(shown)
+        try:
+            column = column.cast(shown)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"'{name}' cannot be compared between events: {error}") from None
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int64())
     words = encode(column, name)

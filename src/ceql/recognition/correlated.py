@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,9 @@ from ceql.recognition.frame import CONSUME, Recognition
 from ceql.recognition.result_columns import to_record_batch
 from ceql.recognition.value_owners import ValueOwners
 from ceql.syntax import tree as t
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _PLACE = "(place in the substream)"
 _MANY_VALUES = 1 << 17  # that have come since they were looked through for those to forget
@@ -191,8 +195,8 @@ class CorrelatedRecognition(Recognition):
         )
         choose = None
         if self.chooses:
-            check = self._check if self.auto.checks or self.absences is not None else None
-            choose = Chooser(plan, self.auto, self.labels, check, self._places, self._unsure)
+            check = _weakly(self._check) if self.auto.checks or self.absences is not None else None
+            choose = Chooser(plan, self.auto, self.labels, check, _weakly(self._places), self._unsure)
         steps = to_steps(self.auto, self.table.bits)
         self._symbols = len(self.table.bits)
         carrier, carrying = None, self.auto.carrying
@@ -451,3 +455,16 @@ class CorrelatedRecognition(Recognition):
             nodes = (of_shard(arrays, shard) if shards else arrays)["nodes"]
             events = nodes[nodes[:, KIND] >= 0, A]
             require_between(events, 0, header["position"], "its partial matches have events that never came")
+
+
+def _weakly(method: Callable[P, R]) -> Callable[P, R]:
+    """The method of a recognition for its machine, which does not keep the recognition: a cycle of the two would hold
+    the memory of both until Python's collector comes by."""
+    reference = WeakMethod(method)
+
+    def call(*given: P.args, **named: P.kwargs) -> R:
+        bound = reference()
+        assert bound is not None, "the recognition whose machine this is has gone"
+        return bound(*given, **named)
+
+    return call

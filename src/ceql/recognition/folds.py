@@ -124,7 +124,7 @@ class Folds:
         if not len(row):
             return pa.nulls(len(counts), self.type_of(part))
         whole = part.function == "SUM" and pa.types.is_integer(values.type)
-        plain = values.cast(pa.int64() if whole else pa.float64())
+        plain = _signed(part, values, row) if whole else values.cast(pa.float64(), safe=False)
         numbers = (plain.fill_null(0) if plain.null_count else plain).to_numpy(zero_copy_only=False)
         # other values than those of the lists may be there: these are looked at if need be
         if whole and not _fits(numbers, counts) and not _fits(numbers[row], counts):
@@ -148,10 +148,21 @@ class Folds:
             if not empty.any():
                 return values.take(pa.array(row[at]))
             return values.take(pa.array(row[np.where(empty, 0, at)], mask=empty))
-        ranks = pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+        comparable = values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
+        ranks = pc.rank(comparable, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
         best = np.zeros(len(empty), np.int64)
         fold_best(ranks, row, offsets, 1 if part.function == "MIN" else -1, best)
         return values.take(pa.array(best, mask=empty if empty.any() else None))
+
+
+def _signed(part: t.Aggregate, values: pa.Array, row: Array) -> pa.Array:
+    """Whole numbers as int64; one in the lists that is greater is a `DataError`."""
+    if values.type == pa.uint64():
+        large = pc.greater(values, pa.scalar(2**63 - 1, pa.uint64())).fill_null(False)
+        if large.to_numpy(zero_copy_only=False)[row].any():
+            raise DataError(f"{print_expression(part)} does not fit 64 bits: a value is greater than 2^63 - 1")
+        values = pc.if_else(large, pa.scalar(0, pa.uint64()), values)
+    return values.cast(pa.int64())
 
 
 def _fits(numbers: Array, counts: Array) -> bool:

@@ -335,7 +335,8 @@ class TrailingRecognition(CorrelatedRecognition):
         super().restore(header, arrays, tables)
         self._last = np.concatenate([arrays["last"], [-1]]).astype(np.int64)
         for name, room in (("room", self._room), ("chosen", self._chosen)):
-            room.restore(name, arrays, header["partitions"], self.position, len(self.auto.marks))
+            partitions, marks = header["partitions"], len(self.auto.marks)
+            room.restore(name, arrays, partitions, self.position, marks, self._by_place)
 
 
 class _Gatherer:

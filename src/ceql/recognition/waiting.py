@@ -162,7 +162,9 @@ class Waiting:
         columns |= {time: getattr(chunk, time) for time in _TIMES if getattr(chunk, time) is not None}
         return {f"{name}.{key}": np.ascontiguousarray(column) for key, column in columns.items()}
 
-    def restore(self, name: str, arrays: dict[str, Array], partitions: int, position: int, marks: int) -> None:
+    def restore(
+        self, name: str, arrays: dict[str, Array], partitions: int, position: int, marks: int, by_place: bool
+    ) -> None:
         """Continue from a `state`."""
         own = {key[len(name) + 1 :]: array for key, array in arrays.items() if key.startswith(f"{name}.")}
         self._pieces, self._gone = [], []
@@ -178,7 +180,8 @@ class Waiting:
         require(all(((p >= 0) & (p < position)).all() for p in inside), "what waits has events that never came")
         require(bool(((own["labels"] >= 0) & (own["labels"] < marks)).all()), "what waits has no such label")
         partition = own["partition"]
-        require(bool(((partition >= 0) & (partition < partitions)).all()), "there is no such substream")
+        substreams = [partition, *(own[key] >> PLACES for key in ("number", "further") if by_place)]
+        require(all(((p >= 0) & (p < partitions)).all() for p in substreams), "there is no such substream")
         chunk = Chunk(
             own["start"], own["end"], offsets, positions, own["labels"].astype(np.int32), partition,
             *(own.get(time) for time in _TIMES),

@@ -83,11 +83,10 @@ def used_values(machine: GroupMachine, most: int) -> Array:
         found.append(machine.nodes[rows.nodes_of(machine, buckets), B])
     if carrier is not None and regs[CELLS_USED]:
         cells = carrier.cells[: regs[CELLS_USED]]
-        members = cells[cells[:, CELL_KIND] == MEMBER_CELL, CELL_HEAD]  # some are no numbers of values
-        found.append(members[members < most])
+        found.append(cells[cells[:, CELL_KIND] == MEMBER_CELL, CELL_HEAD])  # some are no numbers of values
     if machine.lists:
         kinds = machine.nodes[: regs[NODES], KIND]
         found.append(machine.extra[np.flatnonzero(kinds == LISTED), VALUE])
         found.append(machine.nodes[np.flatnonzero(kinds == OTHERS), B])
     numbers = np.concatenate([np.zeros(0, np.int64), *found])
-    return ascending(numbers[numbers >= 0])
+    return ascending(numbers[(numbers >= 0) & (numbers < most)])
