@@ -86,7 +86,7 @@ class InOrder(Source):
                 return None
         self.is_sorted = ascend(keys)
         if not self.is_sorted:
-            self._check_room(sum(map(len, keys)))
+            self.check_room(sum(map(len, keys)))
         return found, keys
 
     def _by_time(self, found: list[pa.RecordBatch], keys: list[Int64s]) -> Iterator[pa.RecordBatch]:
@@ -109,11 +109,11 @@ class InOrder(Source):
         return ascend(own for _, own in self._with_keys(self.source.look_through(self._time)))
 
     def _held(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        self._check_room(self.source.rows or 0)
+        self.check_room(self.source.rows or 0)
         held = 0
         for batch in self.source.batches(columns):
             held += batch.num_rows
-            self._check_room(held)
+            self.check_room(held)
             yield batch
 
     def _with_keys(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
@@ -123,7 +123,8 @@ class InOrder(Source):
             seen += batch.num_rows
             yield batch, keys
 
-    def _check_room(self, rows: int) -> None:
+    def check_room(self, rows: int) -> None:
+        """Refuse to hold more rows than are allowed."""
         if rows > self._max_rows:
             raise ResourceError(
                 f"{called(self.name)} is not in order of '{self._time}', and sorting it would hold at least {rows:,} "

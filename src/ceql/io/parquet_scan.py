@@ -53,6 +53,8 @@ class ParquetScan:
 
     def __init__(self, reader: Parquet, time: str | None, stream: str | None) -> None:
         self._reader = reader
+        self.check_room: Callable[[int], None] = lambda rows: None
+        """Is called before so many rows are sorted."""
         self.pieces = reader.pieces
         self.schema = plain_schema(self.pieces.schema)
         self._time = time
@@ -146,6 +148,7 @@ class ParquetScan:
             seen += batch.num_rows
         if ascend(keys):
             return Held(piece, batches, None), int(keys[0][0]), int(keys[-1][-1])
+        self.check_room(piece.rows)
         all_keys = np.concatenate(keys)
         order = np.argsort(all_keys, kind="stable")
         rows = take_rows(together(batches), pa.array(order))

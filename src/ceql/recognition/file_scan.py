@@ -30,10 +30,9 @@ from ceql.syntax import tree as t
 class FileScan:
     """The passes of a query over Parquet files that are in order of time, or are so piece by piece."""
 
-    def __init__(self, bound: BoundPlan, scan: ParquetScan, source: Source) -> None:
+    def __init__(self, bound: BoundPlan, scan: ParquetScan) -> None:
         self._bound = bound
         self._scan = scan
-        self._source = source
         self.order: Int64s | None = None
         """Of the pass begun last: the row of the files that each event is; None while they are the same."""
         self._position_of: Int64s | None = None
@@ -52,7 +51,9 @@ class FileScan:
             return None
         if not scan.says_sorted() and not (isinstance(source, InOrder) and source.is_sorted):
             return None
-        return FileScan(bound, scan, inner)
+        if isinstance(source, InOrder):
+            scan.check_room = source.check_room
+        return FileScan(bound, scan)
 
     def batches(self, columns: Sequence[str], types: TypesSeen, keep: bool = False) -> Iterator[EventBatch]:
         """A pass over the events, with these columns; with `keep`, one whose rows can be asked for."""
