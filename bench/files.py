@@ -1,10 +1,11 @@
-"""From files: `python -m bench.files [ROWS]`, ceql beside the readers that it stands on and polars with the same filters.
+"""From files: `python -m bench.files [ROWS]`, ceql beside its readers, and polars with the same filters.
 
 A file of stock events with eleven columns is written as Parquet, Arrow, CSV and JSON lines, once, into the folder of
-`BENCH_FOLDER`. The query is a sequence of three filtered events. Each of these runs in turn, several times:
-ceql finds the matches, shows their events, or counts them; the format's reader reads the columns that the query needs; polars
-evaluates the filters of the three steps on the file, and takes the rows that satisfy any of them. Everybody has one thread; `POLARS_MAX_THREADS=2` in the
-environment gives everybody two. Processor time and time by the clock are medians, and the ratio is to polars.
+`BENCH_FOLDER`. The query is a sequence of three filtered events. Each of these runs in turn, several times: ceql finds
+the matches, shows their events, or counts them; the format's reader reads the columns that the query needs; polars
+evaluates the filters of the three steps on the file, and takes the rows that satisfy any of them. Everybody has one
+thread; `POLARS_MAX_THREADS=2` in the environment gives everybody two. Processor time and time by the clock are medians,
+and the ratio is to polars.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Parquet read in pieces gives what the same rows give from memory, whatever the pieces, their order and their statistics."""
+"""Parquet in pieces gives what the same rows give from memory, whatever their order and their statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, tuple[str, ...]]]]:
+def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
     """The first row of each piece that was read, and the columns."""
     found: list[tuple[int, tuple[str, ...]]] = []
     before = parquet_pieces.Piece.read
@@ -91,7 +90,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, tuple[str,
         return before(self, columns, coded)
 
     monkeypatch.setattr(parquet_pieces.Piece, "read", noted)
-    yield found
+    return found
 
 
 def same(query: str, file: Any, table: pa.Table) -> None:
@@ -142,7 +141,11 @@ def test_folders_of_files(query: str, tmp_path: Path) -> None:
         pq.write_table(part, tmp_path / f"day={k}" / "e.parquet", row_group_size=GROUP)
     days = pa.array(np.arange(N) // 150 * 150, pa.int32())
     same(QUERIES[query], tmp_path, TABLE.append_column("day", days))
-    on_day = QUERIES[query].replace(" WITHIN", " AND b[day = 450] WITHIN").replace("b[day", "c[day" if query == "filters" else "b[day")
+    on_day = (
+        QUERIES[query]
+        .replace(" WITHIN", " AND b[day = 450] WITHIN")
+        .replace("b[day", "c[day" if query == "filters" else "b[day")
+    )
     same(on_day, tmp_path, TABLE.append_column("day", days))
 
 
@@ -159,7 +162,9 @@ def test_row_groups_are_left_out_by_their_dictionaries(read: list[Any], tmp_path
     path = tmp_path / "e.parquet"
     pq.write_table(TABLE, path, row_group_size=GROUP)
     # between the least and the greatest name, and no name of any event
-    assert ceql.compile("SELECT * WHERE A AS a ; B AS b FILTER a[name = 'xx'] AND b[name = 'yy']").run(path).count() == 0
+    assert (
+        ceql.compile("SELECT * WHERE A AS a ; B AS b FILTER a[name = 'xx'] AND b[name = 'yy']").run(path).count() == 0
+    )
     assert {first // GROUP for first, columns in read if "time" in columns} == {0, 1}
     assert {first // GROUP for first, columns in read if "time" not in columns} == {2, 3, 5, 6, 8, 9}
 
@@ -177,8 +182,7 @@ def test_other_columns_are_read_for_matches_alone(read: list[Any], tmp_path: Pat
 def test_statistics_that_lie_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     pq.write_table(TABLE.take(pa.array(ORDERS["unsorted"])), path, row_group_size=GROUP)
-    says: Callable[..., bool] = lambda self: True
-    monkeypatch.setattr("ceql.io.parquet_scan.ParquetScan.says_sorted", says)
+    monkeypatch.setattr("ceql.io.parquet_scan.ParquetScan.says_sorted", lambda self: True)
     with pytest.raises(ceql.DataError, match="statistics"):
         ceql.compile(QUERIES["contiguous"]).run(path).to_arrow()
 
@@ -187,7 +191,7 @@ def test_a_time_that_is_null_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     times = pc.if_else(pc.equal(TABLE["row"], 400), None, TABLE["time"])
     pq.write_table(TABLE.set_column(7, "time", times), path, row_group_size=GROUP)
-    with pytest.raises(ceql.DataError, match="event 400 .* has no time"):
+    with pytest.raises(ceql.DataError, match=r"event 400 .* has no time"):
         ceql.compile(QUERIES["filters"]).run(path).count()
 
 

@@ -250,6 +250,8 @@ class _JsonLines:
         self.size = path.stat().st_size
         self.in_memory = _is_small(self.size, self._zipped)
         self.open_schema = not self.in_memory
+        self._first: tuple[pa.Table, float, int] | None = None
+        """The first block, which was parsed for its columns, how much of the file it is, and its bad lines."""
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -263,6 +265,7 @@ class _JsonLines:
         if self.in_memory:
             return self._table.schema
         first = next(self._blocks(), None)
+        self._first = None if first is None else (first, self.done, self.skipped)
         return pa.schema([]) if first is None else first.schema
 
     @property
@@ -289,7 +292,11 @@ class _JsonLines:
             file = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if self._zipped else raw
             while lines := _whole_lines(file):
                 self.done = raw.tell() / self.size
-                if not lines.isspace() and (table := self._parsed(lines, line)) is not None:
+                known, self._first = self._first, None
+                if known is not None and known[1] == self.done:
+                    self.skipped += known[2]
+                    yield known[0]
+                elif not lines.isspace() and (table := self._parsed(lines, line)) is not None:
                     yield table
                 line += lines.count(b"\n")
 

@@ -1,8 +1,9 @@
 """Parquet files in pieces: whole row groups, with what their statistics say of the values.
 
-In: a dataset of Parquet files. Out: its pieces in order of the rows. A piece is one or more row groups of a file, as many as
-make a batch. It knows between which values each column lies, and reads the columns that are asked for, those of text as
-codes into a dictionary where the file has them so. Nothing is read before it is asked for but the files' metadata.
+In: a dataset of Parquet files. Out: its pieces in order of the rows. A piece is one or more row groups of a file, as
+many as make a batch. It knows between which values each column lies, and reads the columns that are asked for, those of
+text as codes into a dictionary where the file has them so. Nothing is read before it is asked for but the files'
+metadata.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Piece:
         if len(ends) < len(found):
             return Bounds(None, nulls)
         least = pc.min_max(pa.concat_arrays(ends))
-        return Bounds(pa.array([least["min"].as_py(), least["max"].as_py()], ends[0].type) if len(ends) > 1 else ends[0], nulls)
+        return Bounds(
+            pa.array([least["min"].as_py(), least["max"].as_py()], ends[0].type) if len(ends) > 1 else ends[0], nulls
+        )
 
     def read(self, columns: Sequence[str], coded: frozenset[str]) -> pa.Table:
         """The rows of these columns, those of `coded` as codes into dictionaries."""

@@ -1,9 +1,9 @@
 """A pass over Parquet files that are in order of time: piece by piece, read ahead in a thread, in time order.
 
 If the statistics of the time column say that no piece begins before the one before it has ended, the pass needs no look
-through all times first: each piece is checked when it is read, and one whose own rows are not in order is sorted by itself.
-Pieces in which no event can matter are left out: by their statistics before anything is read, then by the dictionaries
-of their text columns, which are read before the other columns.
+through all times first: each piece is checked when it is read, and one whose own rows are not in order is sorted by
+itself. Pieces in which no event can matter are left out: by their statistics before anything is read, then by the
+dictionaries of their text columns, which are read before the other columns.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.errors import DataError
-from ceql.io.ordering import ascend, together
 from ceql.io.files import Parquet
+from ceql.io.ordering import ascend, together
 from ceql.io.parquet_pieces import Bounds, Piece
 from ceql.io.plain_types import plain_schema
 from ceql.io.schemas import conform, is_text, take_rows
@@ -106,9 +106,7 @@ class ParquetScan:
         batches = piece.read(wanted.columns, coded).to_batches()
         return [conform(check_fully(batch), pa.schema(fields)) for batch in batches]
 
-    def _ahead(
-        self, wanted: Wanted, looking: Looking
-    ) -> Iterator[tuple[Piece, list[pa.RecordBatch] | None]]:
+    def _ahead(self, wanted: Wanted, looking: Looking) -> Iterator[tuple[Piece, list[pa.RecordBatch] | None]]:
         """Each piece with its batches, None if it is left out; the next one is read meanwhile."""
         pieces = self.pieces.pieces
         if len(pieces) < 2:

@@ -1,8 +1,8 @@
 """Whether any event of many can satisfy a guard, by what is known of their columns (`io.parquet_pieces.Bounds`).
 
-In: the bound guards, and for each column the least and greatest value, or all values there are. Out: False only if none of
-the events satisfies any guard. Each column gives a set of classes that its values may have, a test the set of what it may say
-of these, and logic works on such sets.
+In: the bound guards, and for each column the least and greatest value, or all values there are. Out: False only if none
+of the events satisfies any guard. Each column gives a set of classes that its values may have, a test the set of what
+it may say of these, and logic works on such sets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query over Parquet files: what the pass over them may leave out, and the rows of matches, read when they are asked for.
+"""A query over Parquet files: what a pass may leave out, and the rows of matches, read when they are asked for.
 
 In: a bound plan and a `io.parquet_scan.ParquetScan`. Out: `EventBatch`es with the columns that recognition needs, in
 order of time. Of the other columns, only pieces of the files that have events of matches are read.

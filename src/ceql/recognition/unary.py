@@ -110,9 +110,9 @@ class UnaryRecognition(Recognition):
     def _chooses_at_once(self) -> bool:
         """Whether a strategy under a window is decided by rivals that start where a run does or later.
 
-        They decide if keys never fall, and a match is bound to its first event: of NEXT and LAST, the earliest start that is
-        left then has the best match. Of MAX, no set may contain one that starts later, so the
-        event at which a match starts must not be part of another that has started before.
+        They decide if keys never fall, and a match is bound to its first event: of NEXT and LAST, the earliest start
+        that is left then has the best match. Of MAX, no set may contain one that starts later, so the event at which a
+        match starts must not be part of another that has started before.
         """
         plan = self.plan
         if self.bound.window.exact or not all(start.label and not start.after for start in plan.cea.initial):

@@ -1,10 +1,10 @@
 """The matches of earliest start, as a graph of their own: what NEXT and LAST keep of those that end at a position.
 
-Under these strategies a run is given up only for rivals that start where it does or later, since these stay in the window at
-least as long (`automata.subsets.Rivalled`). Of the runs that are left at a position, those of the earliest start inside the
-window are the best. Each node knows the earliest start below it, which is looked for anew when the window has left it: keys
-never decrease, so what has left never comes back. Then the part of the graph that leads to the one start is copied, and enumeration
-and counting work on the copy as on any graph.
+Under these strategies a run is given up only for rivals that start where it does or later, since these stay in the
+window at least as long (`automata.subsets.Rivalled`). Of the runs that are left at a position, those of the earliest
+start inside the window are the best. Each node knows the earliest start below it, which is looked for anew when the
+window has left it: keys never decrease, so what has left never comes back. Then the part of the graph that leads to the
+one start is copied, and enumeration and counting work on the copy as on any graph.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ceql.engine.common.layout import NODES, ROOTS, SUMMED
 from ceql.engine.states.graph import BOTTOM, KIND, MAX, UNION, A, B
 from ceql.jit import Array, inlined, kernel
 
-# Rows of the book: by node, the bottom of earliest start below it, and the place of its copy (-1: none); then the search's
-# stack, the nodes that have a copy, and the roots of the copy.
+# Rows of the book: by node, the bottom of earliest start below it, and the place of its copy (-1: none); then the
+# search's stack, the nodes that have a copy, and the roots of the copy.
 FIRST, PLACE, STACK, COPIED, ROOT = range(5)
 
 
@@ -61,8 +61,7 @@ def pick(nodes: Array, times: Array, regs: Array, roots: Array, picked: Picked, 
         if nodes[roots[k], MAX] >= bound:
             best = min(best, _earliest(nodes, book, roots[k], bound))
     found = 0
-    used = np.int64(0)
-    copied = np.int64(0)
+    used, copied = 0, 0
     for k in range(regs[ROOTS]):
         root = roots[k]
         if nodes[root, MAX] >= bound and book[FIRST, root] == best:
@@ -100,17 +99,15 @@ def _earliest(nodes: Array, book: Array, root: int, bound: int) -> int:
             first = min(first, book[FIRST, left])
         book[FIRST, n] = first
         height -= 1
-    return book[FIRST, root]
+    return int(book[FIRST, root])
 
 
 @inlined
-def _copy(
-    nodes: Array, times: Array, picked: Picked, root: int, best: int, used: int, copied: int
-) -> tuple[int, int]:
+def _copy(nodes: Array, times: Array, picked: Picked, root: int, best: int, used: int, copied: int) -> tuple[int, int]:
     """Copy what leads from a root to the bottom `best`; how many nodes the copy has, and how many have one.
 
-    Where the earliest start below a node is inside the window, that of its children is known: a child that leads to `best`
-    says so in the book.
+    Where the earliest start below a node is inside the window, that of its children is known: a child that leads to
+    `best` says so in the book.
     """
     book, copy = picked.book, picked.nodes
     height = 1

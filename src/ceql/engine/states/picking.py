@@ -10,12 +10,14 @@ from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import BLOCKS, LEAST, ROOTS, Events
 from ceql.engine.states.layout import Settings
 from ceql.engine.states.machine import StateMachine, Tabled
-from ceql.engine.states.pick import ROOT, make_picked, pick_again
+from ceql.engine.states.pick import ROOT, Picked, make_picked, pick_again
 from ceql.jit import Array
 
 
 class PickingMachine(StateMachine):
     """A machine whose automaton gives runs up for rivals that start later only (`engine.states.pick`)."""
+
+    picked: Picked
 
     def __init__(self, cache: Tabled, settings: Settings, timed: bool, memory: int, **buffers: Any) -> None:
         super().__init__(cache, settings, timed, memory, **buffers)
