@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 from inspect import cleandoc
 from math import inf
 from operator import index
@@ -28,6 +29,7 @@ from ceql.plan import Plan, make_plan
 from ceql.predicates.patterns import check_patterns
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.file_scan import FileScan
 from ceql.recognition.graph_totals import listen
 from ceql.recognition.options import TIME_UNITS, Lateness, Options, duration
 from ceql.recognition.recognise import recognise
@@ -325,6 +327,7 @@ class Run:
         self._types = TypesSeen(self._bound)
         self._late = pa.table({})
         self._rows = RowStore(self._bound.schema)
+        self._scanning: FileScan | None = None  # the scan that the last pass with rows was made by
         self._position_of: npt.NDArray[np.int64] | None = None  # of each of the caller's rows
 
     @property
@@ -357,19 +360,26 @@ class Run:
         if rows:
             self._rows = RowStore(self._bound.schema)
             self._position_of = None
-        for batch in self._ordered(None if rows else self._bound.needed_columns()):
-            if rows:
+            self._scanning = self._scan
+        store = self._rows if self._scan is None else self._scan
+        for batch in self._ordered(self._bound.needed_columns() if self._scan or not rows else None, rows):
+            if rows and self._scan is None:
                 self._rows.add(batch.data)
             yield from self._by_caller_rows(recognition.feed(batch))
             if rows:
                 yield from self._by_caller_rows(recognition.flush())
-                self._rows.forget_before(recognition.oldest_position())
+                store.forget_before(recognition.oldest_position())
         yield from self._by_caller_rows(recognition.finish())
+
+    @cached_property
+    def _scan(self) -> FileScan | None:
+        """Reads Parquet files piece by piece, if that is what the events are in."""
+        return FileScan.over(self._bound, self._sources)
 
     def _by_caller_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The matches with the caller's rows in place of positions."""
         for batch in batches:
-            order = caller_rows(self._sources)
+            order = caller_rows(self._sources) if self._scan is None else self._scan.order
             yield batch if order is None else self._bound.result.renumbered(batch, order)
 
     def count(self) -> int:
@@ -392,7 +402,11 @@ class Run:
         for _ in recognition.finish():
             pass
 
-    def _ordered(self, columns: list[str] | None) -> Iterator[EventBatch]:
+    def _ordered(self, columns: list[str] | None, rows: bool = False) -> Iterator[EventBatch]:
+        if self._scan is not None and columns is not None:
+            yield from self._scan.batches(columns, self._types, rows)
+            self._late = pa.table({})
+            return
         bound, options = self._bound, self._bound.options
         lateness = options.lateness_in(bound.time_type)
         if self.replayable:
@@ -415,6 +429,8 @@ class Run:
         return self._late
 
     def rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+        if self._scanning is not None:
+            return self._scanning.rows(positions)
         order = caller_rows(self._sources)
         if order is not None:
             if self._position_of is None:

@@ -59,6 +59,18 @@ class CEA:
         patterns = {read[s] for s in self.final if s in read}
         return patterns.pop() if len(patterns) == 1 else None
 
+    def starts_inside(self) -> bool:
+        """Whether an event at which a match starts may be bound by another match that started before."""
+        later = [t for row in self.states for t in row if t.label]
+        return any(self._may_both_fire(first, t) for first in self.initial for t in later)
+
+    def _may_both_fire(self, one: Transition, two: Transition) -> bool:
+        """Whether one event may fire both: unless they ask for different types or streams, or exclude each other."""
+        if one.guard & two.unless or two.guard & one.unless:
+            return False
+        kinds = [self.guards[k] for k in range(len(self.guards)) if (one.guard | two.guard) >> k & 1]
+        return len({guard.type for guard in kinds}) < 2 and len({g.stream for g in kinds if g.stream is not None}) < 2
+
     def resting(self) -> tuple[frozenset[int], ...]:
         """For each state, states that together do from now on what it does, after any number of unguarded events.
 

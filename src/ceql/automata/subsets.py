@@ -123,9 +123,14 @@ def rested(rest: tuple[States, ...], states: Iterable[int]) -> States:
 
 
 class Rivalled:
-    """Runs with rivals; a state is (own states, better, equal, worse), None for the own states of an unstarted run."""
+    """Runs with rivals; a state is (own states, better, equal, worse), None for the own states of an unstarted run.
 
-    def __init__(self, cea: CEA, distinct: bool, compare: Compare, start_bit: int) -> None:
+    With `later`, the rivals of a run are those that start where it does or later, and no others. A window never leaves
+    these before it leaves the run, so that what is given up for them is given up for good.
+    """
+
+    def __init__(self, cea: CEA, distinct: bool, compare: Compare, start_bit: int, later: bool = False) -> None:
+        self.later = later
         self.cea = cea
         self.numbering = _Labels(cea, distinct)
         self.compare = compare
@@ -140,7 +145,7 @@ class Rivalled:
         moves = self._moves(bits)
         after = self.compare(rivals, moves, False)
         own = self.numbering.group(self.cea.initial, bits) if bits & self.start_bit else {}
-        return (None, *after), self._edges(own, rivals, moves)
+        return state if self.later else (None, *after), self._edges(own, rivals, moves)
 
     def step(self, state: State, bits: int) -> list[Edge]:
         own, rivals = self._parts(state)

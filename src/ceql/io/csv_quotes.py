@@ -56,7 +56,7 @@ class Unquoted(io.RawIOBase):
         if self._registers[_INSIDE] or b'"' in block or b'"' in self._rest:
             self._follow(self._rest + (block or b"\n"))
         # the last byte counts when it has been looked at
-        self._lines += _line_breaks(self._rest[1:]) + _line_breaks(memoryview(block)[:-1])
+        self._lines += self._rest.count(b"\n", 1) + block.count(b"\n", 0, max(0, len(block) - 1))
         self._rest = (self._rest + block[-2:])[-2:]
         if self._done and self._registers[_INSIDE]:
             raise self._error("is never closed")
@@ -75,10 +75,6 @@ class Unquoted(io.RawIOBase):
 
     def _error(self, what: str) -> DataError:
         return DataError(f"cannot read {self._path}: the quote that opens a field in line {self._line} {what}")
-
-
-def _line_breaks(data: bytes | memoryview) -> int:
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == _LF))
 
 
 @kernel

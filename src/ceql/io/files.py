@@ -11,7 +11,7 @@ import os
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -21,6 +21,7 @@ from ceql.errors import CeqlError, DataError
 from ceql.io import json_text
 from ceql.io.csv_quotes import Unquoted
 from ceql.io.formats import copied, format_of, is_gzipped, is_pipe
+from ceql.io.parquet_pieces import ParquetPieces
 from ceql.io.schemas import conform, unify_schemas
 from ceql.io.soundness import check_fully
 
@@ -34,6 +35,8 @@ class Reader(Protocol):
 
     open_schema: bool
     in_memory: bool
+    is_parsed: bool
+    """Whether it is text, which has to be parsed as a whole."""
     done: float
     """How much of the file the last pass has read, from 0 to 1."""
     skipped: int
@@ -62,7 +65,7 @@ def open_file(path: str | os.PathLike[str], format: str | None = None, skip: boo
     if not os.path.exists(path):  # also for names that are too long, of which Path makes an error
         raise DataError(f"no such file: {path}")
     if path.is_dir():
-        return _Parquet(path)
+        return Parquet(path)
     with _reading(path):
         if is_pipe(path):
             with open(path, "rb") as pipe:
@@ -86,14 +89,15 @@ def _reader(path: Path, format: str, skip: bool) -> Reader:
         return _Csv(path, _DELIMITERS[format], skip)
     if format == "json":
         return _JsonLines(path, skip)
-    return _Parquet(path) if format == "parquet" else _Ipc(path)
+    return Parquet(path) if format == "parquet" else _Ipc(path)
 
 
-class _Parquet:
+class Parquet:
     """A Parquet file, or a directory of them (hive partitions become columns) in order of their paths."""
 
     open_schema = False
     in_memory = False
+    is_parsed = False
     done = 0.0
     skipped = 0
 
@@ -121,6 +125,13 @@ class _Parquet:
         return self._dataset.schema.remove_metadata()
 
     @cached_property
+    def pieces(self) -> ParquetPieces:
+        """The same rows in pieces, each of which can be read by itself."""
+        reading = partial(_reading, self._path)
+        with reading():
+            return ParquetPieces(self._dataset, reading)
+
+    @cached_property
     def rows(self) -> int | None:
         with _reading(self._path):
             return int(self._dataset.count_rows())
@@ -139,6 +150,7 @@ class _Csv:
     """A CSV file with a header. An empty field without quotes, `null` and `NULL` are NULL in every column."""
 
     open_schema = False
+    is_parsed = True
     done = 0.0
     skipped = 0
 
@@ -227,6 +239,7 @@ class _Csv:
 class _JsonLines:
     """One JSON object per line. A large file is read in blocks whose columns may grow, like dicts."""
 
+    is_parsed = True
     done = 0.0
     skipped = 0
 
@@ -237,6 +250,8 @@ class _JsonLines:
         self.size = path.stat().st_size
         self.in_memory = _is_small(self.size, self._zipped)
         self.open_schema = not self.in_memory
+        self._first: tuple[pa.Table, float, int] | None = None
+        """The first block, which was parsed for its columns, how much of the file it is, and its bad lines."""
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -250,6 +265,7 @@ class _JsonLines:
         if self.in_memory:
             return self._table.schema
         first = next(self._blocks(), None)
+        self._first = None if first is None else (first, self.done, self.skipped)
         return pa.schema([]) if first is None else first.schema
 
     @property
@@ -276,7 +292,11 @@ class _JsonLines:
             file = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if self._zipped else raw
             while lines := _whole_lines(file):
                 self.done = raw.tell() / self.size
-                if lines.strip() and (table := self._parsed(lines, line)) is not None:
+                known, self._first = self._first, None
+                if known is not None and known[1] == self.done:
+                    self.skipped += known[2]
+                    yield known[0]
+                elif not lines.isspace() and (table := self._parsed(lines, line)) is not None:
                     yield table
                 line += lines.count(b"\n")
 
@@ -304,6 +324,7 @@ class _Ipc:
 
     open_schema = False
     in_memory = False
+    is_parsed = False
     rows = None
     done = 0.0
     skipped = 0

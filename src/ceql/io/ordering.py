@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from ceql.io.source import Source
 from ceql.io.times import called, time_keys
 
 _log = logging.getLogger(__name__)
+_HELD_BYTES = 1 << 28  # of an input that is costly to read, while its times are looked at for the first time
 _MOST_TEXT = (1 << 31) - 1  # bytes that a column of 32-bit offsets can hold
 
 
@@ -30,7 +32,7 @@ class InOrder(Source):
 
     def __init__(self, source: Source, time: str, max_rows: int):
         super().__init__(source.name, source.batch_rows)
-        self._source = source
+        self.source = source
         self._time = time
         self._max_rows = max_rows
         self.order: Int64s | None = None
@@ -38,27 +40,58 @@ class InOrder(Source):
 
     @property
     def open_schema(self) -> bool:
-        return self._source.open_schema
+        return self.source.open_schema
 
     @property
     def rows(self) -> int | None:
-        return self._source.rows
+        return self.source.rows
 
     def _schema(self) -> pa.Schema:
-        return self._source.schema
+        return self.source.schema
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Batches as those of the source; time never goes back in them."""
         wanted = columns if columns is None else [*columns, self._time]
-        if self._source.steady and self._is_sorted:
+        if self.source.costly and "is_sorted" not in self.__dict__:
+            first = self._at_first(wanted)
+            if first is not None:
+                yield from self._by_time(*first)
+                return
+        if self.source.steady and self.is_sorted:
             self.order = None
-            yield from self._source.batches(wanted)
+            yield from self.source.batches(wanted)
             return
         found, keys = [], []
         for batch, own in self._with_keys(self._held(wanted)):
             found.append(batch)
             keys.append(own)
-        if _ascend(keys):
+        yield from self._by_time(found, keys)
+
+    def _at_first(self, columns: Sequence[str] | None) -> tuple[list[pa.RecordBatch], list[Int64s]] | None:
+        """All batches and their keys, if they take little memory: what is costly to read is then read only once.
+
+        If they take more, None; the times are known to be in order or not after that.
+        """
+        found: list[pa.RecordBatch] = []
+        keys: list[Int64s] = []
+        size = 0
+        reading = self._with_keys(self.source.batches(columns))
+        for batch, own in reading:
+            found.append(batch)
+            keys.append(own)
+            size += batch.nbytes
+            if size > _HELD_BYTES:
+                found = []
+                self.is_sorted = ascend(chain(keys, (later for _, later in reading)))
+                return None
+        self.is_sorted = ascend(keys)
+        if not self.is_sorted:
+            self.check_room(sum(map(len, keys)))
+        return found, keys
+
+    def _by_time(self, found: list[pa.RecordBatch], keys: list[Int64s]) -> Iterator[pa.RecordBatch]:
+        """The rows of these batches in order of their keys."""
+        if ascend(keys):
             self.order = None
             yield from found
             return
@@ -66,20 +99,21 @@ class InOrder(Source):
             "%s is not in order of '%s': its %d rows are sorted", called(self.name), self._time, sum(map(len, keys))
         )
         self.order = order = np.argsort(np.concatenate(keys), kind="stable")
-        rows = _together(found)
+        rows = together(found)
         for first in range(0, len(order), self.batch_rows):
             yield take_rows(rows, pa.array(order[first : first + self.batch_rows]))
 
     @cached_property
-    def _is_sorted(self) -> bool:
-        return _ascend(own for _, own in self._with_keys(self._source.look_through(self._time)))
+    def is_sorted(self) -> bool:
+        """Whether the source is in order of time as it is; all its times are looked through for it."""
+        return ascend(own for _, own in self._with_keys(self.source.look_through(self._time)))
 
     def _held(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        self._check_room(self._source.rows or 0)
+        self.check_room(self.source.rows or 0)
         held = 0
-        for batch in self._source.batches(columns):
+        for batch in self.source.batches(columns):
             held += batch.num_rows
-            self._check_room(held)
+            self.check_room(held)
             yield batch
 
     def _with_keys(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
@@ -89,7 +123,8 @@ class InOrder(Source):
             seen += batch.num_rows
             yield batch, keys
 
-    def _check_room(self, rows: int) -> None:
+    def check_room(self, rows: int) -> None:
+        """Refuse to hold more rows than are allowed."""
         if rows > self._max_rows:
             raise ResourceError(
                 f"{called(self.name)} is not in order of '{self._time}', and sorting it would hold at least {rows:,} "
@@ -112,7 +147,7 @@ def caller_rows(sources: Sequence[Source]) -> Int64s | None:
     return source.order if isinstance(source, InOrder) else None
 
 
-def _ascend(keys: Iterable[Int64s]) -> bool:
+def ascend(keys: Iterable[Int64s]) -> bool:
     """Whether the keys of one batch after another never decrease; reads no further than it must."""
     last: int | None = None
     for own in keys:
@@ -122,7 +157,7 @@ def _ascend(keys: Iterable[Int64s]) -> bool:
     return True
 
 
-def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """All rows in one batch."""
     fields = []
     for field in unify_schemas(batch.schema for batch in batches):

@@ -36,6 +36,8 @@ class EventBatch(NamedTuple):
     stream: int | npt.NDArray[np.int32]
     until: int | None = None
     """The key of a time before which no event will come after these, where that is known; ENDED: none will come."""
+    skipped: int = 0
+    """How many events were left out before these, since they satisfy no guard."""
 
     def slice(self, first: int, count: int | None = None) -> EventBatch:
         """These events of the batch; without `count`, all from the first on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,6 +13,9 @@ from ceql.io.schemas import check_names, conform, is_text
 from ceql.io.soundness import check
 from ceql.io.text_times import to_times, type_of_times
 from ceql.io.times import called
+
+if TYPE_CHECKING:
+    from ceql.io.parquet_scan import ParquetScan
 
 
 class Source:
@@ -22,6 +26,8 @@ class Source:
     """Whether `batches` can be called again and gives the same events. Such an input is bounded."""
     steady = True
     """Whether every pass is sure to give the events in the same order."""
+    costly = False
+    """Whether reading one column takes as long as reading all."""
     sound = False
     """Whether `_batches` gives only what `soundness` has checked."""
 
@@ -76,6 +82,10 @@ class Source:
                 schema = batch.schema
             for start in range(0, batch.num_rows, self.batch_rows):
                 yield batch.slice(start, self.batch_rows)
+
+    def scan(self, time: str | None) -> ParquetScan | None:
+        """The same events for a pass that reads pieces of Parquet files; None if they are not from such files."""
+        return None
 
     def look_through(self, column: str) -> Iterator[pa.RecordBatch]:
         """The batches with this column alone, for a look ahead of the pass that reads the events."""

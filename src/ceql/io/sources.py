@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from ceql.errors import DataError, SchemaError, did_you_mean
 from ceql.io.dicts import dict_batches
-from ceql.io.files import Reader, open_file
+from ceql.io.files import Parquet, Reader, open_file
 from ceql.io.frames import from_pandas, is_lazy, is_pandas
+from ceql.io.parquet_scan import ParquetScan
 from ceql.io.schemas import check_names, conform, no_rows, unify_schemas
 from ceql.io.soundness import check
 from ceql.io.source import Source
@@ -86,6 +87,7 @@ class _FileSource(Source):
         super().__init__(name, batch_rows)
         self._reader = reader
         self._open_schema = reader.open_schema
+        self.costly = reader.is_parsed and not reader.in_memory
 
     @property
     def rows(self) -> int | None:
@@ -93,6 +95,11 @@ class _FileSource(Source):
 
     def _schema(self) -> pa.Schema:
         return self._reader.schema
+
+    def scan(self, time: str | None) -> ParquetScan | None:
+        if not isinstance(self._reader, Parquet) or not self._reader.pieces.fits:
+            return None
+        return ParquetScan(self._reader, time, self.name)
 
     def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
         # a file whose columns may still grow must not be pruned to the columns of its first block

@@ -56,12 +56,26 @@ class AttributeColumn(Column):
         if pa.types.is_dictionary(values.type):
             table = np.zeros(len(values.dictionary), np.int32)
             self._add(table, values.dictionary)
-            kernels.add_table(codes, codes_of(values), table, self.classes)
+            kernels.add_table(codes, _codes(values), table, self.classes)
         else:
             self._add(codes, values)
 
+    def classify(self, values: pa.Array) -> Array:
+        """The class of each value."""
+        codes: Array = np.zeros(len(values), np.int32)
+        self._add(codes, values)
+        return codes
+
     @abstractmethod
     def _add(self, codes: Array, values: pa.Array) -> None: ...
+
+
+def _codes(values: pa.DictionaryArray) -> Array:
+    """The codes of a dictionary-encoded column, -1 for NULL; those that files have are not copied."""
+    indices = values.indices
+    if indices.null_count or indices.type != pa.int32():
+        return codes_of(values)
+    return raw(indices, np.int32)
 
 
 class NumberColumn(AttributeColumn):

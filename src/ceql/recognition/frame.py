@@ -341,6 +341,10 @@ class Recognition(ABC):
 
     def _events(self, batch: EventBatch) -> Events:
         data, streams = batch.data, batch.stream
+        if batch.skipped:
+            self.position += batch.skipped
+            if self._kept is not None:
+                self._kept.skip(batch.skipped)
         if not data.schema.equals(self.schema) and self.bound.open_schema:
             self._bind(data.schema)
         rows: Array | None = None

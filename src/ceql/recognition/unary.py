@@ -20,12 +20,14 @@ from ceql.engine.states.check import Known
 from ceql.engine.states.divide import divide
 from ceql.engine.states.layout import Settings
 from ceql.engine.states.machine import StateMachine
+from ceql.engine.states.picking import PickingMachine
 from ceql.engine.states.replay import ReplayMachine
 from ceql.jit import Array
 from ceql.plan import UnaryPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import CONSUME, Recognition
 from ceql.recognition.result_columns import to_record_batch
+from ceql.syntax import tree as t
 
 _NO_LIMIT = 1 << 62
 
@@ -43,7 +45,7 @@ class UnaryRecognition(Recognition):
     def machine(self) -> StateMachine | Sharded[StateMachine]:
         """The machine, made when the first events come."""
         machine = self._make_machine()
-        machine.divides = self._divides and self._has_room and not isinstance(machine, ReplayMachine)
+        machine.divides = self._divides and self._has_room and not isinstance(machine, PickingMachine | ReplayMachine)
         if self.keys is None:
             machine.room_for_partitions(1)
         return machine
@@ -70,7 +72,8 @@ class UnaryRecognition(Recognition):
     def _sharded(self, whole: StateMachine, shards: list[StateMachine], shares: Shares) -> Sharded[StateMachine]:
         return Sharded.of(whole, shards, shares, shares.owners, self.bound.options.cores)
 
-    def _make_machine(self) -> StateMachine:
+    def _make_machine(self, replay: bool = False) -> StateMachine:
+        """The machine; with `replay`, one that goes through the window for a strategy, as older snapshots have it."""
         plan, window, memory = self.plan, self.bound.window, self.bound.options.memory
         settings = Settings(
             window=window.kind,
@@ -91,11 +94,30 @@ class UnaryRecognition(Recognition):
         rivalled = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start)
         if plan.query.window is None:
             return StateMachine(self._cache(rivalled, lambda symbol: bits(symbol) | start), settings, timed, memory)
+        if self._chooses_at_once and not replay:
+            later = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start, later=True)
+            cache = self._cache(later, lambda symbol: bits(symbol) | start)
+            if plan.query.strategy is t.Strategy.MAX:
+                return StateMachine(cache, settings, timed, memory)
+            return PickingMachine(cache, settings, timed, memory)
         choosing = self._cache(rivalled, lambda symbol: bits(symbol >> 1) | (start if symbol & 1 else 0))
         alone = settings._replace(window=W_GIVEN, exact=False, consume=0)
         chooser = StateMachine(choosing, alone, timed, memory)
         finding = settings._replace(mode=CHOOSE, log=True)
         return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser)
+
+    @cached_property
+    def _chooses_at_once(self) -> bool:
+        """Whether a strategy under a window is decided by rivals that start where a run does or later.
+
+        They decide if keys never fall, and a match is bound to its first event: of NEXT and LAST, the earliest start
+        that is left then has the best match. Of MAX, no set may contain one that starts later, so the event at which a
+        match starts must not be part of another that has started before.
+        """
+        plan = self.plan
+        if self.bound.window.exact or not all(start.label and not start.after for start in plan.cea.initial):
+            return False
+        return plan.query.strategy is not t.Strategy.MAX or not plan.cea.starts_inside()
 
     def _cache(self, automaton: Determinised, bits_of: Callable[[int], int]) -> TableCache:
         return TableCache(automaton, bits_of, self.bound.options.max_states)
@@ -166,6 +188,10 @@ class UnaryRecognition(Recognition):
         machine = self.machine
         assert isinstance(machine, StateMachine)
         shards = shards_in(arrays)
+        choosing = self.plan.rivalry is not None and self.plan.query.window is not None and self._chooses_at_once
+        if choosing and state_from_json(header["states"][0]) == self._plain.initial():
+            machine = self.machine = self._make_machine(replay=True)
+            machine.room_for_partitions(1 if self.keys is None else 0)
         if not shards:
             self._know(machine, header["states"])
         else:

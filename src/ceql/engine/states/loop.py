@@ -65,6 +65,7 @@ from ceql.engine.states.layout import (
 )
 from ceql.engine.states.live import any_live
 from ceql.engine.states.moves import move_all, move_few
+from ceql.engine.states.pick import ROOT, Picked, pick
 from ceql.engine.states.records import free_all, load, store
 from ceql.jit import Array, inlined, kernel
 
@@ -82,6 +83,7 @@ def advance(
     out: Output | None,
     more: Array | None,
     latest: Output | None,
+    picked: Picked | None,
     counts: Array | None,
     scratch: Array,
     settings: Settings,
@@ -91,6 +93,7 @@ def advance(
 
     Matches are written to `out`, or one of latest start at each position to `latest`; with `counts`, which is scratch,
     they are counted, or the caller chooses. With `more`, which is scratch, nothing is left out of the compiled code.
+    With `picked`, only the matches of earliest start count at each position.
     """
     i = regs[EVENT]
     skips = settings.window == W_GIVEN and not settings.log
@@ -127,16 +130,22 @@ def advance(
             bound = regs[LEAST]
             position = events.position[i]
             time = events.time[i] if timed else np.int64(0)
+            shown, shown_times, roots = nodes, times, active.roots
+            all_roots = regs[ROOTS]
+            if picked is not None:
+                regs[ROOTS] = pick(nodes, times, regs, active.roots, picked, bound)
+                shown, shown_times, roots = picked.nodes, picked.times, picked.book[ROOT]
             if out is not None:
                 reason = enumerate_position(
-                    nodes, times, regs, active.roots, out, more, settings, bound, position, time, partition
+                    shown, shown_times, regs, roots, out, more, settings, bound, position, time, partition
                 )
             if latest is not None:
                 reason = enumerate_latest(
-                    nodes, times, regs, active.roots, latest, scratch, bound, position, time, partition
+                    shown, shown_times, regs, roots, latest, scratch, bound, position, time, partition
                 )
             if counts is not None:
-                reason = _count_or_hand_over(nodes, regs, active.roots, counts, settings, bound)
+                reason = _count_or_hand_over(shown, regs, roots, counts, settings, bound)
+            regs[ROOTS] = all_roots
             if reason != DONE:
                 regs[EVENT] = i
                 return reason

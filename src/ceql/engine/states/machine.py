@@ -58,6 +58,7 @@ from ceql.engine.states.layout import (
 )
 from ceql.engine.states.live import gather_live
 from ceql.engine.states.loop import advance
+from ceql.engine.states.pick import Picked
 from ceql.engine.states.records import store
 from ceql.engine.states.sums import sum_nodes
 from ceql.jit import Array
@@ -92,6 +93,8 @@ class StateMachine(Machine):
     """The state of a recogniser and the buffers of its output."""
 
     node_words = 4
+    picked: Picked | None = None
+    """For what shows only the matches of earliest start at each position."""
     scratch_rows = 4
     columns = ("counter", "bound", "floor", "offset", "room", "epoch", "initial", "log")
     settings: Settings
@@ -217,6 +220,7 @@ class StateMachine(Machine):
             self.out if enumerates and not latest else None,
             self.scratch if self._needs_more else None,
             self.out if latest else None,
+            self.picked,
             None if enumerates else self.scratch,
             self.scratch, settings, stop,
         )  # fmt: skip
