@@ -9,10 +9,10 @@ from ceql.spark.swappable import some_can_swap
 from ceql.spark.time_chunks import chunk_count
 
 
-def report(prepared: Prepared, partitions: int | None, buckets: int) -> str:
+def report(prepared: Prepared, partitions: int | None, buckets: int, skewed: bool = False) -> str:
     """The whole text."""
     parts = [
-        section("Division of work", wrapped(_division(prepared, partitions, buckets))),
+        section("Division of work", wrapped(_division(prepared, partitions, buckets, skewed))),
         section("In the JVM", [line for text in _jvm(prepared) for line in wrapped(text, "- ", "  ")]),
         section("Shipped to Python", wrapped(", ".join(_shipped(prepared)))),
         section("Events of the same time", wrapped(_ties(prepared))),
@@ -20,8 +20,8 @@ def report(prepared: Prepared, partitions: int | None, buckets: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _division(prepared: Prepared, partitions: int | None, buckets: int) -> str:
-    division = divide(prepared)
+def _division(prepared: Prepared, partitions: int | None, buckets: int, skewed: bool) -> str:
+    division = divide(prepared, skewed and not prepared.streaming)
     if prepared.streaming:
         if division.way is Way.KEYED:
             return (

@@ -92,6 +92,7 @@ def _local() -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        "spark.python.daemon.module": "ceql.spark.daemon",
     }
     if not (_conf_folder() / "log4j2.properties").exists():
         quiet["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()}"

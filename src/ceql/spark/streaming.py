@@ -36,6 +36,7 @@ from ceql.recognition.snapshot import to_ipc
 from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.prepare import WATERMARK, Prepared
+from ceql.spark.settle import settle
 from ceql.spark.task_recognizer import larger
 from ceql.spark.task_spec import TaskSpec
 
@@ -135,6 +136,7 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays(
         [pa.array([SEAL], pa.int32()), pa.array([0], pa.int64()), pa.nulls(1, pa.binary())], names=PACKED.names
     )
+    settle()
 
 
 class BucketProcessor(StatefulProcessor):
@@ -146,6 +148,9 @@ class BucketProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._state = handle.getValueState("state", STATE)
+
+    def close(self) -> None:
+        settle()
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         if key[0] == SEAL:
@@ -168,7 +173,7 @@ class BucketProcessor(StatefulProcessor):
             Bucket.from_bytes(bytes(before[0]), spec, terms)
 
     def _run(self, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
-        before = self._state.get() if self._state.exists() else None
+        before = self._state.get()
         blob = bytes(before[0]) if before is not None else None
         update = BucketUpdate(*self._given, blob, timers.getCurrentWatermarkInMs())
         for row in update.run(arrived):
@@ -235,6 +240,7 @@ def unpacker(
                         yield pa.RecordBatch.from_arrays(columns, names=names)
                     else:
                         yield pa.RecordBatch.from_arrays([*found.columns, pa.nulls(found.num_rows)], names=names)
+        settle()
 
     return unpack
 

@@ -22,6 +22,7 @@ from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.results.reader import pieces
 from ceql.spark.result_rows import result_rows
+from ceql.spark.settle import settle
 from ceql.spark.shipped_symbols import ShippedSymbols
 from ceql.spark.swappable import swappable_symbols
 from ceql.spark.task_spec import MAIN, TIME, TaskSpec
@@ -48,6 +49,7 @@ class TaskRecognizer:
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
+        self._held = np.zeros(0, np.int64)  # their positions
 
     def _inspect(self, events: Events, batch: pa.RecordBatch) -> None:
         first = self.recognition.position - batch.num_rows
@@ -86,7 +88,8 @@ class TaskRecognizer:
         """
         for found in self.recognition.compact(now):
             yield from self._results(found)
-        self.rows.keep(self.recognition.held())
+        self._held = self.recognition.held()
+        self.rows.keep(self._held)
         self._kept = self.rows.count
 
     @property
@@ -106,7 +109,7 @@ class TaskRecognizer:
         header, arrays, own = self.recognition.state()
         tables = {"rows": self.rows.batches} | {name: [batch] for name, batch in own.items()}
         full = {"recognition": header, "first_schema": schema_to_text(self.recognition.bound.schema)}
-        return full, {**arrays, "rows.positions": self.recognition.held()}, tables
+        return full, {**arrays, "rows.positions": self._held}, tables
 
     @classmethod
     def from_state(
@@ -121,9 +124,10 @@ class TaskRecognizer:
         own = {name: batches[0] for name, batches in tables.items() if name not in ("rows", "waiting")}
         self.recognition.restore(header["recognition"], arrays, own)
         if tables["rows"]:
-            self.rows.restore(arrays["rows.positions"], tables["rows"][0], self.recognition.position)
+            self._held = arrays["rows.positions"]
+            self.rows.restore(self._held, tables["rows"][0], self.recognition.position)
         else:
-            self.rows.restore(np.zeros(0, np.int64), None, self.recognition.position)
+            self.rows.restore(self._held, None, self.recognition.position)
         self._kept = self.rows.count
         return self
 
@@ -159,6 +163,7 @@ def task_of(make: Callable[[pa.Schema], TaskRecognizer]) -> Task:
             yield from recognizer.feed(batch)
         if recognizer is not None:
             yield from recognizer.finish()
+        settle()
 
     return run
 
