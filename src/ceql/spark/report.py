@@ -5,6 +5,7 @@ from __future__ import annotations
 from ceql.explain.text import section, wrapped
 from ceql.spark.batch import Way, divide
 from ceql.spark.prepare import Prepared
+from ceql.spark.streaming import tasks
 from ceql.spark.swappable import some_can_swap
 from ceql.spark.time_chunks import chunk_count
 
@@ -25,7 +26,9 @@ def _division(prepared: Prepared, partitions: int | None, buckets: int, skewed: 
     if prepared.streaming:
         if division.way is Way.KEYED:
             return (
-                f"Streaming: the keys are divided into {buckets} buckets by hash, each with one state; {division.why}."
+                f"Streaming: the keys are divided into {buckets} buckets by hash, each with one state; {division.why}. "
+                f"A micro-batch has {tasks(prepared)} tasks for them (spark.sql.shuffle.partitions when the query "
+                "first starts)."
             )
         why = division.why if division.way is Way.SINGLE else "there are no keys to divide by"
         return f"Streaming: one bucket, one state, one task at a time; {why}."

@@ -13,6 +13,7 @@ is never late to Spark. The watermark itself comes from the user's own `withWate
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
@@ -53,14 +54,27 @@ SEAL = -1
 a query that does not fit is refused even if its rows meet no state."""
 METRICS = "ceql"
 """The first part of the names of observed metrics."""
+_log = logging.getLogger("ceql")
 _numbers = count(1)  # two of them in one streaming query must not have the same name
 
 
 def stream(prepared: Prepared, delay: int, buckets: int, late: str | None) -> DataFrame:
     """The streaming DataFrame of matches; `delay` is the watermark's, in milliseconds."""
     terms = checkpoint_terms(prepared, buckets)
+    if (number := tasks(prepared)) > 2 * terms.buckets + 2:
+        _log.warning(
+            "spark.sql.shuffle.partitions is %d: every micro-batch has as many tasks, though there are %d states; set "
+            "it to the number of cores before the query first starts (its checkpoint keeps the number)",
+            number,
+            terms.buckets,
+        )
     processor = BucketProcessor(prepared.spec, terms, late is not None)
     return opened(stepped(packed(prepared, terms.buckets, delay), processor), prepared, late)
+
+
+def tasks(prepared: Prepared) -> int:
+    """How many tasks the stateful step of a new query has in every micro-batch, with rows or without."""
+    return int(prepared.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def checkpoint_terms(prepared: Prepared, buckets: int) -> CheckpointTerms:
