@@ -9,9 +9,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numba
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+
+from ceql.spark.task_recognizer import tell_if_interpreted
 
 PROGRAM = """
 import os, sys, threading
@@ -55,3 +58,9 @@ def test_a_thread_or_a_failure_leaves_it_to_sparks_own_daemon() -> None:
 def test_nothing_is_compiled_before_the_fork(tmp_path: Path) -> None:
     assert said("", NUMBA_CACHE_DIR=str(tmp_path)) == ["manager"]
     assert not list(tmp_path.rglob("*.nbc"))
+
+
+def test_kernels_as_plain_python_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    with pytest.warns(RuntimeWarning, match="runs kernels as plain Python"):
+        tell_if_interpreted.__wrapped__()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+import numba
 import numpy as np
 import pyarrow as pa
 
@@ -33,10 +35,23 @@ FEED_ROWS = 1 << 16
 _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this many more than were needed
 
 
+@cache
+def tell_if_interpreted() -> None:
+    """Say so, once in a worker's log, where kernels are not compiled: nobody would wait for them knowingly."""
+    if numba.config.DISABLE_JIT:
+        warnings.warn(
+            "Numba is switched off (NUMBA_DISABLE_JIT): this worker runs kernels as plain Python, hundreds of times "
+            "slower than compiled; take the setting out of the workers' environment",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
 class TaskRecognizer:
     """The state of a query over the rows of one task, or of one bucket of a stream."""
 
     def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
+        tell_if_interpreted()
         self.spec = spec
         options = replace(spec.options, type=None, time=TIME)
         times = (spec.place[spec.options.time],) if spec.options.time in spec.place else ()
