@@ -15,13 +15,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 _SAFE = {"jemalloc_bg_thd"}
 """Threads that see to forks by themselves, as Linux names them."""
+
+_PATIENCE = 20  # tenths of a second
 
 
 class _NotCachedError(Exception):
@@ -34,10 +37,29 @@ def load() -> None:
 
     from ceql.spark.rehearsal import rehearse
 
-    with _nothing_compiled():
-        rehearse()
+    if not _is_compiling():
+        with _nothing_compiled():
+            rehearse()
     gc.collect()
     gc.freeze()
+
+
+def _is_compiling() -> bool:
+    """Whether a process compiles kernels, for longer than it is worth to wait: to load some, one has to wait for it."""
+    import fcntl
+
+    from ceql.jit import cache_root
+
+    try:
+        with (cache_root() / "lock").open("ab") as file:
+            for _ in range(_PATIENCE):
+                with suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return False
+                time.sleep(0.1)
+    except OSError:  # there is no such folder yet, or no locks
+        return False
+    return True
 
 
 @contextmanager
