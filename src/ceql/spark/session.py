@@ -100,6 +100,8 @@ def _local(master: str) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.python.daemon.module": "ceql.spark.daemon",
+        # Spark sets it for some Python functions and not for others, which then have a daemon of their own
+        "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
         "spark.sql.shuffle.partitions": str(max(2, cores)),
         "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(8 * max(2, cores)),
     }

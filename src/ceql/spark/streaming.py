@@ -49,6 +49,7 @@ STATE = StructType([StructField("state", BinaryType())])
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+_CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SEAL = -1
 """A bucket without rows, whose state has the terms of the checkpoint. Every micro-batch with input looks at it, so that
 a query that does not fit is refused even if its rows meet no state."""
@@ -125,10 +126,13 @@ def opened(blobs: DataFrame, prepared: Prepared, late: str | None) -> DataFrame:
 def use_rocksdb(session: SparkSession) -> None:
     """Let new streaming queries of the session keep their state in RocksDB, as transformWithState needs.
 
-    Only where nobody has chosen a store: queries that have a checkpoint keep theirs.
+    Only where nobody has chosen a store: queries that have a checkpoint keep theirs. Unless somebody has chosen how it
+    is checkpointed, what has changed is written after a micro-batch, not the whole store.
     """
     if session.conf.get(_STORE) == _DEFAULT_STORE:
         session.conf.set(_STORE, ROCKSDB)
+    if session.conf.get(_CHANGES, "") == "":
+        session.conf.set(_CHANGES, "true")
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
