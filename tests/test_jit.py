@@ -70,3 +70,36 @@ def test_a_cache_that_is_damaged(tmp_path: Path) -> None:
     index.write_bytes(index.read_bytes()[:20])
     assert answer(tmp_path, tmp_path / "cache") == ("42", True)
     assert answer(tmp_path, tmp_path / "cache") == ("42", False)
+
+
+COUNTING = """
+import sys, time
+from numba.core import event
+from ceql.jit import kernel
+
+@kernel
+def twice(number):
+    return 2 * number
+
+class Count(event.Listener):
+    def on_start(self, event):
+        print("compiles", flush=True)
+        time.sleep(1)  # the others come meanwhile
+
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Count())
+print(twice(21))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
+def test_one_of_several_processes_compiles(tmp_path: Path) -> None:
+    program = tmp_path / "counting.py"
+    program.write_text(COUNTING)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, str(program)]
+    running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate(timeout=300)[0].split() for process in running]
+    assert sorted(said) == [["42"], ["42"], ["compiles", "42"]]

@@ -8,9 +8,11 @@ transport to Python and back (for a query that wants them all).
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from bench.figures import Figure, Figures, Place, Task, median_figure
@@ -34,8 +36,18 @@ BATCH = {
     "no keys, one task": "all rows, no keys, one task",
 }
 CORES = ("all relevant, 1,000 keys", "10% relevant, 1,000 keys", "all relevant, no keys, 8 chunks")
-STREAMING = ("ceql", "ceql on applyInPandasWithState", "a state for each key")
+STREAMING = {
+    "ceql": "ceql",
+    "nothing": "the same plan, the step does nothing",
+    "states": "the same plan, the step reads and writes states of that size",
+}
+OTHERS = ("ceql on applyInPandasWithState", "a state for each key")
+SIZES = (50_000, 200_000)  # rows of a micro-batch
+STEPS = ("packing rows", "reading states", "recognition", "writing states")
+LEAST = {50_000: 0.15e6, 200_000: 0.5e6}  # rows per second that are asked for
 RIVALS = ("ceql", "join", "loop")
+COMPARED = {"compared": "join", "neighbours": "lag"}
+SKEW = ("no skew", "by key", "by time")
 LENGTHS = (2, 3, 4)
 SOME = 500_000  # rows of the comparison with hand-written code
 
@@ -60,15 +72,31 @@ def tasks(settings: Settings) -> Iterator[Task]:
 
     def streaming() -> list[Figure]:
         found = _part("streaming", "local[2]", rows)
-        return [_steady(*found[name]) for name in STREAMING]
+        figures = [_steady(size, found[str(size)][way], found[str(size)]) for size in SIZES for way in STREAMING]
+        most = found[str(max(SIZES))]
+        return figures + [_steady(max(SIZES), most[way], most) for way in OTHERS]
 
-    yield Task(tuple(Place("streaming", name, "10,000 keys") for name in STREAMING), streaming)
+    places = [Place("streaming", way, size) for size in SIZES for way in STREAMING]
+    yield Task((*places, *(Place("streaming", way, max(SIZES)) for way in OTHERS)), streaming)
 
     def rivals() -> list[Figure]:
         found = _part("rivals", "local[2]", max(rows, SOME))
         return [_figure(row[name], SOME, row["matches"]) for row in found.values() for name in RIVALS]
 
     yield Task(tuple(Place("rivals", name, length) for length in LENGTHS for name in RIVALS), rivals)
+
+    def others() -> list[Figure]:
+        found = _part("others", "local[2]", rows)
+        ways = [(found[what], name) for what, rival in COMPARED.items() for name in ("ceql", rival)]
+        return [_figure(row[name], rows, row["matches"]) for row, name in ways]
+
+    yield Task(tuple(Place("others", n, what) for what, rival in COMPARED.items() for n in ("ceql", rival)), others)
+
+    def skew() -> list[Figure]:
+        found = _part("skew", "local[2]", rows)
+        return [_figure(found[name], rows) for name in SKEW]
+
+    yield Task(tuple(Place("skew", name, "half of all rows") for name in SKEW), skew)
 
 
 def _part(name: str, master: str, rows: int) -> Any:
@@ -84,8 +112,13 @@ def _figure(timed: tuple[list[float], list[float]], rows: int, matches: int = 0)
     return median_figure(walls, cpus, [rows] * len(walls), matches)
 
 
-def _steady(rows: float, *seconds: float) -> Figure:
-    return median_figure(list(seconds), [0.0] * len(seconds), [int(rows)] * len(seconds))
+def _steady(rows: int, timed: dict[str, list[float]], all_: dict[str, Any]) -> Figure:
+    seconds = timed["steady"]
+    figure = median_figure(seconds, [0.0] * len(seconds), [rows] * len(seconds))
+    more = {"first": timed["first"][0], "bytes": all_["state bytes"], **all_["python"]}
+    if timed["idle"]:
+        more["idle"] = statistics.median(timed["idle"])
+    return replace(figure, more=more)
 
 
 def show(settings: Settings, figures: Figures, page: Page) -> None:
@@ -100,8 +133,8 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
         [[BATCH[name], rate_cell(f), f.matches if f and f.matches else ""] for name, f in batch.items()],
     )
     for name, base, most, said in (
-        ("10%", "10%, scan", 2.0, "one row in ten, to the same filters in Spark SQL"),
-        ("all", "all, identity", 1.3, "all rows, to the identity on the same plan"),
+        ("10%", "10%, scan", 1.5, "one row in ten, to the same filters in Spark SQL"),
+        ("all", "all, identity", 1.2, "all rows, to the identity on the same plan"),
         ("all, 100,000 keys", "all, 10 keys", 1.5, "all rows, 100,000 keys to 10"),
         ("10%, 100,000 keys", "10%, 10 keys", 1.5, "one row in ten, 100,000 keys to 10"),
     ):
@@ -125,9 +158,7 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
     page.plot(
         "Rows per second by cores", [Panel("batch", "cores", "rows per second", curves, log_y=False, ticks=[1, 2])], 1
     )
-    page.title("Streaming, 10,000 keys: rows per second in the steady state")
-    steady = {name: figures.get("streaming", name, "10,000 keys") for name in STREAMING}
-    page.table(["", "rows per second", "spread"], [[n, f.rate, f"{f.spread:.0%}"] for n, f in steady.items() if f])
+    _show_streaming(figures, page)
     page.title(f"Against a self-join and a loop by group, {SOME:,} rows, within 10 seconds")
     rows_ = []
     for length in LENGTHS:
@@ -140,3 +171,44 @@ def show(settings: Settings, figures: Figures, page: Page) -> None:
                 if f:
                     page.check(f.wall >= ours.wall, f"sequence of {length}: {f.wall / ours.wall:.2f} times the {name}")
     page.table(["", "matches", "ceql", "self-join", "loop by group", "times join", "times loop"], rows_)
+    page.title(f"Against a self-join and lag, {rows:,} rows")
+    rows_ = []
+    for what, rival in COMPARED.items():
+        ours, theirs = figures.get("others", "ceql", what), figures.get("others", rival, what)
+        if ours and theirs:
+            ahead = theirs.wall / ours.wall
+            rows_.append([f"{what}, against {rival}", ours.matches, rate_cell(ours), rate_cell(theirs), number(ahead)])
+            if what == "compared":
+                page.check(ahead >= 3, f"events compared: {ahead:.2f} times ahead of the self-join (3 asked)")
+    page.table(["", "matches", "ceql", "Spark SQL", "times"], rows_)
+    page.title("A key that half of all rows have, eight tasks")
+    page.table(["", "rows per second"], [[n, rate_cell(figures.get("skew", n, "half of all rows"))] for n in SKEW])
+
+
+def _show_streaming(figures: Figures, page: Page) -> None:
+    page.title("Streaming, 10,000 keys, by rows of a micro-batch")
+    page.text(
+        "Rows per second in the steady state. What Spark itself takes is shown by the same plan with less in its "
+        "stateful step: nothing, or states that are read and written with nothing recognised."
+    )
+    rows: list[list[object]] = []
+    for way, said in {**STREAMING, **{name: name for name in OTHERS}}.items():
+        found = [figures.get("streaming", way, size) for size in SIZES]
+        rows.append([said, *(f"{f.rate:,.0f} · {f.spread:.0%}" if f else "" for f in found)])
+    page.table(["rows per second · spread", *(f"{size:,}" for size in SIZES)], rows)
+    ours = {size: figures.get("streaming", "ceql", size) for size in SIZES}
+    rows = []
+    for said, name, unit in (
+        ("first micro-batch, s", "first", 1.0),
+        ("without rows, s", "idle", 1.0),
+        ("states, MB", "bytes", 1e-6),
+        *((f"Python: {step}, s of the processor", step, 1.0) for step in STEPS),
+    ):
+        rows.append([said, *(f"{f.more[name] * unit:.3g}" if f and name in f.more else "" for f in ours.values())])
+    page.table(["ceql, one micro-batch", *(f"{size:,}" for size in SIZES)], rows)
+    for size, f in ours.items():
+        if f:
+            page.check(f.rate >= LEAST[size], f"{size:,} rows: {f.rate:,.0f} per second ({LEAST[size]:,.0f} asked)")
+            idle = f.more.get("idle", 0.0)
+            page.check(idle < 0.5, f"{size:,} rows: {idle:.2f} s for a micro-batch without rows (0.5)")
+            page.check(f.more["first"] < 5, f"{size:,} rows: {f.more['first']:.1f} s for the first (5)")

@@ -6,9 +6,10 @@ import json
 import sys
 from pathlib import Path
 
-from bench.spark import parts
+from bench.spark import parts, streams
 from bench.spark.data import parquet_folder
 
 if __name__ == "__main__":
     name, master, folder, rows = sys.argv[1:]
-    print(json.dumps(getattr(parts, name)(master, parquet_folder(Path(folder), int(rows)))))
+    part = getattr(parts, name, None) or getattr(streams, name)
+    print(json.dumps(part(master, parquet_folder(Path(folder), int(rows)))))

@@ -6,8 +6,6 @@ Timings are pairs of lists: seconds by the clock, and of the processor for the J
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +13,7 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -31,11 +27,13 @@ RUNS = 3
 Timed = tuple[list[float], list[float]]
 
 
-def _session(master: str) -> SparkSession:
-    return ceql.spark.session(master, config={"spark.sql.shuffle.partitions": "8", "spark.driver.memory": "6g"})
+def session_on(master: str, partitions: int = 8) -> SparkSession:
+    """A session with so many partitions after a shuffle."""
+    settings = {"spark.sql.shuffle.partitions": str(partitions), "spark.driver.memory": "6g"}
+    return ceql.spark.session(master, config=settings)
 
 
-def _query(selective: bool, key: str | None, window: str = "1 SECOND") -> str:
+def query_of(selective: bool, key: str | None, window: str = "1 SECOND") -> str:
     """Three types of thirty: 10% of the rows; or both sides, which are all of them, with a rare end."""
     formula = "T0 AS x ; T1 AS y ; T2 AS z" if selective else "BUY AS x ; SELL AS y ; BUY AS z FILTER z[price < 1]"
     partition = f" PARTITION BY {key}" if key else ""
@@ -76,43 +74,45 @@ def _work() -> float:
     return sum(works.get(process, 0) for process in ours) / os.sysconf("SC_CLK_TCK")
 
 
-def _match(df: DataFrame, query: str, **options: Any) -> DataFrame:
+def by_ids(df: DataFrame, query: str, **options: Any) -> DataFrame:
+    """The matches of a query, with their events by their times."""
     return ceql.spark.match(df, query, type=_type(query), time="ts", events="ids", id="ts", **options)
 
 
 def batch(master: str, folder: Path) -> dict[str, tuple[Timed, int]]:
     """Times and matches of batch jobs and of their yardsticks."""
-    spark = _session(master)
+    spark = session_on(master)
     df = spark.read.parquet(str(folder))
-    _noop(_match(df.limit(10_000), _query(True, "k1000")))  # compiles the kernels
+    _noop(by_ids(df.limit(10_000), query_of(True, "k1000")))  # compiles the kernels
     found: dict[str, tuple[Timed, int]] = {}
 
     def measure(name: str, frame: DataFrame, matches: bool = True) -> None:
         timed = _timed(lambda: _noop(frame))
         found[name] = (timed, frame.count() if matches else 0)
 
-    some = _query(True, "k1000")
+    some = query_of(True, "k1000")
     measure("10%, scan", _scan(df, some), matches=False)
-    measure("10%", _match(df, some))
-    everything = _query(False, "k1000")
+    measure("10%", by_ids(df, some))
+    everything = query_of(False, "k1000")
     measure("all, identity", _identity(df, everything), matches=False)
-    measure("all", _match(df, everything))
-    measure("all, 10 keys", _match(df, _query(False, "k10", "100 SECONDS")))
-    measure("all, 100,000 keys", _match(df, _query(False, "k100000", "100 SECONDS")))
-    measure("10%, 10 keys", _match(df, _query(True, "k10", "100 SECONDS")))
-    measure("10%, 100,000 keys", _match(df, _query(True, "k100000", "100 SECONDS")))
-    measure("no keys, chunks", _match(df, _query(False, None)))
-    measure("no keys, one task", _match(df, _query(False, None), partitions=1))
+    measure("all", by_ids(df, everything))
+    measure("all, 10 keys", by_ids(df, query_of(False, "k10", "100 SECONDS")))
+    measure("all, 100,000 keys", by_ids(df, query_of(False, "k100000", "100 SECONDS")))
+    measure("10%, 10 keys", by_ids(df, query_of(True, "k10", "100 SECONDS")))
+    measure("10%, 100,000 keys", by_ids(df, query_of(True, "k100000", "100 SECONDS")))
+    measure("no keys, chunks", by_ids(df, query_of(False, None)))
+    measure("no keys, one task", by_ids(df, query_of(False, None), partitions=1))
     return found
 
 
-def _prepared(df: DataFrame, query: str) -> Any:
+def prepared_by_ids(df: DataFrame, query: str) -> Any:
+    """What `by_ids` makes of the query and the columns."""
     return prepare(df, make_plan(query), MatchArguments(Options(_type(query), "ts"), ids=True, id="ts"))
 
 
 def _scan(df: DataFrame, query: str) -> DataFrame:
     """The filters alone, in Spark SQL: which rows satisfy which, over the columns that the query needs."""
-    prepared = _prepared(df, query)
+    prepared = prepared_by_ids(df, query)
     holds: list[Column] = [guard.column for guard in prepared.guards]
     sums = [F.count(F.when(column, 1)) for column in holds]
     return df.where(reduce(Column.__or__, holds)).agg(*sums, F.max("ts"), F.max("k1000"))
@@ -120,7 +120,7 @@ def _scan(df: DataFrame, query: str) -> DataFrame:
 
 def _identity(df: DataFrame, query: str) -> DataFrame:
     """The same plan, with a function that gives back what it gets."""
-    prepared = _prepared(df, query)
+    prepared = prepared_by_ids(df, query)
     ordered: DataFrame = prepared.frame.repartition(*prepared.keys).sortWithinPartitions(*prepared.order)
     shipped = ordered.select(*prepared.shipped)
 
@@ -134,51 +134,19 @@ def cores(master: str, folder: Path) -> dict[str, Timed]:
     """Times with so many cores. Of one, JVM and Python workers share it: Spark's `local[1]` alone would use two."""
     if master == "local[1]":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    spark = _session(master)
+    spark = session_on(master)
     df = spark.read.parquet(str(folder))
-    _noop(_match(df.limit(10_000), _query(True, "k1000")))
+    _noop(by_ids(df.limit(10_000), query_of(True, "k1000")))
     return {
-        "all relevant, 1,000 keys": _timed(lambda: _noop(_match(df, _query(False, "k1000"), partitions=8))),
-        "10% relevant, 1,000 keys": _timed(lambda: _noop(_match(df, _query(True, "k1000"), partitions=8))),
-        "all relevant, no keys, 8 chunks": _timed(lambda: _noop(_match(df, _query(False, None), partitions=8))),
+        "all relevant, 1,000 keys": _timed(lambda: _noop(by_ids(df, query_of(False, "k1000"), partitions=8))),
+        "10% relevant, 1,000 keys": _timed(lambda: _noop(by_ids(df, query_of(True, "k1000"), partitions=8))),
+        "all relevant, no keys, 8 chunks": _timed(lambda: _noop(by_ids(df, query_of(False, None), partitions=8))),
     }
 
 
-def streaming(master: str, folder: Path) -> dict[str, list[float]]:
-    """Rows of a micro-batch, and the seconds of those of the steady state; 10,000 keys, all rows relevant."""
-    spark = _session(master)
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    source = Path(tempfile.mkdtemp())
-    rows, files = 200_000, 8
-    random = np.random.default_rng(0)
-    for k in range(files):
-        table = data.table(k * rows, rows, 100 + k).select(["side", "price", "ts"])
-        table = table.append_column("k", pa.array(random.integers(0, 10_000, rows)))
-        parquet.write_table(table, source / f"{k:03}.parquet")
-        os.utime(source / f"{k:03}.parquet", (1_000_000 + k, 1_000_000 + k))
-    schema = spark.read.parquet(str(source)).schema
-    query = _query(False, "k", "20 SECONDS")
-
-    def steady(make: Callable[[DataFrame], DataFrame]) -> list[float]:
-        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
-        checkpoint = tempfile.mkdtemp()
-        writer = make(stream.withWatermark("ts", "1 second")).writeStream.format("noop")
-        run = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        run.awaitTermination()
-        shutil.rmtree(checkpoint)
-        times = [p.durationMs["triggerExecution"] for p in run.recentProgress if p.numInputRows]
-        return [rows, *(float(milliseconds) / 1e3 for milliseconds in times[2:])]
-
-    return {
-        "ceql": steady(lambda df: _match(df, query)),
-        "ceql on applyInPandasWithState": steady(lambda df: rivals_by_hand.on_group_state(df, query)),
-        "a state for each key": steady(lambda df: rivals_by_hand.state_by_key(df)),
-    }
-
-
-def rivals(master: str, folder: Path) -> dict[int, dict[str, Any]]:
-    """Times of a sequence of n by key within ten seconds: ceql, a self-join, a Python loop by group."""
-    spark = _session(master)
+def rivals(master: str, folder: Path) -> dict[str, dict[str, Any]]:
+    """Times of sequences by key within ten seconds: ceql, a self-join, a Python loop by group."""
+    spark = session_on(master)
     df = spark.read.parquet(str(folder)).where(
         F.col("ts") < F.timestamp_micros(F.lit(data.BEGIN + 500_000 * data.SPACING))
     )
@@ -187,24 +155,49 @@ def rivals(master: str, folder: Path) -> dict[int, dict[str, Any]]:
     for length in (2, 3, 4):
         formula = " ; ".join(f"{data.TYPES[k]} AS x{k}" for k in range(length))
         query = f"SELECT * WHERE {formula} PARTITION BY k1000 WITHIN 10 SECONDS"
-        ours, join = _match(df, query), rivals_by_hand.self_join(df, length)
-        loop = rivals_by_hand.loop_by_group(df, length)
-        counts = {ours.count(), join.count(), loop.count()}
-        assert len(counts) == 1, counts
-        found[length] = {
-            "ceql": _timed(partial(_noop, ours)),
-            "join": _timed(partial(_noop, join)),
-            "loop": _timed(partial(_noop, loop)),
-            "matches": counts.pop(),
-        }
+        join, loop = rivals_by_hand.self_join(df, length), rivals_by_hand.loop_by_group(df, length)
+        found[str(length)] = _against(by_ids(df, query), {"join": join, "loop": loop})
     return found
+
+
+def others(master: str, folder: Path) -> dict[str, dict[str, Any]]:
+    """Times over all rows: events that are compared, against a self-join; events that are neighbours, against lag."""
+    spark = session_on(master)
+    df = spark.read.parquet(str(folder))
+    compared = "SELECT * WHERE T0 AS x ; T1 AS y FILTER x.k1000 = y.k1000 AND y.price > 50 * x.price WITHIN 10 SECONDS"
+    next_to = "SELECT * WHERE BUY AS x : SELL AS y FILTER y[price < 1] PARTITION BY k1000"
+    return {
+        "compared": _against(by_ids(df, compared), {"join": rivals_by_hand.compared_join(df)}),
+        "neighbours": _against(by_ids(df, next_to), {"lag": rivals_by_hand.lag(df)}),
+    }
+
+
+def _against(ours: DataFrame, theirs: dict[str, DataFrame]) -> dict[str, Any]:
+    counts = {ours.count(), *(frame.count() for frame in theirs.values())}
+    assert len(counts) == 1, counts
+    ways = {"ceql": ours, **theirs}
+    return {**{name: _timed(partial(_noop, frame)) for name, frame in ways.items()}, "matches": counts.pop()}
+
+
+def skew(master: str, folder: Path) -> dict[str, Timed]:
+    """Times with a key that half of all rows have, in eight tasks: by key, by time, and without the skew."""
+    spark = session_on(master)
+    df = spark.read.parquet(str(folder))
+    skewed = df.withColumn("k1000", F.when(F.col("volume") % 2 == 0, 0).otherwise(F.col("k1000")))
+    query = query_of(False, "k1000")
+    _noop(by_ids(df, query, partitions=8))
+    return {
+        "by key": _timed(lambda: _noop(by_ids(skewed, query, partitions=8))),
+        "by time": _timed(lambda: _noop(by_ids(skewed, query, partitions=8, skewed=True))),
+        "no skew": _timed(lambda: _noop(by_ids(df, query, partitions=8))),
+    }
 
 
 def memory(master: str, folder: Path) -> dict[str, tuple[float, int, float]]:
     """The most memory that a Python worker had, in MB, with the rows or matches that it went through, and seconds."""
-    spark = _session(master)
+    spark = session_on(master)
     df = spark.read.parquet(str(folder))
-    _noop(_match(df.limit(10_000), _query(True, "k1000")))
+    _noop(by_ids(df.limit(10_000), query_of(True, "k1000")))
     total = df.count()
     found = {}
 
@@ -215,14 +208,14 @@ def memory(master: str, folder: Path) -> dict[str, tuple[float, int, float]]:
         found[name] = (peak.megabytes, size, time.perf_counter() - begun)
 
     quarter = F.timestamp_micros(F.lit(data.BEGIN + total // 4 * data.SPACING))
-    query = _query(False, "k1000")
-    measure("a quarter of the rows", _match(df.where(F.col("ts") < quarter), query, partitions=1), total // 4)
-    measure("all rows in one task", _match(df, query, partitions=1), total)
+    query = query_of(False, "k1000")
+    measure("a quarter of the rows", by_ids(df.where(F.col("ts") < quarter), query, partitions=1), total // 4)
+    measure("all rows in one task", by_ids(df, query, partitions=1), total)
     skewed = df.withColumn("k", F.when(F.col("k1000") < 999, 0).otherwise(F.col("k1000")))
-    measure("all rows, one key with 99.9% of them", _match(skewed, _query(False, "k", "100 MILLISECONDS")), total)
+    measure("all rows, one key with 99.9% of them", by_ids(skewed, query_of(False, "k", "100 MILLISECONDS")), total)
     few = df.where(F.col("ts") < F.timestamp_micros(F.lit(data.BEGIN + 28_400 * data.SPACING)))
     many = "SELECT x, y WHERE BUY AS x ; SELL AS y"
-    matches = _match(few, many, partitions=1)
+    matches = by_ids(few, many, partitions=1)
     measure("a hundred million matches from one task", matches, matches.count())
     return found
 

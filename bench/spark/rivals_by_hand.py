@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 import pandas
-from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import DataFrame, GroupedData, Window
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
@@ -30,6 +30,22 @@ def self_join(df: DataFrame, length: int) -> DataFrame:
         return left.join(parts[k], "k1000").where(later & soon)
 
     return reduce(join, range(1, length), parts[0])
+
+
+def compared_join(df: DataFrame) -> DataFrame:
+    """A T0 and a T1 of one key within ten seconds whose prices are compared."""
+    left = df.where("type = 'T0'").select("k1000", F.col("ts").alias("t0"), F.col("price").alias("p0"))
+    right = df.where("type = 'T1'").select("k1000", F.col("ts").alias("t1"), F.col("price").alias("p1"))
+    soon = (F.col("t1") > F.col("t0")) & (F.col("t1") <= F.col("t0") + F.expr("INTERVAL 10 SECONDS"))
+    return left.join(right, "k1000").where(soon & (F.col("p1") > 50 * F.col("p0")))
+
+
+def lag(df: DataFrame) -> DataFrame:
+    """A SELL below a price whose neighbour before it, of the same key, is a BUY."""
+    by_time = Window.partitionBy("k1000").orderBy("ts")
+    before = [F.lag(name).over(by_time).alias(f"{name}_before") for name in ("side", "ts")]
+    pairs = df.select("k1000", "side", "price", "ts", *before)
+    return pairs.where("side = 'SELL' AND price < 1 AND side_before = 'BUY'")
 
 
 def loop_by_group(df: DataFrame, length: int) -> DataFrame:

@@ -73,6 +73,36 @@ def test_chunks_of_time_give_what_one_run_gives(df: DataFrame, events: pa.Table,
     assert ids(result.collect()) == whole
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x[v < 9] AND z[v > 9] PARTITION BY k WITHIN 20 SECONDS",
+        "SELECT NEXT * WHERE A : B+ ; C PARTITION BY k WITHIN 10 SECONDS",
+        "SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k AND x.v < y.v WITHIN 2 SECONDS",
+    ],
+)
+def test_skewed_keys_are_cut_by_time(df: DataFrame, events: pa.Table, query: str) -> None:
+    skewed: dict[str, Any] = {"time": "ts", "skewed": True, "partitions": 7}
+    said = " ".join(ceql.spark.explain(df, query, **skewed).split())
+    assert "In at most 7 chunks of time" in said
+    assert "the keys are skewed" in said
+    whole = sorted(tuple(m.events) for m in ceql.match(query, events, time="ts"))
+    assert len(whole) > 50
+    assert ids(ceql.spark.match(df, query, order_by="id", events="ids", id="id", **skewed).collect()) == whole
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * WHERE A ; B PARTITION BY k",
+        "SELECT * WHERE A ; B PARTITION BY k WITHIN 5 EVENTS",
+        "SELECT * WHERE A ; B PARTITION BY k WITHIN 1 SECOND CONSUME BY PARTITION",
+    ],
+)
+def test_skewed_keys_that_cannot_be_cut_stay_whole(df: DataFrame, query: str) -> None:
+    assert "By key" in ceql.spark.explain(df, query, time="ts", skewed=True)
+
+
 def test_the_time_column_itself_may_be_the_windows_attribute(df: DataFrame, events: pa.Table) -> None:
     numbered = df.withColumn("n", F.col("id") * 2)
     query = "SELECT * WHERE A ; B FILTER A[v = 2] AND B[v = 2] WITHIN 200 [n]"

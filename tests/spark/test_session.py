@@ -14,7 +14,7 @@ import pytest
 from ceql.errors import CeqlError
 from ceql.spark import java
 from ceql.spark.java import JavaError, choose_java
-from ceql.spark.session import prepare
+from ceql.spark.session import _local, prepare
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 
@@ -206,6 +206,13 @@ def test_a_connect_server_on_this_machine_needs_java(bare, monkeypatch):
     monkeypatch.setenv("SPARK_REMOTE", "local[2]")
     with pytest.raises(JavaError):
         prepare()
+
+
+def test_a_local_session_has_a_task_for_each_core_and_workers_with_all_loaded() -> None:
+    settings = _local("local[3]")
+    assert settings["spark.sql.shuffle.partitions"] == "3"
+    assert settings["spark.python.daemon.module"] == "ceql.spark.daemon"
+    assert int(_local("local[*]")["spark.sql.shuffle.partitions"]) >= 2
 
 
 # --- real sessions ---

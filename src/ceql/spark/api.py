@@ -30,6 +30,7 @@ def match(
     events: Literal["rows", "ids"] = "rows",
     id: str | None = None,
     partitions: int | None = None,
+    skewed: bool = False,
     buckets: int = BUCKETS,
     late: str | None = None,
     memory: int = 4 << 30,
@@ -44,6 +45,7 @@ def match(
     - `order_by`: further columns that order events of the same time.
     - `events`: 'rows' for the matched events themselves, 'ids' for the values of the column `id`.
     - `partitions`: batch: how many tasks to divide the work into (Spark chooses by default).
+    - `skewed`: batch: a few keys have most of the events; cut the stream by time, where the window allows it.
     - `buckets`: streaming: how many states the keys are divided into; it cannot change under a checkpoint.
     - `late`: streaming: the name of a further column that holds the events that came too late; the other columns are
       NULL in such a row. Without it they are only counted.
@@ -58,9 +60,9 @@ def match(
     if delay is None:
         if late is not None:
             raise ValueError("late= is for streaming: in a batch no event comes too late")
-        return batch.run(prepared, partitions)
-    if partitions is not None:
-        raise ValueError("partitions= is for batch; a stream has buckets=")
+        return batch.run(prepared, partitions, skewed)
+    if partitions is not None or skewed:
+        raise ValueError("partitions= and skewed= are for batch; a stream has buckets=")
     if buckets < 1:
         raise ValueError("buckets must be at least 1")
     return stream(prepared, delay, buckets, late)
@@ -82,11 +84,12 @@ def explain(
     events: Literal["rows", "ids"] = "rows",
     id: str | None = None,
     partitions: int | None = None,
+    skewed: bool = False,
     buckets: int = BUCKETS,
 ) -> str:
     """How `match` would go about it: how the work is divided, what the JVM decides, what is shipped to Python."""
     arguments = match_arguments(type, time, time_unit, order_by, events, id, 4 << 30, 1 << 16)
-    return report(prepare(df, _plan(query), arguments), partitions, buckets)
+    return report(prepare(df, _plan(query), arguments), partitions, buckets, skewed)
 
 
 def late_rows(progress: Any) -> int:

@@ -3,7 +3,8 @@
 - *Keyed*: rows are shuffled by the keys of substreams and sorted by time inside a task. A task runs one recogniser
   over all its keys, not one for each.
 - *Chunked*: without keys, a window of time or events cuts the stream into chunks that overlap by a window
-  (`time_chunks`).
+  (`time_chunks`). With keys, a window of time does so as well: for streams of which a few keys have most events
+  (`skewed`), since a key's events all go to one task otherwise.
 - *Single*: a query that cannot be cut runs in one task.
 """
 
@@ -38,39 +39,49 @@ class Division:
     why: str
 
 
-def divide(prepared: Prepared) -> Division:
-    """Choose the way that the meaning of the query allows."""
+def divide(prepared: Prepared, skewed: bool = False) -> Division:
+    """Choose the way that the meaning of the query allows; `skewed` keys are cut by time where that is one of them."""
     plan = prepared.plan
     query = plan.query
     if query.consume is t.Consume.ANY:
         return Division(Way.SINGLE, "CONSUME BY ANY forgets the events of all substreams at every match")
+    uncut = _uncut(prepared)
+    if plan.partition and skewed and uncut is None and not isinstance(query.window, t.EventsWindow):
+        return Division(Way.CHUNKED, "the keys are skewed, and the window bounds how far back a match can reach")
     if plan.shown_keys:
         return Division(Way.KEYED, "the PARTITION BY clause splits the stream into substreams")
     if plan.split_by:
         names = ", ".join(dict.fromkeys(ref.attribute for part in plan.split_by for ref in part.refs))
         return Division(Way.KEYED, f"all events of a match agree in {names}, which splits the stream into substreams")
+    if uncut is not None:
+        return Division(Way.SINGLE, uncut)
+    return Division(Way.CHUNKED, "the window bounds how far back a match can reach")
+
+
+def _uncut(prepared: Prepared) -> str | None:
+    """Why the stream cannot be cut into chunks of time; None where it can."""
+    query = prepared.plan.query
     if query.consume is t.Consume.PARTITION:
-        return Division(Way.SINGLE, "CONSUME BY forgets all events at every match, so that no part stands by itself")
+        return "CONSUME BY forgets all events at every match, so that no part stands by itself"
     if trailing(query.formula):
-        return Division(Way.SINGLE, "NOT at the end looks beyond the events of a match, and into other chunks")
+        return "NOT at the end looks beyond the events of a match, and into other chunks"
     match query.window:
         case None:
-            return Division(Way.SINGLE, "without WITHIN or keys every event may belong with every other")
+            return "without WITHIN or keys every event may belong with every other"
         case t.AttributeWindow(_, attribute) if attribute != prepared.bound.time:
-            return Division(Way.SINGLE, f"a window over '{attribute}' says nothing about time")
-        case _:
-            return Division(Way.CHUNKED, "the window bounds how far back a match can reach")
+            return f"a window over '{attribute}' says nothing about time"
+    return None
 
 
-def run(prepared: Prepared, partitions: int | None) -> DataFrame:
+def run(prepared: Prepared, partitions: int | None, skewed: bool = False) -> DataFrame:
     """The lazy DataFrame of matches."""
-    return rows_in_tasks(prepared, partitions).mapInArrow(batch_task(prepared.spec), prepared.schema)
+    return rows_in_tasks(prepared, partitions, skewed).mapInArrow(batch_task(prepared.spec), prepared.schema)
 
 
-def rows_in_tasks(prepared: Prepared, partitions: int | None) -> DataFrame:
+def rows_in_tasks(prepared: Prepared, partitions: int | None, skewed: bool = False) -> DataFrame:
     """The shipped rows, divided among tasks, in order."""
     frame = prepared.frame
-    match divide(prepared).way:
+    match divide(prepared, skewed).way:
         case Way.KEYED:
             keys = prepared.keys
             frame = frame.repartition(partitions, *keys) if partitions else frame.repartition(*keys)

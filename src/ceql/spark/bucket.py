@@ -23,7 +23,8 @@ from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
 from ceql.spark.task_spec import TIME, TaskSpec
 
-KIND = "spark bucket"
+KIND = "spark bucket, narrow"
+_KINDS = ("spark bucket", KIND)  # that of states with wide arrays, and today's
 
 
 @dataclass(frozen=True)
@@ -145,14 +146,14 @@ class Bucket:
         if self._recognizer is not None:
             header["shard"], arrays, own = self._recognizer.state()
             tables.update(own)
-        return snapshot.write(header, arrays, tables)
+        return snapshot.write(header, arrays, tables, narrow=True)
 
     @classmethod
     def from_bytes(cls, blob: bytes, spec: TaskSpec, terms: CheckpointTerms) -> Bucket:
         """Go on from a blob; `DataError` says why when it is of another query or division."""
         header, arrays, tables = snapshot.read(blob)
         with snapshot.guarded():
-            if header.get("kind") != KIND:
+            if header.get("kind") not in _KINDS:
                 raise DataError("the checkpoint's state is not that of a streaming query of ceql")
             _check(header, terms)
             self = cls(spec, terms)

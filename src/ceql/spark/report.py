@@ -5,14 +5,15 @@ from __future__ import annotations
 from ceql.explain.text import section, wrapped
 from ceql.spark.batch import Way, divide
 from ceql.spark.prepare import Prepared
+from ceql.spark.streaming import tasks
 from ceql.spark.swappable import some_can_swap
 from ceql.spark.time_chunks import chunk_count
 
 
-def report(prepared: Prepared, partitions: int | None, buckets: int) -> str:
+def report(prepared: Prepared, partitions: int | None, buckets: int, skewed: bool = False) -> str:
     """The whole text."""
     parts = [
-        section("Division of work", wrapped(_division(prepared, partitions, buckets))),
+        section("Division of work", wrapped(_division(prepared, partitions, buckets, skewed))),
         section("In the JVM", [line for text in _jvm(prepared) for line in wrapped(text, "- ", "  ")]),
         section("Shipped to Python", wrapped(", ".join(_shipped(prepared)))),
         section("Events of the same time", wrapped(_ties(prepared))),
@@ -20,12 +21,14 @@ def report(prepared: Prepared, partitions: int | None, buckets: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _division(prepared: Prepared, partitions: int | None, buckets: int) -> str:
-    division = divide(prepared)
+def _division(prepared: Prepared, partitions: int | None, buckets: int, skewed: bool) -> str:
+    division = divide(prepared, skewed and not prepared.streaming)
     if prepared.streaming:
         if division.way is Way.KEYED:
             return (
-                f"Streaming: the keys are divided into {buckets} buckets by hash, each with one state; {division.why}."
+                f"Streaming: the keys are divided into {buckets} buckets by hash, each with one state; {division.why}. "
+                f"A micro-batch has {tasks(prepared)} tasks for them (spark.sql.shuffle.partitions when the query "
+                "first starts)."
             )
         why = division.why if division.way is Way.SINGLE else "there are no keys to divide by"
         return f"Streaming: one bucket, one state, one task at a time; {why}."

@@ -49,8 +49,9 @@ def session(master: str | None = None, app: str = "ceql", config: Mapping[str, s
             settings["spark.master"] = master
         if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has read the defaults
             said = _defaults() | settings
-            if (said.get("spark.master") or os.environ.get("MASTER") or "local").startswith("local"):
-                settings |= {key: value for key, value in _local().items() if key not in said}
+            chosen = said.get("spark.master") or os.environ.get("MASTER") or "local[*]"
+            if chosen.startswith("local"):
+                settings |= {key: value for key, value in _local(chosen).items() if key not in said}
     return SparkSession.builder.config(map=settings).getOrCreate()
 
 
@@ -85,13 +86,24 @@ def _is_remote(config: Mapping[str, str]) -> bool:
     return is_remote_only() or connected or (url != "" and not url.startswith("local"))
 
 
-def _local() -> dict[str, str]:
-    """The settings of a local session, each unless the user has set it."""
+def _local(master: str) -> dict[str, str]:
+    """The settings of a local session, each unless the user has set it.
+
+    Every micro-batch of a stream has a task for each partition, however few rows there are: two hundred, as Spark has
+    it, take seconds. Batches begin with more than cores, and Spark joins those that turn out small.
+    """
+    threads = re.match(r"local\[(\d+)", master)
+    cores = int(threads[1]) if threads else os.cpu_count() or 1
     quiet = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        "spark.python.daemon.module": "ceql.spark.daemon",
+        # Spark sets it for some Python functions and not for others, which then have a daemon of their own
+        "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
+        "spark.sql.shuffle.partitions": str(max(2, cores)),
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(8 * max(2, cores)),
     }
     if not (_conf_folder() / "log4j2.properties").exists():
         quiet["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()}"

@@ -13,6 +13,7 @@ is never late to Spark. The watermark itself comes from the user's own `withWate
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
@@ -36,6 +37,7 @@ from ceql.recognition.snapshot import to_ipc
 from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.prepare import WATERMARK, Prepared
+from ceql.spark.settle import settle
 from ceql.spark.task_recognizer import larger
 from ceql.spark.task_spec import TaskSpec
 
@@ -47,19 +49,33 @@ STATE = StructType([StructField("state", BinaryType())])
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+_CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SEAL = -1
 """A bucket without rows, whose state has the terms of the checkpoint. Every micro-batch with input looks at it, so that
 a query that does not fit is refused even if its rows meet no state."""
 METRICS = "ceql"
 """The first part of the names of observed metrics."""
+_log = logging.getLogger("ceql")
 _numbers = count(1)  # two of them in one streaming query must not have the same name
 
 
 def stream(prepared: Prepared, delay: int, buckets: int, late: str | None) -> DataFrame:
     """The streaming DataFrame of matches; `delay` is the watermark's, in milliseconds."""
     terms = checkpoint_terms(prepared, buckets)
+    if (number := tasks(prepared)) > 2 * terms.buckets + 2:
+        _log.warning(
+            "spark.sql.shuffle.partitions is %d: every micro-batch has as many tasks, though there are %d states; set "
+            "it to the number of cores before the query first starts (its checkpoint keeps the number)",
+            number,
+            terms.buckets,
+        )
     processor = BucketProcessor(prepared.spec, terms, late is not None)
     return opened(stepped(packed(prepared, terms.buckets, delay), processor), prepared, late)
+
+
+def tasks(prepared: Prepared) -> int:
+    """How many tasks the stateful step of a new query has in every micro-batch, with rows or without."""
+    return int(prepared.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def checkpoint_terms(prepared: Prepared, buckets: int) -> CheckpointTerms:
@@ -110,10 +126,13 @@ def opened(blobs: DataFrame, prepared: Prepared, late: str | None) -> DataFrame:
 def use_rocksdb(session: SparkSession) -> None:
     """Let new streaming queries of the session keep their state in RocksDB, as transformWithState needs.
 
-    Only where nobody has chosen a store: queries that have a checkpoint keep theirs.
+    Only where nobody has chosen a store: queries that have a checkpoint keep theirs. Unless somebody has chosen how it
+    is checkpointed, what has changed is written after a micro-batch, not the whole store.
     """
     if session.conf.get(_STORE) == _DEFAULT_STORE:
         session.conf.set(_STORE, ROCKSDB)
+    if session.conf.get(_CHANGES, "") == "":
+        session.conf.set(_CHANGES, "true")
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,6 +154,7 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays(
         [pa.array([SEAL], pa.int32()), pa.array([0], pa.int64()), pa.nulls(1, pa.binary())], names=PACKED.names
     )
+    settle()
 
 
 class BucketProcessor(StatefulProcessor):
@@ -146,6 +166,9 @@ class BucketProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._state = handle.getValueState("state", STATE)
+
+    def close(self) -> None:
+        settle()
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         if key[0] == SEAL:
@@ -168,7 +191,7 @@ class BucketProcessor(StatefulProcessor):
             Bucket.from_bytes(bytes(before[0]), spec, terms)
 
     def _run(self, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
-        before = self._state.get() if self._state.exists() else None
+        before = self._state.get()
         blob = bytes(before[0]) if before is not None else None
         update = BucketUpdate(*self._given, blob, timers.getCurrentWatermarkInMs())
         for row in update.run(arrived):
@@ -235,6 +258,7 @@ def unpacker(
                         yield pa.RecordBatch.from_arrays(columns, names=names)
                     else:
                         yield pa.RecordBatch.from_arrays([*found.columns, pa.nulls(found.num_rows)], names=names)
+        settle()
 
     return unpack
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+import numba
 import numpy as np
 import pyarrow as pa
 
@@ -22,6 +24,7 @@ from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.results.reader import pieces
 from ceql.spark.result_rows import result_rows
+from ceql.spark.settle import settle
 from ceql.spark.shipped_symbols import ShippedSymbols
 from ceql.spark.swappable import swappable_symbols
 from ceql.spark.task_spec import MAIN, TIME, TaskSpec
@@ -32,10 +35,23 @@ FEED_ROWS = 1 << 16
 _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this many more than were needed
 
 
+@cache
+def tell_if_interpreted() -> None:
+    """Say so, once in a worker's log, where kernels are not compiled: nobody would wait for them knowingly."""
+    if numba.config.DISABLE_JIT:
+        warnings.warn(
+            "Numba is switched off (NUMBA_DISABLE_JIT): this worker runs kernels as plain Python, hundreds of times "
+            "slower than compiled; take the setting out of the workers' environment",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
 class TaskRecognizer:
     """The state of a query over the rows of one task, or of one bucket of a stream."""
 
     def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
+        tell_if_interpreted()
         self.spec = spec
         options = replace(spec.options, type=None, time=TIME)
         times = (spec.place[spec.options.time],) if spec.options.time in spec.place else ()
@@ -48,6 +64,7 @@ class TaskRecognizer:
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
+        self._held = np.zeros(0, np.int64)  # their positions
 
     def _inspect(self, events: Events, batch: pa.RecordBatch) -> None:
         first = self.recognition.position - batch.num_rows
@@ -86,7 +103,8 @@ class TaskRecognizer:
         """
         for found in self.recognition.compact(now):
             yield from self._results(found)
-        self.rows.keep(self.recognition.held())
+        self._held = self.recognition.held()
+        self.rows.keep(self._held)
         self._kept = self.rows.count
 
     @property
@@ -106,7 +124,7 @@ class TaskRecognizer:
         header, arrays, own = self.recognition.state()
         tables = {"rows": self.rows.batches} | {name: [batch] for name, batch in own.items()}
         full = {"recognition": header, "first_schema": schema_to_text(self.recognition.bound.schema)}
-        return full, {**arrays, "rows.positions": self.recognition.held()}, tables
+        return full, {**arrays, "rows.positions": self._held}, tables
 
     @classmethod
     def from_state(
@@ -121,9 +139,10 @@ class TaskRecognizer:
         own = {name: batches[0] for name, batches in tables.items() if name not in ("rows", "waiting")}
         self.recognition.restore(header["recognition"], arrays, own)
         if tables["rows"]:
-            self.rows.restore(arrays["rows.positions"], tables["rows"][0], self.recognition.position)
+            self._held = arrays["rows.positions"]
+            self.rows.restore(self._held, tables["rows"][0], self.recognition.position)
         else:
-            self.rows.restore(np.zeros(0, np.int64), None, self.recognition.position)
+            self.rows.restore(self._held, None, self.recognition.position)
         self._kept = self.rows.count
         return self
 
@@ -159,6 +178,7 @@ def task_of(make: Callable[[pa.Schema], TaskRecognizer]) -> Task:
             yield from recognizer.feed(batch)
         if recognizer is not None:
             yield from recognizer.finish()
+        settle()
 
     return run
 

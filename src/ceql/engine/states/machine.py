@@ -326,7 +326,7 @@ class StateMachine(Machine):
 
     def _held(self) -> Array:
         used = self.nodes[: self.regs[NODES]]
-        return np.concatenate([used[used[:, KIND] != UNION][:, A], self.log[: self.regs[LOG], 0]])
+        return np.concatenate([used[:, A][used[:, KIND] != UNION], self.log[: self.regs[LOG], 0]])
 
     # --- state ---
 
