@@ -100,7 +100,7 @@ faults: $(DEV)  ## exceptions at LINES=25 lines of each case (0: at every line),
 
 EVENTS ?= 10000000
 determinism: $(DEV)  ## the same matches, byte for byte, of EVENTS=10000000 however they are fed, with and without the compiler
-	NUMBA_CACHE_DIR=$(CACHE) $(PY) tests/trust/determinism.py $(EVENTS)
+	NUMBA_CACHE_DIR=$(CACHE) PYTHONPATH=tests/helpers $(PY) tests/trust/determinism.py $(EVENTS)
 
 # the core and what is optional in memory, by the oldest and the newest versions that are allowed
 OLDEST := numpy==2.0.* numba==0.61.* pyarrow==19.* lark==1.2.* pandas==2.2.* polars==1.20.* typer==0.15.* rich==13.9.*

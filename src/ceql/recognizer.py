@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from ceql.analysis.selection import Selection
 from ceql.engine.common.check import require
-from ceql.errors import CeqlError, DataError, ResourceError, SchemaError, did_you_mean
+from ceql.errors import ArgumentError, CeqlError, DataError, ResourceError, SchemaError, did_you_mean
 from ceql.io.growing import Growing
 from ceql.io.nested import with_columns
 from ceql.io.schemas import conform, no_rows, unify_schemas
@@ -201,7 +201,10 @@ class Recognizer:
     def memory(self, memory: int) -> None:
         self._refuse_nested()
         with self._turn:
-            self._options = replace(self._options, memory=memory)
+            try:
+                self._options = replace(self._options, memory=memory)
+            except ValueError:
+                raise ArgumentError(f"memory is a whole number of at least 1, not {memory!r}") from None
             self._check_at = 0
             if self._intake.journal is not None:
                 self._intake.journal.set_memory(memory)

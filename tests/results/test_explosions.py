@@ -133,6 +133,15 @@ def test_arguments_that_make_no_sense(name, value):
         assert isinstance(error.value, ValueError)
 
 
+@pytest.mark.parametrize("value", ["x", -1, 1.5, nan, None, True])
+def test_a_budget_that_makes_no_sense_leaves_the_old_one(value):
+    recognizer = ceql.compile("SELECT * WHERE A").recognizer(memory=1 << 20)
+    recognizer.feed(EVENTS).count()
+    with pytest.raises(ceql.ArgumentError, match="memory is a whole number"):
+        recognizer.memory = value
+    assert recognizer.memory == 1 << 20
+
+
 @pytest.mark.parametrize("value", [0, "x", 1.5])
 def test_a_size_of_batches_that_makes_no_sense(value):
     with pytest.raises(ceql.ArgumentError, match="batch_rows"):

@@ -1,8 +1,9 @@
 """`make determinism`: the same events give the same matches in the same order, byte for byte, however they are fed.
 
 For each of `QUERIES` over random events the matches are hashed: of one run, of feeds of random sizes, and of such feeds
-with snapshots in between. The same is done for a short stream with the compiler and without it.
-`python determinism.py [EVENTS]`.
+with snapshots in between. The same is done for a short stream and for the cases of the corpus, with the compiler and
+without it; and for the cases with machines that are divided into shards, in one thread and in several.
+`python determinism.py [EVENTS]`, with `tests/helpers` in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import ceql
+import checks
+import corpus
+import paths
 
 QUERIES = (
     "SELECT * WHERE A ; B ; C FILTER A[v < 100] AND C[v > 900] WITHIN 12 EVENTS",
@@ -97,24 +102,62 @@ def main(count: int) -> int:
     return wrong
 
 
-def short() -> list[str]:
-    """The hashes of a short stream."""
-    return [in_one_run(ceql.compile(text), SHORT) for text in QUERIES]
+def of_case(case: corpus.Case, **options: Any) -> str:
+    """The hash of the matches of a case, measures and keys included, in their order."""
+    query = ceql.compile(case.query)
+    found = query.run(paths.inputs(query, case.events), **case.keywords, **options).to_arrow()
+    return hashlib.sha256(f"{found.schema.types} {found.to_pylist()}".encode()).hexdigest()[:16]
 
 
-def short_without_compiler() -> list[str]:
+def cases(every: int) -> list[corpus.Case]:
+    """Every so-manieth case of the corpus that is no error; all of them with CEQL_CORPUS=all."""
+    return corpus.some([case for case in corpus.load() if case.error is None], every)
+
+
+def short(every: int) -> list[str]:
+    """The hashes of a short stream, and of cases of the corpus."""
+    return [in_one_run(ceql.compile(text), SHORT) for text in QUERIES] + [of_case(case) for case in cases(every)]
+
+
+def short_without_compiler(every: int) -> list[str]:
     """The same by kernels that run as plain Python."""
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, __file__, "short"]
+    return _elsewhere("short", every, NUMBA_DISABLE_JIT="1")
+
+
+def in_shards(every: int) -> list[str]:
+    """Which of these cases differ if their machines are divided, in one thread or in several."""
+    whole = [of_case(case) for case in cases(every)]
+    checks.use_shards()
+    found = zip(cases(every), whole, strict=True)
+    return [
+        f"{case} in {threads} threads"
+        for case, expected in found
+        for threads in (1, 3)
+        if of_case(case, threads=threads) != expected
+    ]
+
+
+def differing_in_shards(every: int) -> list[str]:
+    """The same in a process of its own, since it changes how machines work."""
+    return _elsewhere("shards", every)
+
+
+def _elsewhere(what: str, every: int, **environment: str) -> list[str]:
+    environment = {**os.environ, **environment, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, __file__, what, str(every)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=True)
     return done.stdout.splitlines()
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["short"]:
-        print("\n".join(short()))
+    if sys.argv[1:2] in (["short"], ["shards"]):
+        for line in (short if sys.argv[1] == "short" else in_shards)(int(sys.argv[2])):
+            print(line)
     else:
         differ = main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
-        differ += short() != short_without_compiler()
-        print("NOT the same" if differ else "all the same, with and without the compiler")
-        sys.exit(bool(differ))
+        differ += short(1) != short_without_compiler(1)
+        apart = differing_in_shards(1)
+        print(*apart, sep="\n", end="\n" * bool(apart))
+        print(f"{len(cases(1))} cases of the corpus with and without the compiler, in shards, in 1 and 3 threads")
+        print("NOT the same" if differ or apart else "all the same")
+        sys.exit(bool(differ or apart))

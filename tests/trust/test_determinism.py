@@ -8,6 +8,7 @@ import ceql
 import determinism
 
 EVENTS = 30_000
+SAMPLE = 12  # every so-manieth case of the corpus
 
 
 @pytest.mark.parametrize("text", determinism.QUERIES)
@@ -20,4 +21,9 @@ def test_the_same_bytes_however_events_are_fed(text: str) -> None:
 
 
 def test_the_same_bytes_without_the_compiler() -> None:
-    assert determinism.short() == determinism.short_without_compiler()
+    """The cases of the corpus too."""
+    assert determinism.short(SAMPLE) == determinism.short_without_compiler(SAMPLE)
+
+
+def test_the_same_bytes_in_shards_and_threads() -> None:
+    assert determinism.differing_in_shards(SAMPLE) == []
