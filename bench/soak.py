@@ -1,100 +1,26 @@
 """`make soak`: a long stream, for SECONDS=3600: memory, latency and the size of the state must stay flat.
 
-`python -m bench.soak [SECONDS]`. Four parts: a window, fed in bursts (most of the time); keys that come and go, some of
-them hot; partitions under a window, which must give their memory back; and no window, which a budget must stop.
-Readings go to tables in the bench folder, with a picture beside each.
+`python -m bench.soak [SECONDS] [PART ...]`. Five parts: a window, fed in bursts (half of the time: an hour brings some
+10^9 events and more); keys that come and go, some of them hot; a streaming query on Spark; a million partitions under
+a window, which must give their memory back; and no window, which a budget must stop. Each prints percentiles of what
+a feed took, the peak of memory and the size of the state; readings go to tables in the bench folder, with pictures.
 """
 
 from __future__ import annotations
 
-import csv
 import gc
-import resource
 import sys
-import time
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
 import ceql
 from bench.peers.peer import FOLDER
+from bench.soak_readings import Readings, megabytes
 from bench.workloads import stock
 
 BATCH = 1 << 17
-READINGS = 60  # of a part
-
-
-def megabytes() -> float:
-    """Resident memory now."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
-
-
-class Readings:
-    """Memory, latency of feeds and size of snapshots over time."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._begun = seconds, time.perf_counter()
-        self._latencies: list[float] = []
-        self.rows: list[tuple[float, int, float, float, float, float, float]] = []
-
-    @property
-    def running(self) -> bool:
-        return time.perf_counter() - self._begun < self._seconds
-
-    def feed(self, recognizer: ceql.Recognizer, batch: pa.RecordBatch) -> int:
-        """Feed a batch; the number of its matches."""
-        begun = time.perf_counter()
-        matches: int = sum(found.num_rows for found in recognizer.feed(batch).to_batches())
-        self._latencies.append((time.perf_counter() - begun) * 1e9 / batch.num_rows)
-        if time.perf_counter() - self._begun > self._seconds / READINGS * (len(self.rows) + 1):
-            self._read(recognizer)
-        return matches
-
-    def _read(self, recognizer: ceql.Recognizer) -> None:
-        middle, high = np.percentile(self._latencies, [50, 99])
-        state, metrics = len(recognizer.snapshot()) / 1e6, recognizer.metrics()
-        passed = time.perf_counter() - self._begun
-        self.rows.append((passed, metrics.events, megabytes(), middle, high, max(self._latencies), state))
-        self._latencies = []
-        if len(self.rows) % 10 == 1:
-            print(
-                f"  {passed:6.0f} s {metrics.events / 1e6:8.1f} million events {self.rows[-1][2]:7.1f} MB, ns/event "
-                f"p50 {middle:.0f} p99 {high:.0f} max {self.rows[-1][5]:.0f}, state {state:.2f} MB",
-                flush=True,
-            )
-
-    def growth(self) -> float:
-        """How far memory rose after the first quarter, in megabytes: greatest of the rest against greatest before."""
-        memory = [row[2] for row in self.rows]
-        cut = max(1, len(memory) // 4)
-        return max(memory[cut:], default=0.0) - max(memory[:cut], default=0.0)
-
-    def write(self, folder: Path, name: str) -> None:
-        """The readings as a table and as a picture."""
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"soak-{name}.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["seconds", "events", "MB", "p50 ns", "p99 ns", "max ns", "state MB"])
-            writer.writerows(self.rows)
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-
-        figure, (memory, latency) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 6))
-        at = [row[0] for row in self.rows]
-        memory.plot(at, [row[2] for row in self.rows], label="resident MB")
-        memory.plot(at, [row[6] for row in self.rows], label="state MB")
-        for place, label in ((3, "p50"), (4, "p99")):
-            latency.plot(at, [row[place] for row in self.rows], label=f"{label}, ns/event")
-        latency.set_xlabel("seconds")
-        for axes in (memory, latency):
-            axes.set_ylim(bottom=0)
-            axes.legend()
-        figure.savefig(folder / f"soak-{name}.png")
-        pyplot.close(figure)
 
 
 def window(seconds: float) -> bool:
@@ -114,8 +40,8 @@ def window(seconds: float) -> bool:
             first += size
         rounds += 1
     readings.write(FOLDER, "window")
-    growth = readings.growth()
-    print(f"  {recognizer.fed:,} events, {matches:,} matches; growth after the first quarter: {growth:+.1f} MB\n")
+    print(f"  {recognizer.fed:,} events, {matches:,} matches")
+    print(readings.summary())
     return readings.growth() < 20
 
 
@@ -136,14 +62,12 @@ def keys(seconds: float, live: int = 100_000) -> bool:
         matches += readings.feed(recognizer, batch)
         rounds += 1
     readings.write(FOLDER, "keys")
-    print(
-        f"  {recognizer.fed:,} events, {rounds * live:,} keys, {recognizer.partitions:,} known, {matches:,} matches; "
-        f"growth after the first quarter: {readings.growth():+.1f} MB\n"
-    )
+    print(f"  {recognizer.fed:,} events, {rounds * live:,} keys, {recognizer.partitions:,} known, {matches:,} matches")
+    print(readings.summary())
     return readings.growth() < 50
 
 
-def partitions(rounds: int = 30, live: int = 10_000) -> bool:
+def partitions(rounds: int = 100, live: int = 10_000) -> bool:
     print(f"{live:,} partitions at a time within 1 s, {rounds} times new keys")
     query = ceql.compile("SELECT * WHERE A ; B PARTITION BY k WITHIN 1 SECOND")
     recognizer = query.recognizer(keep_rows=False)
@@ -156,7 +80,7 @@ def partitions(rounds: int = 30, live: int = 10_000) -> bool:
         list(recognizer.feed(batch).to_batches())
         gc.collect()
         readings.append(megabytes())
-        if r % 10 == 0:
+        if r % 25 == 0:
             print(f"  round {r:3} {readings[-1]:8.1f} MB, {recognizer.partitions:,} partitions known", flush=True)
     growth = readings[-1] - readings[10]
     print(f"  growth after round 10: {growth:+.1f} MB")
@@ -180,14 +104,23 @@ def budget() -> bool:
     return False
 
 
+def streaming(seconds: float) -> bool:
+    """A streaming query on Spark, in this process, whose executors and workers are others."""
+    from bench import soak_streaming
+
+    return soak_streaming.streaming(seconds)
+
+
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3600.0
-    results = {
-        "flat under a window": window(0.6 * seconds),
-        "flat with keys that come and go": keys(0.4 * seconds),
-        "partitions give back": partitions(),
-        "budget stops": budget(),
+    parts: dict[str, Callable[[], bool]] = {
+        "window": lambda: window(0.5 * seconds),
+        "keys": lambda: keys(0.3 * seconds),
+        "partitions": partitions,
+        "budget": budget,
+        "streaming": lambda: streaming(0.2 * seconds),
     }
+    results = {name: parts[name]() for name in sys.argv[2:] or parts}
     for name, held in results.items():
         print(f"{'held' if held else 'NOT MET'}: {name}")
     return 0 if all(results.values()) else 1
