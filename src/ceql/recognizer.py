@@ -227,6 +227,8 @@ class Recognizer:
             recognised=self.position,
             late=sequencer.late_rows if sequencer is not None else 0,
             waiting=intake.waiting_rows + (sequencer.buffered_rows if sequencer is not None else 0),
+            waiting_limit=self._options.max_buffered_rows,
+            states_limit=self._options.max_states,
             feeds=intake.feeds,
             matches=self._matches_found + (last.found if last is not None else 0),
             partitions=self.partitions,

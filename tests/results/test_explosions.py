@@ -167,3 +167,26 @@ def test_the_greatest_of_half_floats():
     events = pa.table({"type": list("ABB"), "h": pa.array(np.array([1, 3, 2], np.float16))})
     found = ceql.match("SELECT MAX(B.h) AS most WHERE A ; B{2}", events).to_arrow()
     assert found["most"].to_pylist() == [3.0]
+
+
+def test_two_attributes_that_no_event_has():
+    assert ceql.match("SELECT * WHERE A FILTER A[a = b]", [{"type": "A"}]).count() == 0
+    with pytest.raises(ceql.SchemaError, match="'a'"):
+        ceql.match("SELECT * WHERE A FILTER A[a = b]", pa.table({"type": ["A"]})).count()
+
+
+def test_a_regular_expression_that_is_none_is_found_when_the_query_is_compiled():
+    with pytest.raises(ceql.QueryError, match="not a regular expression"):
+        ceql.compile("SELECT * WHERE A FILTER A[s RLIKE '(']")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT y WHERE (B AS y FILTER x[PREV.v < 1]) AS x FILTER NULL != y.v OR 'a' = 'a'",
+        "SELECT * WHERE (A AS x ; ((y FILTER x[1 < NULL]) OR A) PARTITION BY [v])",
+    ],
+)
+def test_filters_that_ask_for_nothing_are_diagnosed(query):
+    events = pa.table({"type": list("ABAB"), "time": [0, 1, 2, 3], "v": [1, 0, 1, 2]})
+    assert str(ceql.compile(query).diagnose(events))

@@ -91,4 +91,6 @@ def test_prometheus() -> None:
 
 
 def test_a_recogniser_that_was_fed_nothing() -> None:
-    assert ceql.compile("SELECT * WHERE A").recognizer().metrics() == ceql.Metrics(partitions=1, memory_limit=4 << 30)
+    limits = {"memory_limit": 1 << 30, "states_limit": 7, "waiting_limit": 9}
+    recognizer = ceql.compile("SELECT * WHERE A").recognizer(memory=1 << 30, max_states=7, max_buffered_rows=9)
+    assert recognizer.metrics() == ceql.Metrics(partitions=1, **limits)

@@ -24,3 +24,11 @@ def test_the_commands_exist() -> None:
     assert "faults" in TARGETS
     for target in TARGETS:
         assert re.search(rf"^(\w+ )*{target}( \w+)*:", makefile, re.MULTILINE), target
+
+
+def test_every_finding_has_a_test() -> None:
+    rows = re.findall(r"^\| (\d+) \| [^|]+ \| (.+) \|$", PAGE, re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
+    assert len(rows) >= 20
+    for number, tests in rows:
+        assert re.search(r"`tests/[\w/]+\.py: \w+`", tests), number

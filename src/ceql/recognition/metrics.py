@@ -21,6 +21,8 @@ class Metrics:
     """Events that came later than the lateness allows."""
     waiting: int = 0
     """Events that wait for their turn."""
+    waiting_limit: int = 0
+    """Events that may wait: `max_buffered_rows`."""
     feeds: int = 0
     """Feeds that brought events in order."""
     matches: int = 0
@@ -29,6 +31,8 @@ class Metrics:
     """Kinds of events that the query's conditions can tell apart, as far as they have come."""
     states: int = 0
     """States of the automaton, as far as they have been determinised."""
+    states_limit: int = 0
+    """States that there may be: `max_states`."""
     groups: int = 0
     """Groups of partial matches, of queries that compare events."""
     partitions: int = 0
