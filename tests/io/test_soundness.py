@@ -23,8 +23,6 @@ import damage
 from ceql.errors import DataError
 from ceql.io import files
 from ceql.io.csv_quotes import Unquoted
-from ceql.spark.streaming import pack
-from ceql.spark.task_recognizer import larger
 
 ROWS = 1000
 TYPES = pa.array(["A", "B"] * (ROWS // 2))
@@ -210,6 +208,10 @@ def test_csv_that_python_writes_passes_however_it_is_cut(rows, quoting, size):
 
 
 def test_rows_that_spark_hands_to_a_task() -> None:
+    pytest.importorskip("pyspark")  # `make oldest` goes without it
+    from ceql.spark.streaming import pack
+    from ceql.spark.task_recognizer import larger
+
     damaged = pa.RecordBatch.from_arrays([text(500, 1 << 30)], names=["c0"])
     for take_in in (lambda: list(larger([damaged])), lambda: list(pack([damaged]))):
         with pytest.raises(DataError, match=r"column 'c0' .* is damaged"):
