@@ -68,6 +68,8 @@ class Condition:
     ends: int = -1
     """The node whose instance it speaks of as a whole: it is decided when no more of its events can come. -1: it is
     decided for each combination of events when the last of them comes."""
+    early: bool = False
+    """Whether it is asked before that: whether it can still hold. It gets no easier as more events come."""
     denies: int = -1
     """The absence whose forbidden events play its first role: it must be true of none of them."""
 

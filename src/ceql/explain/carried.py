@@ -167,9 +167,13 @@ def _has(carrying: Carrying, register: Register, condition: int, operand: int) -
 def print_tests(auto: Correlated, transition: Transition) -> list[str]:
     """What a transition tests of the runs that it finds."""
     way = transition.way
-    found = [_print_test(auto, test, transition) for test in (*way.tests, *way.after)]
+    found = [_print_test(auto, test, transition) for test in (*way.tests, *way.after) if not _is_early(auto, test)]
     ending = [f"{_print_test(auto, test, transition)} where a match ends" for test in way.complete]
     return list(dict.fromkeys([*found, *ending]))
+
+
+def _is_early(auto: Correlated, test: Evaluation) -> bool:
+    return test.condition >= 0 and auto.carrying is not None and auto.carrying.conditions[test.condition].early
 
 
 def _print_test(auto: Correlated, test: Evaluation, transition: Transition) -> str:
