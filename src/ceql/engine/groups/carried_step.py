@@ -65,8 +65,6 @@ def step_carried(
     steps: Steps,
     carrier: Carrier,
     ending: Array | None,
-    telling: Array | None,
-    after: Array | None,
     nodes: Array,
     times: Array,
     slots: Array,
@@ -106,7 +104,7 @@ def step_carried(
         roots = np.int64(0)
         for o in range(begin, end):
             reason, made, roots = _fire(
-                steps, carrier, after, nodes, times, slots, entries, regs, parts, fresh, reached, events, way,
+                steps, carrier, nodes, times, slots, entries, regs, parts, fresh, reached, events, way,
                 settings, i, partition, steps.order[o], key, exact, bound, dead, gone, made, roots,
             )  # fmt: skip
             if reason != DONE:
@@ -118,13 +116,14 @@ def step_carried(
                 settings.block,
             )  # fmt: skip
     if ending is not None and reason == DONE and ending[symbol] < ending[symbol + 1]:
-        if telling is not None:
+        tells = carrier.moves_of[len(steps.target)] < carrier.moves_of[len(carrier.moves_of) - 1]
+        if tells:
             reason = room_to_tell(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, dead, made
             )
         if reason == DONE:
             reason = end_groups(steps, carrier, slots, entries, parts, fresh, events, i, partition)
-        if telling is not None and reason == DONE:
+        if tells and reason == DONE:
             tell_groups(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made
             )
@@ -151,7 +150,6 @@ def step_carried(
 def _fire(
     steps: Steps,
     carrier: Carrier,
-    after: Array | None,
     nodes: Array,
     times: Array,
     slots: Array,
@@ -220,7 +218,7 @@ def _fire(
         if tested != PASSES:
             return DONE, made, roots
         return _make(
-            steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, only, base, child,
+            steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, only, base, child,
             most, exact, bound, made, roots,
         )  # fmt: skip
     index = steps.link_index[one]
@@ -243,7 +241,7 @@ def _fire(
         rows = carrier.buckets[bucket, NEXT_ROW]
         child = new_node(nodes, regs, start, bucket, hardest, rows, np.int64(ORDERED))
         return _make(
-            steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, head, base, child, most,
+            steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, head, base, child, most,
             exact, bound, made, roots,
         )  # fmt: skip
     forgotten = ended_up_to(steps, parts, partition, index, forgotten)
@@ -273,7 +271,7 @@ def _fire(
                 return COLLECT, made, roots
             if each:
                 reason, made, roots = _make(
-                    steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, g, base, found,
+                    steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, g, base, found,
                     min(key, start), exact, bound, made, roots,
                 )  # fmt: skip
                 if reason != DONE:
@@ -290,7 +288,7 @@ def _fire(
         return COLLECT, made, roots
     child = either(nodes, regs, fresh.found, count)
     return _make(
-        steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, previous, base, child,
+        steps, carrier, nodes, times, entries, regs, fresh, reached, events, i, e, previous, base, child,
         min(key, nodes[child, MAX]), exact, bound, made, roots,
     )  # fmt: skip
 
@@ -327,7 +325,6 @@ def either(nodes: Array, regs: Array, found: Array, count: int) -> int:
 def _make(
     steps: Steps,
     carrier: Carrier,
-    after: Array | None,
     nodes: Array,
     times: Array,
     entries: Array,
@@ -352,7 +349,8 @@ def _make(
     if not carry_on(carrier, e, events.values, i, entries, g, base, regs, fresh.vector, made):
         return GROW_CELLS, made, roots
     complete = np.int64(PASSES)
-    if after is not None:
+    if len(carrier.after) > 0:
+        after = carrier.after
         tested = all_hold(carrier, after[e, 0], after[e, 1], events.values, i, fresh.vector, made)
         if tested == PASSES:
             complete = all_hold(carrier, after[e, 2], after[e, 3], events.values, i, fresh.vector, made)

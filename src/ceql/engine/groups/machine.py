@@ -208,13 +208,6 @@ class GroupMachine(Machine):
         return self.extra if self.lists else None
 
     @property
-    def _telling(self) -> Array | None:
-        """What forbidden events tell runs, if any does: their moves come after those of transitions."""
-        if self.carrier is None or self.carrier.moves_of[-1] == self.carrier.moves_of[len(self.steps.target)]:
-            return None
-        return self.carrier.moves_of
-
-    @property
     def roots(self) -> Array:
         """The complete runs of the current event."""
         return self.fresh.roots[: int(self.regs[ROOTS])]
@@ -339,8 +332,6 @@ class GroupMachine(Machine):
                 self._nothing if self.carrier is None else None,
                 self.carrier,
                 self.steps.ends if self.carrier is not None and len(self.steps.end) else None,
-                self._telling,
-                self.carrier.after if self.carrier is not None and len(self.carrier.after) else None,
                 self.nodes, self.times, self._listed, self.slots, self.entries, self.regs,
                 self.parts, self.fresh, self.reached, events,
                 self.out if mode == ENUMERATE else None,
