@@ -196,6 +196,7 @@ class GroupMachine(Machine):
         self.fresh = Fresh(
             state=np.zeros(room, np.int32),
             node=np.zeros(room, np.int64),
+            via=np.zeros(room, np.int32),
             roots=np.zeros(room, np.int64),
             vector=np.zeros((room, carried), np.int64),
             found=np.zeros(room, np.int64),
