@@ -16,7 +16,7 @@ from typing import Any
 
 from ceql.analysis.conditions import spell_out
 from ceql.analysis.cutting import Condition, Cut, NotCut, Operand, Read, Role, most, there
-from ceql.analysis.lengths import bound_name, key_name, never_falls
+from ceql.analysis.lengths import TIME, bound_name, key_name, never_falls
 from ceql.analysis.shape import Claim, Either, Kind, Length, Same, Shape, Test
 from ceql.analysis.wholes import as_a_whole
 from ceql.syntax import tree as t
@@ -58,6 +58,8 @@ def _conditions(shape: Shape, claim: Claim) -> Iterator[Condition]:
         found = as_a_whole(shape, claim)
         if found is not None:
             yield found
+            if _only_gets_harder(found):
+                yield replace(found, early=True)
         return
     match claim.what:
         case Test() as test:
@@ -208,6 +210,23 @@ def hardest(condition: Condition, operand: int) -> Worst | None:
         return None
     greatest = (sign > 0) == (p.op in ("<", "<="))  # `x < …` is hardest for the greatest x
     return Worst.GREATEST if greatest else Worst.LEAST
+
+
+_GROWS = {"COUNT": Worst.GREATEST, "MAX": Worst.GREATEST, "MIN": Worst.LEAST}
+"""Aggregates that never fall, or never rise, as more events come."""
+
+
+def _only_gets_harder(condition: Condition) -> bool:
+    """Whether a condition on aggregates that is false stays false, whatever further events are like."""
+    if not isinstance(condition.predicate, t.Comparison) or condition.predicate.op not in ORDERED:
+        return False
+    for n, operand in enumerate(condition.operands):
+        if not operand.fold or operand.fold == "FIRST":
+            continue
+        grows = Worst.GREATEST if operand.what == t.Attribute(TIME) else _GROWS.get(operand.fold)
+        if grows is None or hardest(condition, n) is not grows:
+            return False
+    return True
 
 
 def _sign(node: Any, operand: int) -> int | None:

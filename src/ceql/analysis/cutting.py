@@ -10,11 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ceql.analysis.conditions import aggregates, of_one_event, read_singly, skips_null
+from ceql.analysis.conditions import is_measured, of_one_event, read_singly, skips_null
+from ceql.analysis.lengths import TIME
 from ceql.analysis.separate import separated
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape
 from ceql.syntax import tree as t
 
+WHOLE = ""  # in place of a variable: all events of the filtered part
+FIRST_LAST = ("FIRST", "LAST")
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _OF_TRUTHS = {("MAX", "<"): "MIN", ("MAX", ">"): "MAX", ("MIN", "<"): "MAX", ("MIN", ">"): "MIN"}
 """Whether all must satisfy the comparison, or one: the least or the greatest of truth values."""
@@ -65,6 +68,8 @@ class Condition:
     ends: int = -1
     """The node whose instance it speaks of as a whole: it is decided when no more of its events can come. -1: it is
     decided for each combination of events when the last of them comes."""
+    early: bool = False
+    """Whether it is asked before that: whether it can still hold. It gets no easier as more events come."""
     denies: int = -1
     """The absence whose forbidden events play its first role: it must be true of none of them."""
 
@@ -128,11 +133,19 @@ class Cut:
 
     def _mixed(self, node: Any) -> bool:
         """Whether a node reads more than one event."""
-        return len(self._events(node)) > 1 or bool(aggregates(node))
+        return len(self._events(node)) > 1 or is_measured(node)
 
     def _fold(self, function: str, node: t.Aggregate, what: t.Expression | t.Predicate, truth: bool = False) -> Read:
         self.operands.append(Operand(self.folded[node.variable], False, what, function))
         return Read(len(self.operands) - 1, truth)
+
+    def _lapse(self, node: t.Lapse) -> Any:
+        """A time of the filtered part: that of its first event, of its last, or the difference of the two."""
+        first, last = (t.Aggregate(function, WHOLE, t.Ref(WHOLE, TIME), span=node.span) for function in FIRST_LAST)
+        if node.name != "DURATION":
+            return self._aggregate(first if node.name == "START_TIME" else last)
+        one, two = self._aggregate(last), self._aggregate(first)
+        return t.Arithmetic("-", one, two, span=node.span)
 
     def _aggregate(self, node: t.Aggregate) -> Any:
         if node.operand is None:
@@ -207,6 +220,8 @@ class Cut:
         match node:
             case t.Aggregate():
                 return self._aggregate(node)
+            case t.Lapse():
+                return self._lapse(node)
             case t.Arithmetic(_, left, right):
                 return replace(node, left=self.expression(left), right=self.expression(right))
             case t.Minus(operand):

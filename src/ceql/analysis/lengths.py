@@ -17,6 +17,8 @@ from ceql.syntax import tree as t
 from ceql.syntax.printer import print_window
 
 _HIDDEN = "\x1f"  # not NUL, which ends a name in C
+TIME = f"{_HIDDEN}time of the event"
+"""Stands for the column of times, which a plan does not know."""
 
 
 def key_name(window: t.Window) -> str:

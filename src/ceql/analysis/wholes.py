@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ceql.analysis.conditions import aggregates
-from ceql.analysis.cutting import Condition, Cut, NotCut, Read, Role, most, there
+from ceql.analysis.cutting import WHOLE, Condition, Cut, NotCut, Read, Role, most, there
 from ceql.analysis.shape import Claim, Comparand, Either, Kind, Shape, Test
 from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
@@ -25,11 +25,12 @@ def as_a_whole(shape: Shape, claim: Claim) -> Condition | None:
     `NotCut` is raised where a function takes an aggregate.
     """
     tests = claim.tests
-    lapses = any(isinstance(part, t.Lapse) for test in tests for part in nodes(test.predicate))
-    if lapses or any(test.has_prev for test in tests):
-        return None  # which column has the times is not known yet
+    if any(test.has_prev for test in tests):
+        return None
     combined = {name: comparand for test in tests for name, comparand in test.combined.items()}
     folded = {part.variable: test.variables[part.variable] for test in tests for part in aggregates(test.predicate)}
+    if any(isinstance(part, t.Lapse) for test in tests for part in nodes(test.predicate)):
+        folded[WHOLE] = Comparand(claim.node, shape.below(claim.node))
     predicate = _one_predicate(shape, claim, combined)
     ends = _ends(shape, claim, [*combined.values(), *folded.values()])
     if predicate is None or ends is None:

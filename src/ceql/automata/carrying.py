@@ -18,6 +18,7 @@ from ceql.analysis.between import worst
 from ceql.analysis.cutting import Condition, Role
 from ceql.analysis.equalities import Equality
 from ceql.analysis.later import easiest
+from ceql.analysis.lengths import TIME
 from ceql.analysis.shape import Leaves, Shape
 from ceql.automata.endings import Gaps, crossed, sides
 from ceql.automata.lookups import compared
@@ -138,6 +139,8 @@ class _Work:
         if condition.denies >= 0 and operand.role == 0:
             return self._of_forbidden(condition, k, n)
         fold = Fold(operand.fold) if operand.fold else Fold.LATEST
+        if operand.fold == "LAST" and operand.what == t.Attribute(TIME):
+            fold = Fold.LATEST  # which is never NULL
         if not (operand.fold or role.single):
             found = worst(condition, operand.role)
             if found is None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ceql.analysis.conditions import replaced
+from ceql.analysis.lengths import TIME
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Claim, Leaves, Shape
 from ceql.automata.parallel import Parallel
@@ -157,6 +159,27 @@ class Correlated:
         """Whether an event may be read at two leaves by runs that go side by side."""
         kinds = [leaf.type for leaf in self.shape.leaf.values()]
         return not self.is_chain and len(set(kinds)) < len(kinds)
+
+    def with_time(self, name: str | None) -> Correlated:
+        """What runs carry, where the column of times has this name; only for those who read columns."""
+        if name is None or self.carrying is None:
+            return self
+
+        def named(leaf: t.Ref | t.Prev | t.Attribute) -> t.Expression:
+            return replace(leaf, name=name) if isinstance(leaf, t.Attribute) and leaf.name == TIME else leaf
+
+        def told(what: t.Expression | t.Predicate) -> t.Expression | t.Predicate:
+            return replaced(what, named)  # type: ignore[type-var]
+
+        terms = [
+            term._replace(what=told(term.what), partner=None if term.partner is None else told(term.partner))
+            for term in self.carrying.terms
+        ]
+        conditions = [
+            replace(own, operands=tuple(operand._replace(what=told(operand.what)) for operand in own.operands))
+            for own in self.carrying.conditions
+        ]
+        return replace(self, carrying=replace(self.carrying, terms=tuple(terms), conditions=tuple(conditions)))
 
     @property
     def fingerprint(self) -> str:

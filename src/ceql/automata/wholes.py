@@ -3,7 +3,8 @@
 Such a condition has aggregates: it asks for all events that some variables have in an instance of a node. It is decided
 by the first step after which no more of them can come, by a step that leaves the instance, or where a match ends. A
 step that reads one of several such events decides of what the new run carries, with this event. Any other step decides
-of what it finds, so that runs that agree on all else go on as one group.
+of what it finds, so that runs that agree on all else go on as one group. A condition that gets no easier as more events
+come is also asked of each new run before.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Wholes:
 
     def _open(self, condition: Condition) -> set[int]:
         own, around = self.shape.below(condition.ends), self.shape.above(condition.ends)[1:]
-        asked: Leaves = frozenset[int]().union(*(role.leaves for role in condition.roles))
+        asked = self._asked(condition)
         inside = [
             (state, step)
             for step in self.auto.steps
@@ -67,6 +68,9 @@ class Wholes:
             found |= more
         return found
 
+    def _asked(self, condition: Condition) -> Leaves:
+        return frozenset[int]().union(*(role.leaves for role in condition.roles))
+
     def tell(self, step: Step, state: int) -> Told:
         """What a step decides, for runs in this state (-1: it begins a run)."""
         before: list[Evaluation | None] = []
@@ -78,6 +82,10 @@ class Wholes:
             inside = state >= 0 and not self.auto.last[state].isdisjoint(own)
             here = not step.leaves.isdisjoint(own)
             stays = inside and here and step.loops.isdisjoint(around)
+            if condition.early:
+                if here and step.target in still and self._reads_one_of_several(condition, step):
+                    after.append(self._of_new(k, step, state))
+                continue
             if inside and not stays and state in still:
                 before.append(self._of_found(k, None, state))
             if not here or (stays and state not in still):

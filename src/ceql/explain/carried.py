@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ceql.analysis.cutting import Condition, Role
 from ceql.analysis.equalities import Equality, equalities
-from ceql.analysis.lengths import is_hidden, key_name
+from ceql.analysis.lengths import TIME, is_hidden, key_name
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Shape
 from ceql.automata.correlated import Correlated, Transition
@@ -82,6 +82,8 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
         plain = all(isinstance(auto.carrying.terms[term].what, t.Expression) for term, _ in register.terms)
         return f"every {values} so far" if plain else f"of every {print_name(name)} so far {values}"
     what = auto.carrying.terms[register.term].what
+    if isinstance(what, t.Attribute) and what.name == TIME:
+        return f"{'START_TIME' if register.fold is Fold.FIRST else 'END_TIME'} so far"
     if isinstance(what, t.Attribute) and is_hidden(what.name):
         return f"the {'time' if what.name == key_name(t.TimeWindow(1)) else 'position'} of its first event"
     if is_last_event(auto, register):
@@ -165,9 +167,13 @@ def _has(carrying: Carrying, register: Register, condition: int, operand: int) -
 def print_tests(auto: Correlated, transition: Transition) -> list[str]:
     """What a transition tests of the runs that it finds."""
     way = transition.way
-    found = [_print_test(auto, test, transition) for test in (*way.tests, *way.after)]
+    found = [_print_test(auto, test, transition) for test in (*way.tests, *way.after) if not _is_early(auto, test)]
     ending = [f"{_print_test(auto, test, transition)} where a match ends" for test in way.complete]
     return list(dict.fromkeys([*found, *ending]))
+
+
+def _is_early(auto: Correlated, test: Evaluation) -> bool:
+    return test.condition >= 0 and auto.carrying is not None and auto.carrying.conditions[test.condition].early
 
 
 def _print_test(auto: Correlated, test: Evaluation, transition: Transition) -> str:

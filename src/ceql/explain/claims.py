@@ -211,8 +211,6 @@ def _left(shape: Shape, claim: Claim) -> str:
 
 def _whole(shape: Shape, claim: Claim) -> str:
     """Why no aggregate that runs could carry decides a claim."""
-    if any(isinstance(part, t.Lapse) for test in claim.tests for part in nodes(test.predicate)):
-        return "it asks when the filtered part begins or ends, which a whole match tells"
     if any(test.has_prev for test in claim.tests):
         return "it compares PREV with all events of a variable together, which only a whole match has"
     if any(shape.nodes[node].kind is Kind.ALL for node in shape.above(claim.node)[1:]):

@@ -101,7 +101,8 @@ def _at(
             if test.condition in own:
                 registers = dict.fromkeys(source.number for source in test.sources)
                 names = tuple(dict.fromkeys(print_register(auto, register) for register in registers))
-                yield Decision(How.TESTED, names, event, remark)
+                early = carrying.conditions[test.condition].early
+                yield Decision(How.TESTED, names, event, ", if it cannot hold any more" if early else remark)
 
 
 def _is_class(auto: Correlated, register: int, equality: Equality | None) -> bool:

@@ -216,8 +216,8 @@ class Operands:
                 return Simple(OPERATORS[op], left, right, one is Encoding.RANKED)
         program: Program = []
         self._predicate(k, condition.predicate, program)
-        if condition.denies >= 0:
-            program.append((p.DENIED, 0))
+        if condition.denies >= 0 or condition.early:
+            program.append((p.DENIED if condition.denies >= 0 else p.MAY_HOLD, 0))
         if len(program) > _DEEPEST:
             raise QueryError("this condition on several events is too long", self.source, condition.claim.span)
         return program

@@ -215,7 +215,7 @@ class BoundPlan:
         auto, source, schema = self.plan.automaton, self.plan.source, self.with_unit(self.schema)
         values = ValueNumbers(auto.terms, auto.compares, schema, self.open_schema, source)
         schema = self.lengths.extended(schema)
-        operands = Operands(auto, values, schema, self.open_schema, source)
+        operands = Operands(auto.with_time(self.time), values, schema, self.open_schema, source)
         return values, operands, Checks(auto, schema, self.open_schema, source, self.time)
 
     def _check_selection(self) -> None:

@@ -65,8 +65,6 @@ def step_carried(
     steps: Steps,
     carrier: Carrier,
     ending: Array | None,
-    telling: Array | None,
-    after: Array | None,
     nodes: Array,
     times: Array,
     slots: Array,
@@ -103,28 +101,29 @@ def step_carried(
     reason = np.int64(DONE)
     made = np.int64(0)
     if begin < end:
-        roots = np.int64(0)
         for o in range(begin, end):
-            reason, made, roots = _fire(
-                steps, carrier, after, nodes, times, slots, entries, regs, parts, fresh, reached, events, way,
-                settings, i, partition, steps.order[o], key, exact, bound, dead, gone, made, roots,
+            reason, made = _fire(
+                steps, carrier, nodes, times, slots, entries, regs, parts, fresh, events, way, settings, i, partition,
+                steps.order[o], key, exact, dead, gone, made,
             )  # fmt: skip
             if reason != DONE:
                 break
-        regs[ROOTS] = roots
+        if reason == DONE and made > 0:
+            reason, made = _sift(steps, carrier, nodes, regs, fresh, reached, events, i, bound, made)
         if reason == DONE and made > 0:
             reason = _room_to_file(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, gone, made,
                 settings.block,
             )  # fmt: skip
     if ending is not None and reason == DONE and ending[symbol] < ending[symbol + 1]:
-        if telling is not None:
+        tells = carrier.moves_of[len(steps.target)] < carrier.moves_of[len(carrier.moves_of) - 1]
+        if tells:
             reason = room_to_tell(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, dead, made
             )
         if reason == DONE:
             reason = end_groups(steps, carrier, slots, entries, parts, fresh, events, i, partition)
-        if telling is not None and reason == DONE:
+        if tells and reason == DONE:
             tell_groups(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, way, i, partition, dead, made
             )
@@ -151,7 +150,6 @@ def step_carried(
 def _fire(
     steps: Steps,
     carrier: Carrier,
-    after: Array | None,
     nodes: Array,
     times: Array,
     slots: Array,
@@ -159,7 +157,6 @@ def _fire(
     regs: Array,
     parts: Array,
     fresh: Fresh,
-    reached: Reached | None,
     events: Events,
     way: Array,
     settings: Settings,
@@ -168,19 +165,17 @@ def _fire(
     e: int,
     key: int,
     exact: int,
-    bound: int,
     dead: int,
     gone: int,
     made: int,
-    roots: int,
-) -> tuple[int, int, int]:
-    """Fire one transition: why that is not possible now, the runs made so far, and those of them that are complete."""
+) -> tuple[int, int]:
+    """Fire one transition: why that is not possible now, and the runs made so far."""
     values = events.values
     if not are_there(values, i, steps.need_terms, steps.needs[e], steps.needs[e + 1]):
-        return DONE, made, roots
+        return DONE, made
     one, two = steps.links[e], steps.links[e + 1]
     if one == two and settings.chain and exact == NO_KEY:
-        return DONE, made, roots  # cannot start a match
+        return DONE, made  # cannot start a match
     stamp = parts[partition, SEEN_EVENTS]
     forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
     next_at = entries.shape[1] - 2
@@ -192,36 +187,36 @@ def _fire(
     for link in range(one, two):
         low, high = steps.link_keys[link], steps.link_keys[link + 1]
         if not are_there(values, i, steps.link_terms, low, high):
-            return DONE, made, roots
+            return DONE, made
         width = take_key(fresh.key, values, i, steps.link_terms, low, high)
         index = steps.link_index[link]
         heads = carrier.indexes[index, HEADS]
         base = np.int64(KEY + steps.index_terms[index])
         at = locate(slots, entries, index if heads < 0 else heads, partition, fresh.key, width)
         if at < 0:
-            return DONE, made, roots
+            return DONE, made
         if heads >= 0:
             head = at
             continue
         only = at
         ended = ended_up_to(steps, parts, partition, index, forgotten)
         if entries[at, SINCE] <= ended or (steps.tight[index] and entries[at, STAMP] != stamp - 1):
-            return DONE, made, roots
+            return DONE, made
         found = entries[at, NODE]
         start = nodes[found, MAX]
         if start < dead:
-            return DONE, made, roots
+            return DONE, made
         most = min(most, start)
         child = new_node(nodes, regs, most, found, child, NONE, np.int64(FACTOR)) if two - one > 1 else found
     if head < 0:  # nothing is carried to here, but for what is in the key
         tested = passes(carrier, e, values, i, entries, only, base)
         if tested == CANNOT_TELL:
-            return INEXACT, made, roots
+            return INEXACT, made
         if tested != PASSES:
-            return DONE, made, roots
+            return DONE, made
         return _make(
-            steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, only, base, child,
-            most, exact, bound, made, roots,
+            steps, carrier, nodes, times, entries, regs, fresh, events, i, e, only, base, child,
+            most, exact, made,
         )  # fmt: skip
     index = steps.link_index[one]
     tight = steps.tight[index] != 0
@@ -231,20 +226,20 @@ def _fire(
     if order != 0:
         bucket = entries[head, entries.shape[1] - 1]
         if bucket < 0 or entries[head, SINCE] <= forgotten:
-            return DONE, made, roots
+            return DONE, made
         pass_dead(carrier, bucket, gone)
         hashed = carrier.indexes[index, HASHED] - steps.index_terms[index]  # registers before the one in order
         reason, start, hardest = find_in_order(
             carrier, bucket, carrier.tests_of[e], hashed, values, i, dead, settings.block
         )
         if reason != DONE or start == NO_START:
-            return reason, made, roots
+            return reason, made
         most = min(key, start)
         rows = carrier.buckets[bucket, NEXT_ROW]
         child = new_node(nodes, regs, start, bucket, hardest, rows, np.int64(ORDERED))
         return _make(
-            steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, head, base, child, most,
-            exact, bound, made, roots,
+            steps, carrier, nodes, times, entries, regs, fresh, events, i, e, head, base, child, most,
+            exact, made,
         )  # fmt: skip
     forgotten = ended_up_to(steps, parts, partition, index, forgotten)
     previous = head
@@ -267,31 +262,31 @@ def _fire(
             carrier.died[0, len(carrier.tests)] += 1
         tested = passes(carrier, e, values, i, entries, g, base)
         if tested == CANNOT_TELL:
-            return INEXACT, made, roots
+            return INEXACT, made
         if tested == PASSES:
             if regs[NODES] + 8 > nodes.shape[0]:
-                return COLLECT, made, roots
+                return COLLECT, made
             if each:
-                reason, made, roots = _make(
-                    steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, g, base, found,
-                    min(key, start), exact, bound, made, roots,
+                reason, made = _make(
+                    steps, carrier, nodes, times, entries, regs, fresh, events, i, e, g, base, found,
+                    min(key, start), exact, made,
                 )  # fmt: skip
                 if reason != DONE:
-                    return reason, made, roots
+                    return reason, made
             else:
                 if count == len(fresh.found):
-                    return GROW_FRESH, made, roots
+                    return GROW_FRESH, made
                 fresh.found[count] = found
                 count += 1
         g = following
     if count == 0:
-        return DONE, made, roots
+        return DONE, made
     if regs[NODES] + count + 8 > nodes.shape[0]:  # of the node that unites them
-        return COLLECT, made, roots
+        return COLLECT, made
     child = either(nodes, regs, fresh.found, count)
     return _make(
-        steps, carrier, after, nodes, times, entries, regs, fresh, reached, events, i, e, previous, base, child,
-        min(key, nodes[child, MAX]), exact, bound, made, roots,
+        steps, carrier, nodes, times, entries, regs, fresh, events, i, e, previous, base, child,
+        min(key, nodes[child, MAX]), exact, made,
     )  # fmt: skip
 
 
@@ -327,13 +322,11 @@ def either(nodes: Array, regs: Array, found: Array, count: int) -> int:
 def _make(
     steps: Steps,
     carrier: Carrier,
-    after: Array | None,
     nodes: Array,
     times: Array,
     entries: Array,
     regs: Array,
     fresh: Fresh,
-    reached: Reached | None,
     events: Events,
     i: int,
     e: int,
@@ -342,40 +335,73 @@ def _make(
     child: int,
     most: int,
     exact: int,
-    bound: int,
     made: int,
-    roots: int,
-) -> tuple[int, int, int]:
+) -> tuple[int, int]:
     """A new run: the event after those of `child`, with what it carries on from group g."""
     if made == len(fresh.state):
-        return GROW_FRESH, made, roots
-    if not carry_on(carrier, e, events.values, i, entries, g, base, regs, fresh.vector, made):
-        return GROW_CELLS, made, roots
-    complete = np.int64(PASSES)
-    if after is not None:
-        tested = all_hold(carrier, after[e, 0], after[e, 1], events.values, i, fresh.vector, made)
-        if tested == PASSES:
-            complete = all_hold(carrier, after[e, 2], after[e, 3], events.values, i, fresh.vector, made)
-        if tested == CANNOT_TELL or complete == CANNOT_TELL:
-            return INEXACT, made, roots
-        if tested != PASSES:
-            return DONE, made, roots
+        return GROW_FRESH, made
     n = new_node(nodes, regs, most, events.position[i], child, exact, np.int64(steps.mark[e]))
-    time = np.int64(0)
     if len(times) > 0:
-        time = events.time[i]
-        times[n] = time
-    target = steps.target[e]
-    fresh.state[made] = target
+        times[n] = events.time[i]
+    fresh.state[made] = steps.target[e]
     fresh.node[made] = n
-    made += 1
-    if reached is not None:
-        if most >= bound:
-            note(reached, e, target, events.position[i], time)
-    elif steps.final[target] and complete == PASSES:
-        fresh.roots[roots] = n
-        roots += 1
-    return DONE, made, roots
+    fresh.via[made] = e
+    if not carry_on(carrier, e, events.values, i, entries, g, base, regs, fresh.vector, made):
+        return GROW_CELLS, made
+    return DONE, made + 1
+
+
+@called
+def _sift(
+    steps: Steps,
+    carrier: Carrier,
+    nodes: Array,
+    regs: Array,
+    fresh: Fresh,
+    reached: Reached | None,
+    events: Events,
+    i: int,
+    bound: int,
+    made: int,
+) -> tuple[int, int]:
+    """Keep the new runs that pass their tests, and note those that are complete: the reason to come back, and how
+    many runs are left."""
+    kept = np.int64(0)
+    roots = np.int64(0)
+    for m in range(made):
+        e = fresh.via[m]
+        complete = np.int64(PASSES)
+        if len(carrier.after) > 0:
+            found = all_hold(carrier, carrier.after[e, 0], carrier.after[e, 1], events.values, i, fresh.vector, m)
+            if found == PASSES:
+                complete = all_hold(
+                    carrier, carrier.after[e, 2], carrier.after[e, 3], events.values, i, fresh.vector, m
+                )
+            if found == CANNOT_TELL or complete == CANNOT_TELL:
+                return INEXACT, made
+            if found != PASSES:
+                continue
+            if kept < m:
+                fresh.state[kept] = fresh.state[m]
+                fresh.node[kept] = fresh.node[m]
+                for k in range(fresh.vector.shape[1]):
+                    fresh.vector[kept, k] = fresh.vector[m, k]
+        kept += 1
+        n = fresh.node[kept - 1]
+        if reached is not None:
+            if nodes[n, MAX] >= bound:
+                note(
+                    reached,
+                    e,
+                    steps.target[e],
+                    events.position[i],
+                    events.time[i] if len(events.time) > 0 else np.int64(0),
+                )
+        elif steps.final[steps.target[e]] and complete == PASSES:
+            fresh.roots[roots] = n
+            roots += 1
+    regs[ROOTS] = roots
+    return DONE, kept
 
 
 @called

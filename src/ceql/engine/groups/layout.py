@@ -176,6 +176,7 @@ class Fresh(NamedTuple):
 
     state: Array  # int32
     node: Array  # int64
+    via: Array  # int32: the transition
     roots: Array  # int64: those in final states
     vector: Array  # int64[runs, registers]: what each carries
     found: Array  # int64: scratch, the groups that a step unites

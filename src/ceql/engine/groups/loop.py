@@ -77,8 +77,6 @@ def advance(
     plain: Array | None,
     carrier: Carrier | None,
     ending: Array | None,
-    telling: Array | None,
-    after: Array | None,
     nodes: Array,
     times: Array,
     extra: Array | None,
@@ -102,9 +100,8 @@ def advance(
 
     `room` is how many nodes one event may make, at the most. Matches are written to `out`, or counted with `counting`,
     or the caller chooses. With `reached`, none is made. `carrier` is there if runs carry registers,
-    and `plain` if they do not; `ending` if NOT ends groups, `telling` if it tells groups what it forbids, `after` if
-    new runs are tested, `extra` if runs are in lists, and with `more` nothing is left out of the compiled code: Numba
-    compiles nothing that needs what is None.
+    and `plain` if they do not; `ending` if NOT ends groups, `extra` if runs are in lists, and with `more` nothing is
+    left out of the compiled code: Numba compiles nothing that needs what is None.
     """
     together = settings.window == W_GIVEN or (settings.window == W_COUNTED and parts.shape[0] == 1)
     if counting is not None and regs[PENDING_DONE] > 0:  # it came back in the middle of this
@@ -143,8 +140,6 @@ def advance(
                     steps,
                     carrier,
                     ending,
-                    telling,
-                    after,
                     nodes,
                     times,
                     slots,

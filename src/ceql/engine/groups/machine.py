@@ -196,6 +196,7 @@ class GroupMachine(Machine):
         self.fresh = Fresh(
             state=np.zeros(room, np.int32),
             node=np.zeros(room, np.int64),
+            via=np.zeros(room, np.int32),
             roots=np.zeros(room, np.int64),
             vector=np.zeros((room, carried), np.int64),
             found=np.zeros(room, np.int64),
@@ -206,13 +207,6 @@ class GroupMachine(Machine):
     def _listed(self) -> Array | None:
         """What the kernels know of runs in lists, where there are lists."""
         return self.extra if self.lists else None
-
-    @property
-    def _telling(self) -> Array | None:
-        """What forbidden events tell runs, if any does: their moves come after those of transitions."""
-        if self.carrier is None or self.carrier.moves_of[-1] == self.carrier.moves_of[len(self.steps.target)]:
-            return None
-        return self.carrier.moves_of
 
     @property
     def roots(self) -> Array:
@@ -339,8 +333,6 @@ class GroupMachine(Machine):
                 self._nothing if self.carrier is None else None,
                 self.carrier,
                 self.steps.ends if self.carrier is not None and len(self.steps.end) else None,
-                self._telling,
-                self.carrier.after if self.carrier is not None and len(self.carrier.after) else None,
                 self.nodes, self.times, self._listed, self.slots, self.entries, self.regs,
                 self.parts, self.fresh, self.reached, events,
                 self.out if mode == ENUMERATE else None,

@@ -23,7 +23,7 @@ from ceql.jit import Array, called, inlined
 
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
 KNOWN, COUNTED, TOTAL = range(40, 43)  # after READ of an aggregate, which may be of no event, or a sum too large
-DENIED = 43  # at the end: whether the rest is not true
+DENIED, MAY_HOLD = 43, 44  # at the end: whether the rest is not true, or not false
 ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT = range(10, 14)
 ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, REMAINDER_FLOAT = range(20, 25)
 COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT, COMPARE_FLOATS = range(30, 34)  # the argument is the operator
@@ -161,8 +161,8 @@ def run_program(
             stack[top] = argument
             continue
         a = stack[top]
-        if operation == DENIED:
-            stack[top] = FALSE if a == TRUE else TRUE
+        if operation >= DENIED:
+            stack[top] = FALSE if a == (TRUE if operation == DENIED else FALSE) else TRUE
             continue
         if operation >= KNOWN:
             if a == TOO_LARGE and operation == TOTAL:
