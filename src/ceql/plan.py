@@ -133,6 +133,20 @@ class UnaryPlan(_BasePlan):
         """Whether an event that satisfies no guard changes nothing."""
         return self.cea.skips_safely()
 
+    @cached_property
+    def chooses_at_once(self) -> bool:
+        """Whether a strategy under a window is decided by rivals that start where a run does or later.
+
+        They decide if what measures the window never falls, and a match is bound to its first event: of NEXT and LAST,
+        the earliest start that is left then has the best match. Of MAX, no set may contain one that starts later, so
+        the event at which a match starts must not be part of another that has started before.
+        """
+        if isinstance(self.query.window, t.AttributeWindow):
+            return False
+        if not all(start.label and not start.after for start in self.cea.initial):
+            return False
+        return self.query.strategy is not t.Strategy.MAX or not self.cea.starts_inside()
+
 
 class CandidateReason(Enum):
     """Why the complete runs of a position are candidates for matches, the gravest reason first."""

@@ -90,7 +90,7 @@ def test_the_sections_of_a_query() -> None:
     names = re.findall(r"^  (\w+(?: BY)?)  ", clauses, re.M)
     assert names == ["FROM", "PARTITION BY", "SELECT", "WITHIN", "strategy", "LIMIT", "CONSUME BY"]
     assert "end - start <= 30 seconds, measured in event time" in clauses
-    assert "NEXT: by replay" in clauses
+    assert "NEXT: inside the automaton" in clauses
     assert found["Guards"] == "  g1  SELL & price > 100 & name LIKE 'a%'\n  g2  BUY\n  g3  HOLD"
     assert "skips events  no: contiguity makes every event count" in found["Reading"]
     assert "attributes    price, name, k" in found["Reading"]
@@ -104,7 +104,11 @@ def test_the_sections_of_a_query() -> None:
         ("SELECT ANY * WHERE A", "ANY: of the matches that end at an event, the first is kept"),
         ("SELECT STRICT * WHERE A ; B", "STRICT: inside the automaton"),
         ("SELECT MAX * WHERE A+", "MAX: inside the automaton"),
-        ("SELECT LAST * WHERE A+ WITHIN 5 EVENTS", "LAST: by replay"),
+        ("SELECT LAST * WHERE A+ WITHIN 5 EVENTS", "LAST: inside the automaton; a run is given up"),
+        ("SELECT MAX * WHERE A ; B+ WITHIN 5 EVENTS", "MAX: inside the automaton; a run is given up"),
+        ("SELECT MAX * WHERE A+ WITHIN 5 EVENTS", "MAX: by replay"),
+        ("SELECT LAST * WHERE A ; B WITHIN 5 [w]", "LAST: by replay"),
+        ("SELECT NEXT b WHERE A ; B AS b WITHIN 5 EVENTS", "NEXT: by replay"),
         ("SELECT * WHERE A ; B WITHIN 5 EVENTS", "end - start <= 5, counted in events of the whole stream"),
         ("SELECT * WHERE A ; B PARTITION BY k WITHIN 5 EVENTS", "skips events  no: the window counts"),
         ("SELECT * WHERE A ; B WITHIN 5 [w]", "end - start <= 5, measured in the attribute w"),

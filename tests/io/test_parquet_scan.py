@@ -98,6 +98,7 @@ def same(query: str, file: Any, table: pa.Table) -> None:
     there, here = (ceql.compile(query).run(events) for events in (file, table))
     assert there.to_arrow().equals(here.to_arrow())
     assert there.events().equals(here.events())
+    assert ceql.compile(query).run(file, batch_rows=7).to_arrow().equals(here.to_arrow())
     assert there.count() == here.count()
     assert there.head(3).equals(here.head(3))
     again, known = (ceql.compile(query).run(events) for events in (file, table))
@@ -122,6 +123,21 @@ def test_layouts_give_what_memory_gives(query: str, layout: str, tmp_path: Path)
         table = TABLE.take(pa.array(order))
         pq.write_table(table, path, row_group_size=GROUP, **LAYOUTS[layout])
         same(QUERIES[query], path, table)
+
+
+def test_columns_that_must_not_be_null(read: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    fields = [field.with_nullable(field.name not in ("type", "time", "level")) for field in TABLE.schema]
+    pq.write_table(TABLE.cast(pa.schema(fields)), path, row_group_size=GROUP)
+    same(QUERIES["few groups"], path, TABLE)
+    assert read
+
+
+def test_small_row_groups_are_read_together(read: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    pq.write_table(TABLE, path, row_group_size=20)
+    same(QUERIES["few groups"], path, TABLE)
+    assert {first for first, _ in read} == {0, 60, 360, 480, 540}
 
 
 @pytest.mark.parametrize("query", ["filters", "long", "unique", "keys"])

@@ -24,7 +24,7 @@ from ceql.explain.formula import alternatives, print_guard, print_normal
 from ceql.explain.guarantee import guarantee, losses, totals
 from ceql.explain.names import leaf_name, listed, print_bare, print_value
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
-from ceql.plan import CandidateReason, CorrelatedPlan, Plan
+from ceql.plan import CandidateReason, CorrelatedPlan, Plan, UnaryPlan
 from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.operands import Encoding, Operands
@@ -90,6 +90,8 @@ def _guarantee(plan: Plan) -> list[str]:
         engine = "the compiled loop over states, and its graph (core-vldb2022, Algorithm 1)"
     elif plan.query.window is None:
         engine = "the same compiled loop; the automaton's states know their rivals"
+    elif isinstance(plan, UnaryPlan) and plan.chooses_at_once:
+        engine = "the same compiled loop; the automaton's states know those rivals that start no earlier"
     else:
         engine = "the compiled loop finds where matches end; the window is replayed there to choose among them"
     rows = [
@@ -216,6 +218,12 @@ def _strategy(plan: Plan) -> str:
         return f"{strategy.value}: chosen among all candidates that end at a position"
     if plan.query.window is None:
         return f"{strategy.value}: inside the automaton, whose runs carry where their rivals stand"
+    if plan.chooses_at_once:
+        kept = "all that are left" if strategy is t.Strategy.MAX else "those of the earliest start in the window"
+        return (
+            f"{strategy.value}: inside the automaton; a run is given up for rivals that start where it does or later, "
+            f"which the window leaves no sooner, and of the others {kept} are matches"
+        )
     return (
         f"{strategy.value}: by replay; where matches end, the events of the window are run once more through an "
         "automaton whose runs know their rivals, so that an expired match suppresses none"

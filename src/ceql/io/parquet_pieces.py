@@ -57,10 +57,9 @@ class Piece:
         ends = [bounds.ends for bounds in found if bounds.ends is not None]
         if len(ends) < len(found):
             return Bounds(None, nulls)
-        least = pc.min_max(pa.concat_arrays(ends))
-        return Bounds(
-            pa.array([least["min"].as_py(), least["max"].as_py()], ends[0].type) if len(ends) > 1 else ends[0], nulls
-        )
+        every = pa.concat_arrays(ends)
+        in_order = pc.array_sort_indices(every)
+        return Bounds(every.take(in_order.take(pa.array([0, len(every) - 1]))), nulls)
 
     def read(self, columns: Sequence[str], coded: frozenset[str]) -> pa.Table:
         """The rows of these columns, those of `coded` as codes into dictionaries."""

@@ -19,7 +19,7 @@ from ceql.errors import DataError
 from ceql.io.files import Parquet
 from ceql.io.ordering import ascend, together
 from ceql.io.parquet_pieces import Bounds, Piece
-from ceql.io.plain_types import plain_schema
+from ceql.io.plain_types import plain_type
 from ceql.io.schemas import conform, is_text, take_rows
 from ceql.io.sort_keys import Int64s, encode
 from ceql.io.soundness import check_fully
@@ -56,7 +56,7 @@ class ParquetScan:
         self.check_room: Callable[[int], None] = lambda rows: None
         """Is called before so many rows are sorted."""
         self.pieces = reader.pieces
-        self.schema = plain_schema(self.pieces.schema)
+        self.schema = pa.schema([(field.name, plain_type(field.type)) for field in self.pieces.schema])
         self._time = time
         self._stream = called(stream)
 

@@ -30,9 +30,10 @@ from ceql.syntax import tree as t
 class FileScan:
     """The passes of a query over Parquet files that are in order of time, or are so piece by piece."""
 
-    def __init__(self, bound: BoundPlan, scan: ParquetScan) -> None:
+    def __init__(self, bound: BoundPlan, scan: ParquetScan, batch_rows: int) -> None:
         self._bound = bound
         self._scan = scan
+        self._batch_rows = batch_rows
         self.order: Int64s | None = None
         """Of the pass begun last: the row of the files that each event is; None while they are the same."""
         self._position_of: Int64s | None = None
@@ -53,7 +54,7 @@ class FileScan:
             return None
         if isinstance(source, InOrder):
             scan.check_room = source.check_room
-        return FileScan(bound, scan)
+        return FileScan(bound, scan, source.batch_rows)
 
     def batches(self, columns: Sequence[str], types: TypesSeen, keep: bool = False) -> Iterator[EventBatch]:
         """A pass over the events, with these columns; with `keep`, one whose rows can be asked for."""
@@ -67,8 +68,8 @@ class FileScan:
                 continue
             self._note(found, wanted)
             for batch in found.batches:
-                if batch.num_rows:
-                    made = EventBatch(batch, 0, skipped=skipped)
+                for first in range(0, batch.num_rows, self._batch_rows):
+                    made = EventBatch(batch.slice(first, self._batch_rows), 0, skipped=skipped)
                     skipped = 0
                     types.look(made)
                     yield made

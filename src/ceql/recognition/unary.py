@@ -106,18 +106,10 @@ class UnaryRecognition(Recognition):
         finding = settings._replace(mode=CHOOSE, log=True)
         return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser)
 
-    @cached_property
+    @property
     def _chooses_at_once(self) -> bool:
-        """Whether a strategy under a window is decided by rivals that start where a run does or later.
-
-        They decide if keys never fall, and a match is bound to its first event: of NEXT and LAST, the earliest start
-        that is left then has the best match. Of MAX, no set may contain one that starts later, so the event at which a
-        match starts must not be part of another that has started before.
-        """
-        plan = self.plan
-        if self.bound.window.exact or not all(start.label and not start.after for start in plan.cea.initial):
-            return False
-        return plan.query.strategy is not t.Strategy.MAX or not plan.cea.starts_inside()
+        """Whether a strategy under a window needs no second look at its events."""
+        return self.plan.chooses_at_once
 
     def _cache(self, automaton: Determinised, bits_of: Callable[[int], int]) -> TableCache:
         return TableCache(automaton, bits_of, self.bound.options.max_states)
