@@ -7,13 +7,14 @@ from functools import reduce
 from typing import Any
 
 import pandas
-from pyspark.sql import DataFrame, GroupedData, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 import ceql.spark
 from bench.spark.data import TYPES
-from ceql.spark.streaming import BUCKET, DATA, SEAL, STATE, STEPPED, BucketProcessor, BucketUpdate
+from ceql.spark import streaming
+from ceql.spark.streaming import BUCKET, DATA, SEAL, STATE, STEPPED, BucketUpdate
 
 SECOND = 1_000_000
 
@@ -103,17 +104,17 @@ def state_by_key(df: DataFrame) -> DataFrame:
 
 def on_group_state(df: DataFrame, query: str) -> DataFrame:
     """`match` on the older state API: the same steps, called by applyInPandasWithState."""
-    original = GroupedData.transformWithState
+    original = streaming.stepped
 
-    def instead(self: GroupedData, processor: BucketProcessor, *_: Any) -> DataFrame:
-        given = processor._given
+    def instead(blobs: DataFrame, processor: streaming.BucketProcessor) -> DataFrame:
+        spec, terms, keeps_late = processor._given
 
         def step(key: Any, frames: Iterable[pandas.DataFrame], state: GroupState) -> Iterator[pandas.DataFrame]:
             if key[0] == SEAL:
                 return
             before = bytes(state.get[0]) if state.exists else None
             arrived = [] if state.hasTimedOut else [bytes(blob) for frame in frames for blob in frame[DATA]]
-            update = BucketUpdate(*given, before, state.getCurrentWatermarkMs())
+            update = BucketUpdate(spec, terms, keeps_late, before, state.getCurrentWatermarkMs())
             for row in update.run(arrived):
                 yield pandas.DataFrame([row], columns=STEPPED.names)
             if update.after is not None:
@@ -123,13 +124,12 @@ def on_group_state(df: DataFrame, query: str) -> DataFrame:
             elif state.exists:
                 state.remove()
 
-        packed = self._df
-        return packed.groupBy(BUCKET).applyInPandasWithState(
+        return blobs.groupBy(BUCKET).applyInPandasWithState(
             step, STEPPED, STATE, "append", GroupStateTimeout.EventTimeTimeout
         )
 
-    GroupedData.transformWithState = instead  # type: ignore[method-assign,assignment]
+    streaming.stepped = instead
     try:
         return ceql.spark.match(df, query, type="side", time="ts", events="ids", id="ts")
     finally:
-        GroupedData.transformWithState = original  # type: ignore[method-assign]
+        streaming.stepped = original

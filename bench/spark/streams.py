@@ -103,9 +103,9 @@ class _Idle(StatefulProcessor):
 def _instead(df: DataFrame, query: str, size: int) -> DataFrame:
     """The plan of `match`, with a step that recognises nothing and keeps states of this size."""
     prepared = prepared_by_ids(df, query)
-    blobs = steps.packed(prepared, BUCKETS, 1000)
-    stepped = steps.stepped(blobs, _Idle(size))  # type: ignore[arg-type]
-    return steps.opened(stepped, prepared, None)
+    steps.use_rocksdb(df.sparkSession)
+    blobs = steps.packed(prepared, BUCKETS, 1000).groupBy(steps.BUCKET)
+    return steps.opened(blobs.transformWithState(_Idle(size), steps.STEPPED, "append", "EventTime"), prepared, None)
 
 
 def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tuple[dict[str, float], int]:

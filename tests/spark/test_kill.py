@@ -151,7 +151,7 @@ class Child:
     def kill_workers(self) -> int:
         """Kill the Python workers alone; how many there were."""
         family = list(self.all())
-        daemons = {pid for pid, _, command in family if "pyspark.daemon" in command}
+        daemons = {pid for pid, _, command in family if "spark.daemon" in command}  # ceql's or Spark's own
         workers = [pid for pid, parent, _ in family if parent in daemons]
         for pid in workers:
             _kill(pid)

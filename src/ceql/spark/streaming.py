@@ -14,6 +14,7 @@ is never late to Spark. The watermark itself comes from the user's own `withWate
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
@@ -27,6 +28,7 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessor,
     StatefulProcessorHandle,
     TimerValues,
+    ValueState,
 )
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StructField, StructType
 
@@ -104,7 +106,7 @@ def packed(prepared: Prepared, buckets: int, delay: int) -> DataFrame:
 def stepped(blobs: DataFrame, processor: BucketProcessor) -> DataFrame:
     """The stateful step."""
     use_rocksdb(blobs.sparkSession)
-    return blobs.groupBy(BUCKET).transformWithState(processor, STEPPED, "append", "EventTime")
+    return blobs.groupBy(BUCKET).transformWithState(loaded_late(processor), STEPPED, "append", "EventTime")
 
 
 def opened(blobs: DataFrame, prepared: Prepared, late: str | None) -> DataFrame:
@@ -164,8 +166,12 @@ class BucketProcessor(StatefulProcessor):
         self._given = (spec, terms, keeps_late)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        self.begin(handle, handle.getValueState("state", STATE))
+
+    def begin(self, handle: StatefulProcessorHandle, state: ValueState) -> None:
+        """Work with this state from now on."""
         self._handle = handle
-        self._state = handle.getValueState("state", STATE)
+        self._state = state
 
     def close(self) -> None:
         settle()
@@ -204,6 +210,38 @@ class BucketProcessor(StatefulProcessor):
                 self._handle.registerTimer(update.wakes_at)
         elif before is not None:
             self._state.clear()
+
+
+def loaded_late(processor: BucketProcessor) -> StatefulProcessor:
+    """The same step, which needs ceql from the first rows on only.
+
+    Before a query's first micro-batch Spark starts a process that asks the step for its states and does nothing else.
+    It would take a second to import ceql for that. So what it gets is a class that is sent whole, not by its name.
+    """
+    content, schema = pickle.dumps(processor), STATE
+
+    class LoadedLate(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self._given = (handle, handle.getValueState("state", schema))
+            self._step: Any = None
+
+        def step(self) -> Any:
+            if self._step is None:
+                self._step = pickle.loads(content)
+                self._step.begin(*self._given)
+            return self._step
+
+        def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Any:
+            return self.step().handleInputRows(key, rows, timerValues)
+
+        def handleExpiredTimer(self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Any:
+            return self.step().handleExpiredTimer(key, timerValues, expiredTimerInfo)
+
+        def close(self) -> None:
+            if self._step is not None:
+                self._step.close()
+
+    return LoadedLate()
 
 
 class BucketUpdate:
