@@ -24,7 +24,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults determinism oldest newest docs dist lock audit studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill spark-cluster faults determinism oldest newest docs dist lock audit studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -91,6 +91,10 @@ soak: $(DEV)  ## memory, latency and state over SECONDS=3600 of events, with pic
 
 kill: $(DEV)  ## kill a streaming query on Spark twenty times, and its workers: each match comes out once
 	CEQL_KILLS=20 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_kill.py
+
+spark-cluster: $(DEV)  ## on a standalone cluster and through Spark Connect, as processes of this machine
+	$(PY) -m pip install --quiet -e '.[connect]'
+	CEQL_CLUSTER=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_cluster.py
 
 LINES ?= 25
 faults: $(DEV)  ## exceptions at LINES=25 lines of each case (0: at every line), signals, SIGKILL, budgets; half an hour

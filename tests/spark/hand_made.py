@@ -18,7 +18,7 @@ from zlib import crc32
 
 import pyarrow as pa
 from hypothesis import assume
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 import generators
 import paths
@@ -29,9 +29,8 @@ from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.bucket import CheckpointTerms
-from ceql.spark.result_rows import result_names
 from ceql.spark.shipped_plan import WINDOW
-from ceql.spark.streaming import BUCKET, DATA, SEAL, BucketUpdate, pack, unpacker
+from ceql.spark.streaming import BUCKET, DATA, SEAL, BucketUpdate, late_events, pack, unpacker
 from ceql.spark.task_spec import (
     BITS,
     ORDER,
@@ -47,7 +46,6 @@ from ceql.syntax.absence import trailing
 from ceql.syntax.printer import print_query
 
 FAR = ways.EPOCH + 10**9  # a watermark that has passed everything
-LATE = "late"
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
@@ -249,19 +247,18 @@ class Operator:
                 self.timers[bucket] = update.wakes_at
 
     def _read(self, is_late: bool, count: int, blob: bytes) -> None:
-        example, spec = self.shipped.example, self.shipped.spec
-        names = [*result_names(spec.keys, example.query.plan.columns), LATE]
-        schema = StructType([StructField(name, LongType()) for name in names])
-        step = pa.record_batch({"late": pa.array([is_late]), "data": pa.array([blob], pa.binary())})
-        rows = [row for batch in unpacker(schema, spec, LATE)([step]) for row in batch.to_pylist()]
+        spec = self.shipped.spec
+        if is_late:
+            opened = pa.ipc.open_stream(pa.py_buffer(blob))
+            events = [event for batch in opened for event in late_events(batch, spec).to_pylist()]
+            assert len(events) == count
+            self.late += map(self._place, events)
+            return
+        step = pa.record_batch({"late": pa.array([False]), "data": pa.array([blob], pa.binary())})
+        rows = [row for batch in unpacker(StructType(), spec, None)([step]) for row in batch.to_pylist()]
         assert len(rows) == count
         for row in rows:
-            event = row.pop(LATE)
-            if is_late:
-                assert set(row.values()) == {None}
-                self.late.append(self._place(event))
-            else:
-                self.found[self._canonical(row)] += 1
+            self.found[self._canonical(row)] += 1
 
     def _canonical(self, row: dict[str, Any]) -> str:
         """A row of the result as `expected` writes it."""

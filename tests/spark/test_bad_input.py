@@ -42,7 +42,7 @@ def df(spark: SparkSession) -> DataFrame:
         ("SELECT * WHERE A", {"order_by": "sequence"}, ceql.SchemaError, "given as order_by="),
         ("SELECT * WHERE A", {"events": "ids"}, ceql.SchemaError, "needs id="),
         ("SELECT * WHERE A", {"events": "ids", "id": "nr"}, ceql.SchemaError, "given as id="),
-        ("SELECT * WHERE A", {"events": "all"}, ValueError, "'rows' or 'ids'"),
+        ("SELECT * WHERE A", {"events": "all"}, ValueError, "'rows', 'ids' or 'columns'"),
         ("SELECT * WHERE A", {"id": "k"}, ValueError, "goes with events='ids'"),
         ("SELECT * WHERE A", {"late": "late"}, ValueError, "late= is for streaming"),
         ("SELECT * FROM S, T WHERE A", {}, ceql.DataError, "a DataFrame for each of S, T"),

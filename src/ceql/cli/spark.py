@@ -31,7 +31,6 @@ _SUFFIXES = {
     ".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".orc": "orc",
 }  # fmt: skip
 _COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)$")
-_RAISED = re.compile(r"^ceql\.errors\.(\w+): (.*?)(?=\n\n|\n\tat | SQLSTATE: |\Z)", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -265,13 +264,10 @@ def translated_errors() -> Iterator[None]:
 
 
 def _translated(error: PySparkException) -> errors.CeqlError:
+    from ceql.spark.worker_errors import raised_in_task
+
     text = str(error)
-    raised = _RAISED.findall(text)
-    if raised:
-        name, message = raised[-1]
-        kind = getattr(errors, name, errors.CeqlError)
-        if issubclass(kind, errors.ResourceError):
-            return errors.ResourceError(message, "")
-        return kind(message) if issubclass(kind, errors.CeqlError) else errors.CeqlError(message)
+    if (raised := raised_in_task(text)) is not None:
+        return raised
     first = re.sub(r"^\[[A-Z_.]+\] | SQLSTATE: .*", "", text.strip().split("\n")[0])
     return errors.CeqlError(f"Spark: {first}")

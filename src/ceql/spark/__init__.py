@@ -8,7 +8,26 @@ Batch or streaming, by what the DataFrame is. `pip install "ceql[spark]"`.
 
 from ceql.spark.aggregate import aggregate
 from ceql.spark.api import explain, late_rows, match, matcher
+from ceql.spark.checkpoint import emitted_until, end_of_input
+from ceql.spark.result_frames import matches_to_rows, result_schema
 from ceql.spark.session import prepare, session
 from ceql.spark.sql import register
+from ceql.spark.task_metrics import metrics
+from ceql.spark.worker_errors import errors
 
-__all__ = ["aggregate", "explain", "late_rows", "match", "matcher", "prepare", "register", "session"]
+__all__ = [
+    "aggregate",
+    "emitted_until",
+    "end_of_input",
+    "errors",
+    "explain",
+    "late_rows",
+    "match",
+    "matcher",
+    "matches_to_rows",
+    "metrics",
+    "prepare",
+    "register",
+    "result_schema",
+    "session",
+]

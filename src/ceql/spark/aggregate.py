@@ -31,6 +31,7 @@ from ceql.spark.batch import rows_in_tasks
 from ceql.spark.prepare import Frames, MatchArguments, prepare
 from ceql.spark.result_rows import spark_type
 from ceql.spark.task_recognizer import Task, TaskRecognizer, task_of
+from ceql.spark.task_report import reported
 from ceql.spark.task_spec import TaskSpec, key_column
 from ceql.syntax import tree as t
 
@@ -82,14 +83,16 @@ def aggregate(
     )
     rows = rows_in_tasks(prepared, partitions)
     task = task_of(partial(_Adding, Told(prepared.spec, request, layout)))
-    parts = rows.mapInArrow(task, _spark_schema(layout.partial_schema))
+    parts = rows.mapInArrow(reported("aggregate", task), _spark_schema(layout.partial_schema))
     groups = [name for name, _ in layout.groups]
     if groups:
         parts = parts.repartition(*groups)
     else:  # if nothing matches, there is a row all the same
         nothing = [tuple(layout.partial(Totals(request.slots)).to_pylist()[0].values())]
         parts = parts.unionAll(parts.sparkSession.createDataFrame(nothing, parts.schema)).repartition(1)
-    return parts.mapInArrow(_uniting(layout), _spark_schema(layout.table(Totals(request.slots), WHOLE).schema))
+    return parts.mapInArrow(
+        reported("unite", _uniting(layout)), _spark_schema(layout.table(Totals(request.slots), WHOLE).schema)
+    )
 
 
 def _spark_schema(schema: pa.Schema) -> StructType:

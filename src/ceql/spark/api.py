@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 
 from ceql.plan import Plan, make_plan
 from ceql.query import Query
@@ -13,10 +13,13 @@ from ceql.recognition.options import Options
 from ceql.spark import batch
 from ceql.spark.prepare import Frames, MatchArguments, prepare
 from ceql.spark.report import report
-from ceql.spark.streaming import METRICS, stream
+from ceql.spark.streaming import stream
 from ceql.spark.streaming_checks import check_streaming
+from ceql.spark.task_metrics import metrics
 
 BUCKETS = 16
+EventsAs = Literal["rows", "ids", "columns"]
+"""How the result shows events."""
 
 
 def match(
@@ -27,12 +30,13 @@ def match(
     time: str = "time",
     time_unit: str | None = None,
     order_by: str | Sequence[str] = (),
-    events: Literal["rows", "ids"] = "rows",
+    events: EventsAs = "rows",
     id: str | None = None,
     partitions: int | None = None,
     skewed: bool = False,
     buckets: int = BUCKETS,
     late: str | None = None,
+    observe: str | Observation | None = None,
     memory: int = 4 << 30,
     max_states: int = 1 << 16,
 ) -> DataFrame:
@@ -43,12 +47,15 @@ def match(
     - `df`: the events; for FROM with several streams, a dict with a DataFrame for each.
     - `type`, `time`: the columns of types and times; `time_unit` says what plain numbers count ('s', 'ms', 'us', 'ns').
     - `order_by`: further columns that order events of the same time.
-    - `events`: 'rows' for the matched events themselves, 'ids' for the values of the column `id`.
+    - `events`: 'rows' for the matched events themselves, 'ids' for the values of the column `id`, 'columns' for a flat
+      result: a column `x_a` for attribute a of each variable x that binds one event.
     - `partitions`: batch: how many tasks to divide the work into (Spark chooses by default).
     - `skewed`: batch: a few keys have most of the events; cut the stream by time, where the window allows it.
     - `buckets`: streaming: how many states the keys are divided into; it cannot change under a checkpoint.
     - `late`: streaming: the name of a further column that holds the events that came too late; the other columns are
       NULL in such a row. Without it they are only counted.
+    - `observe`: what the tasks count, as Spark's observed metrics. Batch: an `Observation`, whose `get` has it after an
+      action. Streaming: the progress reports have it always (see `metrics`), under "ceql_" and this name or a number.
     - `memory`: the budget of a task's partial matches, in bytes; `max_states`: of the automaton's states.
 
     Columns: the partition keys, `start_time`, `end_time`, one array for each selected variable, and `events`, an array
@@ -60,12 +67,14 @@ def match(
     if delay is None:
         if late is not None:
             raise ValueError("late= is for streaming: in a batch no event comes too late")
-        return batch.run(prepared, partitions, skewed)
+        return batch.run(prepared, partitions, skewed, observe)
     if partitions is not None or skewed:
         raise ValueError("partitions= and skewed= are for batch; a stream has buckets=")
     if buckets < 1:
         raise ValueError("buckets must be at least 1")
-    return stream(prepared, delay, buckets, late)
+    if observe is not None and not isinstance(observe, str):
+        raise ValueError("a stream's metrics are in its progress reports: pass observe= a name, not an Observation")
+    return stream(prepared, delay, buckets, late, observe)
 
 
 def matcher(query: str | Query, **options: Any) -> Callable[[DataFrame], DataFrame]:
@@ -81,7 +90,7 @@ def explain(
     time: str = "time",
     time_unit: str | None = None,
     order_by: str | Sequence[str] = (),
-    events: Literal["rows", "ids"] = "rows",
+    events: EventsAs = "rows",
     id: str | None = None,
     partitions: int | None = None,
     skewed: bool = False,
@@ -94,10 +103,7 @@ def explain(
 
 def late_rows(progress: Any) -> int:
     """How many rows a micro-batch set aside as late, from a `StreamingQueryProgress` (or its dict)."""
-    observed: Mapping[str, Any] = (
-        progress.get("observedMetrics", {}) if isinstance(progress, Mapping) else progress.observedMetrics
-    )
-    return sum(int(row["late_rows"]) for name, row in observed.items() if name.startswith(f"{METRICS}_"))
+    return metrics(progress)["late_rows"]
 
 
 def _plan(query: str | Query) -> Plan:
@@ -115,10 +121,10 @@ def match_arguments(
     max_states: int,
 ) -> MatchArguments:
     """The arguments of `match` as one value, checked as far as they can be by themselves."""
-    if events not in ("rows", "ids"):
-        raise ValueError(f"events must be 'rows' or 'ids', not {events!r}")
-    if id is not None and events == "rows":
+    if events not in get_args(EventsAs):
+        raise ValueError(f"events must be 'rows', 'ids' or 'columns', not {events!r}")
+    if id is not None and events != "ids":
         raise ValueError("id= goes with events='ids'")
     options = Options(type, time, time_unit, memory=memory, max_states=max_states)
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
-    return MatchArguments(options, order, events == "ids", id)
+    return MatchArguments(options, order, events == "ids", id, events == "columns")

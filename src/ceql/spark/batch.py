@@ -13,10 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 
 from ceql.spark.prepare import Prepared
+from ceql.spark.task_metrics import observed_batch
 from ceql.spark.task_recognizer import batch_task
+from ceql.spark.task_report import reported
 from ceql.spark.task_spec import MAIN
 from ceql.spark.time_chunks import chunked
 from ceql.syntax import tree as t
@@ -73,9 +75,14 @@ def _uncut(prepared: Prepared) -> str | None:
     return None
 
 
-def run(prepared: Prepared, partitions: int | None, skewed: bool = False) -> DataFrame:
-    """The lazy DataFrame of matches."""
-    return rows_in_tasks(prepared, partitions, skewed).mapInArrow(batch_task(prepared.spec), prepared.schema)
+def run(
+    prepared: Prepared, partitions: int | None, skewed: bool = False, observe: str | Observation | None = None
+) -> DataFrame:
+    """The lazy DataFrame of matches, its metrics observed under a name if there is one."""
+    rows = rows_in_tasks(prepared, partitions, skewed)
+    if observe is not None:
+        return observed_batch(rows, prepared, observe)
+    return rows.mapInArrow(reported("match", batch_task(prepared.spec)), prepared.schema)
 
 
 def rows_in_tasks(prepared: Prepared, partitions: int | None, skewed: bool = False) -> DataFrame:

@@ -81,6 +81,13 @@ class Bucket:
                 yield from self._recognizer.feed(batch)
         yield from self._compact(watermark)
 
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The matches that are left, once no rows will come."""
+        if self._waiting is not None:
+            yield from self.step([], int(_times(self._waiting).max()))
+        if self._recognizer is not None:
+            yield from self._recognizer.finish()
+
     def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the very columns that the first ones had: a session's time zone may change."""
         if self._schema is None:
@@ -113,6 +120,17 @@ class Bucket:
     def is_empty(self) -> bool:
         """Whether nothing waits and no match is under way: such a bucket need not be kept."""
         return self._waiting is None and (self._recognizer is None or self._recognizer.is_idle)
+
+    @property
+    def relevant(self) -> int:
+        """Events that were recognised since this was made or read from a blob."""
+        return 0 if self._recognizer is None else self._recognizer.relevant
+
+    @property
+    def groups(self) -> int:
+        """Substreams that are remembered."""
+        keys = None if self._recognizer is None else self._recognizer.recognition.keys
+        return keys.known if keys is not None else int(self._recognizer is not None)
 
     @property
     def wakes_at(self) -> int | None:

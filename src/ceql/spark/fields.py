@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructField, StructType
 
 from ceql.errors import SchemaError
 from ceql.io.nested import field_path
@@ -19,6 +20,19 @@ def with_columns(df: DataFrame, schema: pa.Schema, names: Sequence[str]) -> Data
         if path := field_path(schema, name):
             df = df.withColumn(name, F.col(".".join(map(quoted, path))))
     return df
+
+
+def with_fields(struct: StructType, schema: pa.Schema, names: Sequence[str]) -> StructType:
+    """The columns that `with_columns` gives to rows with these."""
+    fields = list(struct.fields)
+    for name in names:
+        if path := field_path(schema, name):
+            kind: DataType = struct
+            for step in path:
+                assert isinstance(kind, StructType)
+                kind = kind[step].dataType
+            fields.append(StructField(name, kind))
+    return StructType(fields)
 
 
 def refuse_fields(schema: pa.Schema, names: Sequence[str]) -> None:

@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
-    ArrayType,
     DataType,
     IntegerType,
     LongType,
     ShortType,
     StringType,
-    StructField,
     StructType,
 )
 
@@ -33,12 +32,12 @@ from ceql.io.sort_keys import is_ordered
 from ceql.plan import Plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
-from ceql.recognition.result_columns import is_measure, true_name, variable_fields
 from ceql.recognition.snapshot import schema_to_text
+from ceql.spark.arrow_types import arrow_type
 from ceql.spark.fields import with_columns
 from ceql.spark.guard_columns import GuardColumn, guard_columns, name_of
 from ceql.spark.key_expressions import key_text, key_types, keys_as_text
-from ceql.spark.result_rows import result_names, spark_type
+from ceql.spark.result_types import event_type, result_schema
 from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.task_spec import (
     BITS,
@@ -64,6 +63,7 @@ class MatchArguments:
     order_by: tuple[str, ...] = ()
     ids: bool = False
     id: str | None = None
+    flat: bool = False
     read: tuple[str, ...] | None = None
     """The attributes of matched events that are wanted, if not those that the query shows."""
 
@@ -78,6 +78,8 @@ class Prepared:
     spec: TaskSpec
     schema: StructType
     """The columns of the result."""
+    event_type: DataType
+    """The type of an event in the result."""
     guards: tuple[GuardColumn, ...]
     drops: bool
     """Whether rows that satisfy no guard are left in the JVM."""
@@ -88,13 +90,6 @@ class Prepared:
     @property
     def plan(self) -> Plan:
         return self.bound.plan
-
-    @property
-    def event_type(self) -> DataType:
-        """The type of an event in the result."""
-        events = self.schema["events"].dataType
-        assert isinstance(events, ArrayType)
-        return events.elementType
 
     @property
     def keys(self) -> list[str]:
@@ -109,7 +104,7 @@ class Prepared:
 
 def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     """Bind a query to DataFrames; `SchemaError` and `QueryError` say what does not fit."""
-    streams = _streams(frames, plan)
+    streams = streams_of(frames, plan)
     zone = streams[0][1].sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     options = arguments.options
     fields = options.nested(plan.dotted)
@@ -120,7 +115,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     names = plan.query.streams or (None,)
     untyped = options.untyped(schemas)
     bound = BoundPlan(plan, schema, tuple(names), options, untyped=untyped)
-    spark_types = _spark_types([df for _, df in streams], schema)
+    spark_types = column_types([df.schema for _, df in streams], schema)
     shown = shown_attributes(arguments, plan, schema)
 
     drops = bound.skips and not plan.counts_events
@@ -148,6 +143,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         streams=tuple(names),
         untyped=untyped,
         ordered_by=arguments.order_by or (("the streams' order",) if several else ()),
+        flat=arguments.flat,
     )
     shipped = [
         _ship(df, k, bound, by_stream[k], spec, spark_types, arguments, drops, several)
@@ -158,6 +154,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         frame=reduce(DataFrame.unionAll, shipped),
         spec=spec,
         schema=result_schema(bound, spec, spark_types),
+        event_type=event_type(spec, spec.shown, spark_types),
         guards=guards,
         drops=drops,
         order=(TIME, *([STREAM] if several else ()), *(f"o_{k}" for k in range(len(arguments.order_by)))),
@@ -170,7 +167,7 @@ def arrow_schema(schema: StructType, zone: str) -> pa.Schema:
     fields = []
     for field in schema.fields:
         try:
-            fields.append(pa.field(field.name, to_arrow_type(field.dataType, timezone=zone)))
+            fields.append(pa.field(field.name, arrow_type(field.dataType, zone)))
         except PySparkTypeError as error:
             raise SchemaError(
                 f"column '{field.name}' ({field.dataType.simpleString()}) cannot be sent to Python; drop or cast it"
@@ -185,7 +182,11 @@ def arrow_schema(schema: StructType, zone: str) -> pa.Schema:
     return check_names(pa.schema(fields), "the DataFrame")
 
 
-def _streams(frames: Frames, plan: Plan) -> list[tuple[str | None, DataFrame]]:
+_One = TypeVar("_One", DataFrame, StructType)
+
+
+def streams_of(frames: _One | Mapping[str, _One], plan: Plan) -> list[tuple[str | None, _One]]:
+    """The DataFrame (or its columns) for each stream of FROM, in order."""
     wanted = plan.query.streams
     if not isinstance(frames, Mapping):
         if len(wanted) > 1:
@@ -222,11 +223,12 @@ def check_time(options: Options, schema: pa.Schema) -> None:
         )
 
 
-def _spark_types(frames: Sequence[DataFrame], schema: pa.Schema) -> dict[str, DataType]:
+def column_types(structs: Sequence[StructType], schema: pa.Schema) -> dict[str, DataType]:
     """The Spark type of every column; where streams differ, the one that holds both."""
     types: dict[str, DataType] = {}
     for name in schema.names:
-        own = {df.schema[name].dataType.simpleString(): df.schema[name].dataType for df in frames if name in df.columns}
+        given = [struct[name].dataType for struct in structs if name in struct.names]
+        own = {kind.simpleString(): kind for kind in given}
         types[name] = next(iter(own.values())) if len(own) == 1 else from_arrow_type(schema.field(name).type)
         if isinstance(types[name], StringType):
             types[name] = StringType()  # without collation, char or varchar
@@ -338,23 +340,3 @@ def _bits(guards: Sequence[GuardColumn], spec: TaskSpec) -> list[Column]:
         ]
         columns.append(reduce(Column.bitwiseOR, bits).alias(bits_column(word)))
     return columns
-
-
-def result_schema(bound: BoundPlan, spec: TaskSpec, types: Mapping[str, DataType]) -> StructType:
-    """The columns of the result."""
-
-    def events(names: Sequence[str]) -> DataType:
-        if spec.ids:
-            return ArrayType(types[spec.shown[0]])
-        return ArrayType(StructType([StructField(name, types[name]) for name in names]))
-
-    plan = bound.plan
-    variables = [true_name(field) for field in variable_fields(bound.result.schema)]
-    measures = [field for field in bound.result.schema if is_measure(field)]
-    time = types[str(bound.time)]
-    keys = [from_arrow_type(kind) for _, kind in bound.result.keys]
-    shown = [events(plan.projections.get(name, spec.shown)) for name in variables]
-    computed = [from_arrow_type(spark_type(field.type)) for field in measures]
-    kinds = [*keys, time, time, *shown, *computed, events(spec.shown)]
-    names = result_names(spec.keys, [*variables, *(field.name for field in measures)])
-    return StructType([StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])

@@ -1,4 +1,4 @@
-"""Matches as rows of a Spark result: the keys, the times, and the matched events themselves."""
+"""Matches as rows of a Spark result: the keys, the times, and the matched events themselves, in arrays or flat."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.jit import Array
+from ceql.plan import Plan
 from ceql.recognition.result_columns import ResultColumns, is_measure, true_name, variable_fields
 from ceql.results.bindings import bindings, project
 from ceql.spark.task_spec import TaskSpec
+
+FlatColumn = tuple[str, str | tuple[str, ...]]
+"""A column of a flat result: a variable, and its attribute; or several attributes, for a list of its events."""
 
 
 def result_rows(
@@ -35,9 +39,20 @@ def result_rows(
     ]
     found = [*keys, matches.column("start_time"), matches.column("end_time")]
     projections = {} if spec.ids else spec.plan.projections
+    measured = [field.name for field in matches.schema if is_measure(field)]
+    measures = [_for_spark(matches.column(name)) for name in measured]
+    if is_flat(spec.flat, spec.plan):
+        flat = flat_columns(spec.plan, spec.shown, variables)
+        by_name = dict(zip(variables, own, strict=True))
+        for name, shown in flat:
+            if isinstance(shown, str):
+                found.append(_one_each(by_name[name], positions, data.column(shown)))
+            else:
+                found.append(_lists(by_name[name], positions, _values(data.select(list(shown)), False)))
+        return pa.RecordBatch.from_arrays([*found, *measures], names=flat_names(spec.keys, flat, measured))
     for name, column in zip(variables, own, strict=True):
-        shown = list(projections.get(name, spec.shown))
-        found.append(_lists(column, positions, _values(data.select(shown), spec.ids)))
+        own_values = _values(data.select(list(projections.get(name, spec.shown))), spec.ids)
+        found.append(_lists(column, positions, own_values))
     if projections and variables:
         rows = np.searchsorted(positions, np.asarray(events.flatten()))
         taken = data.take(pa.array(rows)).combine_chunks().to_batches()
@@ -48,8 +63,7 @@ def result_rows(
             all_events = _lists(events, positions, _values(data, False))
     else:
         all_events = _lists(events, positions, _values(data, spec.ids))
-    measured = [field.name for field in matches.schema if is_measure(field)]
-    found += [_for_spark(matches.column(name)) for name in measured]
+    found += measures
     found.append(all_events)
     return pa.RecordBatch.from_arrays(found, names=result_names(spec.keys, [*variables, *measured]))
 
@@ -84,6 +98,34 @@ def result_names(keys: Iterable[str], variables: Iterable[str]) -> list[str]:
     return [*names[: len(keys)], "start_time", "end_time", *names[len(keys) :], "events"]
 
 
+def is_flat(asked: bool, plan: Plan) -> bool:
+    """Whether a result is flat; under DISTINCT there are no variables, and only the array of all events."""
+    return asked and not plan.query.distinct
+
+
+def flat_columns(plan: Plan, shown: tuple[str, ...], variables: Iterable[str]) -> list[FlatColumn]:
+    """What a flat result shows of variables.
+
+    `SELECT *` shows the best names alone: of `A AS x` it shows x.
+    """
+    columns: list[FlatColumn] = []
+    for name in variables:
+        attributes = tuple(plan.projections.get(name, shown))
+        if name not in plan.selection.variables:
+            continue
+        if name in plan.selection.singles:
+            columns += [(name, attribute) for attribute in attributes]
+        else:
+            columns.append((name, attributes))
+    return columns
+
+
+def flat_names(keys: Iterable[str], columns: Iterable[FlatColumn], measures: Iterable[str]) -> list[str]:
+    """The columns of a flat result in order."""
+    own = [f"{name}_{shown}" if isinstance(shown, str) else name for name, shown in columns]
+    return result_names(keys, [*own, *measures])[:-1]
+
+
 def _values(data: pa.Table, ids: bool) -> pa.Array:
     """Events as structs of their attributes, or as their ids."""
     columns = [column.combine_chunks() for column in data.columns]
@@ -95,6 +137,15 @@ def _lists(positions: pa.Array, known: Array, values: pa.Array) -> pa.Array:
     """Lists of positions as lists of the values at them; `values[k]` stands at position `known[k]`."""
     rows = np.searchsorted(known, np.asarray(positions.flatten()))
     return _with_offsets(positions, values.take(pa.array(rows)))
+
+
+def _one_each(positions: pa.Array, known: Array, values: pa.ChunkedArray) -> pa.Array:
+    """Lists of at most one position as the values at them, NULL for an empty list."""
+    empty = np.diff(np.asarray(positions.offsets)) == 0
+    rows = np.zeros(len(positions), np.int64)
+    rows[~empty] = np.searchsorted(known, np.asarray(positions.flatten()))
+    taken = values.take(pa.array(rows, mask=empty))
+    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 
 
 def _with_offsets(lists: pa.Array, values: pa.Array) -> pa.Array:

@@ -38,12 +38,13 @@ from ceql.spark.prepare import (
     arrow_schema,
     check_time,
     require_column,
-    result_schema,
     shown_attributes,
 )
+from ceql.spark.result_types import result_schema
 from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.table_task import SortColumns, TableTask, TableTaskSpec
 from ceql.spark.task_spec import ORDER, TIME, attribute_column, key_column
+from ceql.spark.worker_errors import by_message
 from ceql.syntax import tree as t
 
 _BUCKETS = 256
@@ -117,7 +118,7 @@ class Match:
 
     def eval(self, table: pa.RecordBatch, *constants: Any, **named: Any) -> Iterator[pa.RecordBatch]:
         """Rows of one partition."""
-        return self._task.add(table)
+        return by_message(self._task.add(table))
 
     def terminate(self) -> Iterator[pa.RecordBatch]:
         """The partition has no more rows.
@@ -127,7 +128,7 @@ class Match:
         partition waits.
         """
         others = sys._getframe(1).f_code.co_name == "_process_arrow_batch_by_partitions"
-        return self._task.end(others)
+        return by_message(self._task.end(others))
 
     def cleanup(self) -> None:
         """The end of the task: nothing may be left that waits."""
@@ -174,6 +175,7 @@ def analyse(columns: StructType, plan: Plan, arguments: MatchArguments, whole: b
         streams=tuple(names),
         untyped=untyped,
         ordered_by=arguments.order_by,
+        flat=arguments.flat,
     )
     time = str(arguments.options.time)
     sort = SortColumns(time, arguments.order_by, given=whole)

@@ -4,7 +4,7 @@
 
 Spark's price is per row and per key, so there are few of both. `pack` turns an Arrow batch into one IPC blob for each
 bucket, so that a row of the shuffle is thousands of events. A state belongs to a hash bucket of keys. Matches leave the
-stateful step as blobs, too, which `unpack` opens.
+stateful step as blobs, too, which `unpack` opens. A row of the step with NULL for `late` has counts (`task_metrics`).
 
 The stateful step defines lateness itself: a row is late if its time is at or before the watermark. The step counts late
 rows and can hand them out, where Spark would drop them unseen. So the packed rows have NULL for their event time, which
@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -39,9 +38,13 @@ from ceql.recognition.snapshot import to_ipc
 from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.prepare import WATERMARK, Prepared
+from ceql.spark.result_types import arrow_types, as_rows
 from ceql.spark.settle import settle
+from ceql.spark.task_metrics import Counts, observed_name, sums
 from ceql.spark.task_recognizer import larger
+from ceql.spark.task_report import TaskLog, reported
 from ceql.spark.task_spec import TaskSpec
+from ceql.spark.worker_errors import message_alone
 
 BUCKET, DATA, ROWS, LATE, CLOCK = "bucket", "data", "rows", "late", "clock"
 _BLOB = [StructField(ROWS, LongType()), StructField(DATA, BinaryType())]
@@ -55,13 +58,10 @@ _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enable
 SEAL = -1
 """A bucket without rows, whose state has the terms of the checkpoint. Every micro-batch with input looks at it, so that
 a query that does not fit is refused even if its rows meet no state."""
-METRICS = "ceql"
-"""The first part of the names of observed metrics."""
 _log = logging.getLogger("ceql")
-_numbers = count(1)  # two of them in one streaming query must not have the same name
 
 
-def stream(prepared: Prepared, delay: int, buckets: int, late: str | None) -> DataFrame:
+def stream(prepared: Prepared, delay: int, buckets: int, late: str | None, observe: str | None = None) -> DataFrame:
     """The streaming DataFrame of matches; `delay` is the watermark's, in milliseconds."""
     terms = checkpoint_terms(prepared, buckets)
     if (number := tasks(prepared)) > 2 * terms.buckets + 2:
@@ -72,7 +72,7 @@ def stream(prepared: Prepared, delay: int, buckets: int, late: str | None) -> Da
             terms.buckets,
         )
     processor = BucketProcessor(prepared.spec, terms, late is not None)
-    return opened(stepped(packed(prepared, terms.buckets, delay), processor), prepared, late)
+    return opened(stepped(packed(prepared, terms.buckets, delay), processor), prepared, late, observe)
 
 
 def tasks(prepared: Prepared) -> int:
@@ -100,7 +100,7 @@ def packed(prepared: Prepared, buckets: int, delay: int) -> DataFrame:
     bucket = F.pmod(F.hash(*prepared.keys), F.lit(buckets)) if buckets > 1 else F.lit(0)
     rows = prepared.frame.select(bucket.alias(BUCKET), *prepared.frame.columns)
     clock = F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay})
-    return rows.mapInArrow(pack, PACKED).withColumn(CLOCK, clock)
+    return rows.mapInArrow(reported("pack", pack), PACKED).withColumn(CLOCK, clock)
 
 
 def stepped(blobs: DataFrame, processor: BucketProcessor) -> DataFrame:
@@ -109,12 +109,13 @@ def stepped(blobs: DataFrame, processor: BucketProcessor) -> DataFrame:
     return blobs.groupBy(BUCKET).transformWithState(loaded_late(processor), STEPPED, "append", "EventTime")
 
 
-def opened(blobs: DataFrame, prepared: Prepared, late: str | None) -> DataFrame:
+def opened(blobs: DataFrame, prepared: Prepared, late: str | None, observe: str | None = None) -> DataFrame:
     """The matches (and late events) of the stateful step, counted and opened."""
     counted = blobs.observe(
-        f"{METRICS}_{next(_numbers)}",
+        observed_name(observe),
         F.coalesce(F.sum(F.when(F.col(LATE), F.col(ROWS))), F.lit(0)).alias("late_rows"),
         F.coalesce(F.sum(F.when(~F.col(LATE), F.col(ROWS))), F.lit(0)).alias("matches"),
+        *sums(F.when(F.col(LATE).isNull(), F.col(DATA).cast("string"))),
     )
     fields = list(prepared.schema.fields)
     if late is not None:
@@ -164,6 +165,8 @@ class BucketProcessor(StatefulProcessor):
 
     def __init__(self, spec: TaskSpec, terms: CheckpointTerms, keeps_late: bool) -> None:
         self._given = (spec, terms, keeps_late)
+        self._log = TaskLog("step")
+        self._total = Counts()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.begin(handle, handle.getValueState("state", STATE))
@@ -172,9 +175,6 @@ class BucketProcessor(StatefulProcessor):
         """Work with this state from now on."""
         self._handle = handle
         self._state = state
-
-    def close(self) -> None:
-        settle()
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         if key[0] == SEAL:
@@ -187,21 +187,33 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         return self._run([], timerValues)
 
+    def close(self) -> None:
+        total = self._total
+        self._log.say(
+            f"{total.shipped:,} rows came, {total.relevant:,} events recognised, {total.groups:,} keys and "
+            f"{total.state_bytes:,} bytes kept"
+        )
+        settle()
+
     def _seal(self) -> None:
         """Set the terms of a new checkpoint; refuse to go on from a checkpoint with other terms."""
         spec, terms, _ = self._given
         before = self._state.get()
-        if before is None:
-            self._state.update((Bucket(spec, terms).to_bytes(),))
-        else:
-            Bucket.from_bytes(bytes(before[0]), spec, terms)
+        with message_alone():
+            if before is None:
+                self._state.update((Bucket(spec, terms).to_bytes(),))
+            else:
+                Bucket.from_bytes(bytes(before[0]), spec, terms)
 
     def _run(self, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
         before = self._state.get()
         blob = bytes(before[0]) if before is not None else None
-        update = BucketUpdate(*self._given, blob, timers.getCurrentWatermarkInMs())
-        for row in update.run(arrived):
-            yield Row(**dict(zip(STEPPED.names, row, strict=True)))
+        with message_alone():
+            update = BucketUpdate(*self._given, blob, timers.getCurrentWatermarkInMs())
+            for row in update.run(arrived):
+                yield Row(**dict(zip(STEPPED.names, row, strict=True)))
+        self._total += update.counts
+        yield Row(**dict(zip(STEPPED.names, (None, 0, update.counts.to_json().encode()), strict=True)))
         for timer in list(self._handle.listTimers()):
             self._handle.deleteTimer(timer)
         if update.after is not None:
@@ -261,12 +273,14 @@ class BucketUpdate:
             self._bucket = Bucket.from_bytes(before, spec, terms)
         self.after: bytes | None = None
         self.wakes_at: int | None = None
+        self.counts = Counts()
 
     def run(self, arrived: list[bytes]) -> Iterator[tuple[bool, int, bytes | None]]:
         """Rows of the step's result: whether these are late events, how many, and the blob that holds them."""
         bucket = self._bucket
         watermark = self._clock * 1000 if self._clock > 0 else None  # 0: there is none yet
-        for found in bucket.step([batch for blob in arrived for batch in _from_ipc(blob)], watermark):
+        batches = [batch for blob in arrived for batch in _from_ipc(blob)]
+        for found in bucket.step(batches, watermark):
             yield False, found.num_rows, to_ipc([found])
         if bucket.late:
             rows = sum(batch.num_rows for batch in bucket.late)
@@ -276,26 +290,28 @@ class BucketUpdate:
             if (wakes := bucket.wakes_at) is not None:
                 # a timer fires when the watermark reaches it; one that is due when it is set never does
                 self.wakes_at = max(-(-wakes // 1000), self._clock + 1)
+        shipped = sum(batch.num_rows for batch in batches)
+        self.counts = Counts(shipped, bucket.relevant, bucket.groups, len(self.after or b""))
 
 
 def unpacker(
     schema: StructType, spec: TaskSpec, late: str | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that opens the blobs: rows of the result."""
-    names = schema.names
+    wanted = arrow_types(schema)
 
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for is_late, blob in zip(batch.column(LATE).to_pylist(), batch.column(DATA).to_pylist(), strict=True):
-                for found in _from_ipc(blob) if blob is not None else ():
+                if is_late is None or blob is None:  # counts, or late events that nobody wants
+                    continue
+                for found in _from_ipc(blob):
                     if late is None:
                         yield found
                     elif is_late:
-                        events = late_events(found, spec)
-                        columns = [pa.nulls(found.num_rows)] * (len(names) - 1) + [events]
-                        yield pa.RecordBatch.from_arrays(columns, names=names)
+                        yield as_rows([None] * (len(wanted) - 1) + [late_events(found, spec)], wanted)
                     else:
-                        yield pa.RecordBatch.from_arrays([*found.columns, pa.nulls(found.num_rows)], names=names)
+                        yield as_rows([*found.columns, None], wanted)
         settle()
 
     return unpack

@@ -65,9 +65,12 @@ class TaskRecognizer:
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
         self._held = np.zeros(0, np.int64)  # their positions
+        self.relevant = 0
+        """Events that were recognised since this was made: without those that can change nothing."""
 
     def _inspect(self, events: Events, batch: pa.RecordBatch) -> None:
         first = self.recognition.position - batch.num_rows
+        self.relevant += len(events.symbol)
         self._ties.check(events, batch, first, self.recognition.reused)
 
     def _named(self, data: Any) -> Any:

@@ -59,6 +59,7 @@ class TaskSpec:
     shown: tuple[str, ...]
     """The attributes that the events of the result have; a single one, the id, where `ids`."""
     ids: bool
+    """Whether events are shown by the values of that attribute."""
     exact: tuple[int, ...]
     hidden_keys: int = 0
     """How many keys are shipped besides: all events of a match have them in common, though no clause says so."""
@@ -75,6 +76,8 @@ class TaskSpec:
     untyped: frozenset[int] = frozenset()
     ordered_by: tuple[str, ...] = ()
     """The columns of order_by, for messages."""
+    flat: bool = False
+    """Whether the attributes of variables of one event are columns of the result."""
 
     @cached_property
     def plan(self) -> Plan:

@@ -24,6 +24,7 @@ from ceql.io.sort_keys import bounds, decode, encode
 from ceql.jit import Array
 from ceql.spark.prepare import Prepared
 from ceql.spark.task_recognizer import NO_TIME, larger
+from ceql.spark.task_report import reported
 from ceql.spark.task_spec import CHUNK, MAIN, TIME
 from ceql.syntax import tree as t
 
@@ -39,13 +40,14 @@ def chunked(prepared: Prepared, chunks: int | None) -> DataFrame:
         return frame.repartition(1)
     time = frame.schema[TIME].dataType
     segments = frame.select(TIME).mapInArrow(
-        segment, StructType([StructField("low", time), StructField("high", time), StructField("rows", LongType())])
+        reported("segments", segment),
+        StructType([StructField("low", time), StructField("high", time), StructField("rows", LongType())]),
     )
     cut = cutter(prepared, count)
     table = StructType(
         [StructField(CHUNK, IntegerType())] + [StructField(name, time) for name in ("warm", "begin", "stop")]
     )
-    bounds_table = segments.repartition(1).mapInArrow(cut, table)
+    bounds_table = segments.repartition(1).mapInArrow(reported("chunks", cut), table)
     inside = (F.col("warm").isNull() | (F.col(TIME) >= F.col("warm"))) & (
         F.col("stop").isNull() | (F.col(TIME) < F.col("stop"))
     )

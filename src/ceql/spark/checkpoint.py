@@ -1,0 +1,98 @@
+"""What a checkpoint of a streaming query holds when the query has stopped: how far it came, and what is still open.
+
+The state is read through Spark's state data source, and left as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ceql.errors import DataError
+from ceql.plan import make_plan
+from ceql.query import Query
+from ceql.recognition import snapshot
+from ceql.spark.api import EventsAs, match_arguments
+from ceql.spark.bucket import Bucket, CheckpointTerms
+from ceql.spark.prepare import Frames, prepare
+from ceql.spark.streaming import SEAL, checkpoint_terms
+from ceql.spark.task_report import Task, reported
+from ceql.spark.task_spec import TaskSpec
+
+
+def emitted_until(spark: SparkSession, checkpoint: str) -> datetime | None:
+    """The watermark up to which a streaming query that has stopped has recognised its events.
+
+    All matches that end at or before it have come out, and no others. None before the first watermark. With it a query
+    can go on under a new checkpoint (see "Another number of buckets" in the manual).
+    """
+    done = _log(spark, checkpoint, "commits")
+    if not done:
+        raise DataError(f"there is no checkpoint of a streaming query in {checkpoint}, or no micro-batch was finished")
+    lines = _log(spark, checkpoint, "offsets")[max(done)].split("\n")
+    watermark = int(json.loads(lines[1])["batchWatermarkMs"])
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=watermark) if watermark > 0 else None
+
+
+def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
+    """The files of one of Spark's logs by micro-batch."""
+    files = spark.read.text(f"{checkpoint.rstrip('/')}/{name}", wholetext=True)
+    rows = files.select(F.col("_metadata.file_name").alias("file"), "value").collect()
+    return {int(row["file"]): row["value"] for row in rows if row["file"].isdigit()}
+
+
+def end_of_input(
+    df: Frames,
+    query: str | Query,
+    checkpoint: str,
+    *,
+    type: str = "type",
+    time: str = "time",
+    time_unit: str | None = None,
+    order_by: str | Sequence[str] = (),
+    events: EventsAs = "rows",
+    id: str | None = None,
+    memory: int = 4 << 30,
+    max_states: int = 1 << 16,
+    operator: int = 0,
+) -> DataFrame:
+    """The matches that a stream still owes if no event will come any more, as a DataFrame of a batch.
+
+    A streaming query gives a match when the watermark has passed its last event, and the watermark stays behind the
+    newest event by its delay. So the last matches of a finished stream do not come out. Run it to its end
+    (`trigger(availableNow=True)`), and write what this gives to the same place:
+
+        matches = match(stream, query, time="time")
+        matches.writeStream.option("checkpointLocation", "checkpoint/")....start().awaitTermination()
+        end_of_input(stream, query, "checkpoint/", time="time").write.mode("append").parquet("frauds/")
+
+    The arguments are those that `match` had. `operator` is the number of this `match` among the stateful operators of
+    the streaming query, where it has several. The checkpoint is only read. If the stream goes on after all, what came
+    out here comes again.
+    """
+    plan = query.plan if isinstance(query, Query) else make_plan(query)
+    prepared = prepare(df, plan, match_arguments(type, time, time_unit, order_by, events, id, memory, max_states))
+    session = prepared.frame.sparkSession
+    source = session.read.format("statestore").option("stateVarName", "state").option("operatorId", operator)
+    states = source.load(checkpoint).where(F.col("key.bucket") != SEAL).select(F.col("value.state").alias("state"))
+    task = _finishing(prepared.spec, checkpoint_terms(prepared, 1))
+    return states.mapInArrow(reported("end of input", task), prepared.schema)
+
+
+def _finishing(spec: TaskSpec, terms: CheckpointTerms) -> Task:
+    """The function that turns states of buckets into the matches that are left in them."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for state in batch.column(0):
+                blob = state.as_py()
+                buckets = snapshot.read(blob)[0].get("buckets", 1)
+                yield from Bucket.from_bytes(blob, spec, replace(terms, buckets=buckets)).finish()
+
+    return run

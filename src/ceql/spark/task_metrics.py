@@ -1,0 +1,136 @@
+"""What tasks count, as Spark's observed metrics: under `observedMetrics` in a stream's progress, in an `Observation`
+of a batch.
+
+The tasks count. A stream's step adds one row of counts, as JSON, to what it gives for a bucket; a batch task that is
+asked for metrics adds one at its end. `observed` adds these rows up on their way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ceql.spark.prepare import Prepared
+from ceql.spark.result_types import arrow_types, as_rows
+from ceql.spark.settle import settle
+from ceql.spark.task_recognizer import TaskRecognizer, larger
+from ceql.spark.task_report import reported
+from ceql.spark.task_spec import TaskSpec
+
+METRICS = "ceql"
+"""The first part of the names of observed metrics."""
+_numbers = count(1)  # two of them in one streaming query must not have the same name
+_COUNTS = "ceql counts"
+"""The column of a batch's result in which tasks put their counts."""
+
+
+@dataclass
+class Counts:
+    """What a task, or a bucket of a stream, counts."""
+
+    shipped: int = 0
+    """Rows that came from the JVM."""
+    relevant: int = 0
+    """Events that were recognised: without those that can change nothing."""
+    groups: int = 0
+    """Substreams (keys) that are remembered, since they have partial matches."""
+    state_bytes: int = 0
+    """Bytes of the state that is kept for the next micro-batch."""
+
+    @classmethod
+    def of(cls, recognizer: TaskRecognizer, shipped: int) -> Counts:
+        """The counts of a batch task at its end."""
+        keys = recognizer.recognition.keys
+        return cls(shipped, recognizer.relevant, keys.known if keys is not None else 1)
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in NAMES))
+
+    def to_json(self) -> str:
+        """The numbers by name."""
+        return json.dumps(asdict(self))
+
+
+NAMES = tuple(Counts.__dataclass_fields__)
+
+
+def observed_name(given: str | None = None) -> str:
+    """The name of the metrics of one `match` in a streaming query."""
+    return f"{METRICS}_{given or next(_numbers)}"
+
+
+def sums(counts: Any) -> list[Any]:
+    """The totals of a column of counts, for `DataFrame.observe`."""
+    return [
+        F.coalesce(F.sum(F.get_json_object(counts, f"$.{name}").cast("long")), F.lit(0)).alias(name) for name in NAMES
+    ]
+
+
+def metrics(progress: Any) -> dict[str, int]:
+    """What a micro-batch did, from a `StreamingQueryProgress` (`query.lastProgress`) or its dict.
+
+    - `events`: rows that the sources gave (Spark's `numInputRows`);
+    - `shipped`: rows that went to Python, the JVM having dropped those that mean nothing to the query;
+    - `relevant`: events that were recognised, when the watermark had passed them;
+    - `late_rows`: rows that came too late;
+    - `matches`;
+    - `groups`: keys with partial matches, and `state_bytes`: the size of the state, of the buckets that had something
+      to do.
+
+    The numbers of several `match`es in one streaming query are added up.
+    """
+    given: Mapping[str, Any] = progress if isinstance(progress, Mapping) else json.loads(progress.json)
+    names = ("shipped", "relevant", "late_rows", "matches", "groups", "state_bytes")
+    found = dict.fromkeys(("events", *names), 0)
+    found["events"] = int(given.get("numInputRows", 0))
+    for name, row in given.get("observedMetrics", {}).items():
+        if name.startswith(f"{METRICS}_"):
+            for own in names:
+                found[own] += int(row[own])
+    return found
+
+
+# --- batches ---
+
+
+def observed_batch(rows: DataFrame, prepared: Prepared, name: str | Observation) -> DataFrame:
+    """The matches of the rows of tasks, with metrics that are observed under a name."""
+    schema = StructType([*prepared.schema.fields, StructField(_COUNTS, StringType())])
+    spec = prepared.spec
+
+    wanted = arrow_types(schema)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _counting(batches, spec, wanted)
+
+    counts = F.col(f"`{_COUNTS}`")
+    found = F.count_if(counts.isNull()).alias("matches")
+    counted = rows.mapInArrow(reported("match", run), schema).observe(name, found, *sums(counts)[:-1])
+    return counted.where(counts.isNull()).drop(_COUNTS)
+
+
+def _counting(batches: Iterable[pa.RecordBatch], spec: TaskSpec, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The matches of a task, and a row with its counts at the end."""
+    recognizer: TaskRecognizer | None = None
+    shipped = 0
+
+    def widened(found: pa.RecordBatch) -> pa.RecordBatch:
+        return as_rows([*found.columns, None], wanted)
+
+    for batch in larger(batches):
+        recognizer = TaskRecognizer(spec, batch.schema) if recognizer is None else recognizer
+        shipped += batch.num_rows
+        yield from map(widened, recognizer.feed(batch))
+    if recognizer is not None:
+        counts = Counts.of(recognizer, shipped)
+        yield from map(widened, recognizer.finish())
+        yield as_rows([None] * (len(wanted) - 1) + [pa.array([counts.to_json()])], wanted)
+    settle()

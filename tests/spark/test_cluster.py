@@ -1,0 +1,71 @@
+"""On a standalone cluster and through Spark Connect it is as in one process: `make spark-cluster`.
+
+The servers are processes of this machine. They take a minute or two, so `make test` leaves this out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ceql
+import client
+import servers
+
+pytestmark = pytest.mark.skipif("CEQL_CLUSTER" not in os.environ, reason="make spark-cluster runs it")
+CLIENT = Path(client.__file__)
+ROWS = 300
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> pa.Table:
+    """Events in order of time, in files that a stream takes one after another."""
+    draw = random.Random(3)
+    rows = [
+        {"type": draw.choice("ABC"), "time": 1_700_000_000_000_000 + 2000 * n, "k": draw.choice("vwxyz"), "id": n}
+        for n in range(ROWS)
+    ]
+    for n, kind in ((ROWS - 2, "A"), (ROWS - 1, "B")):  # a match that waits for the watermark
+        rows[n] |= {"type": kind, "k": "x"}
+    schema = pa.schema(
+        [("type", pa.string()), ("time", pa.timestamp("us", "UTC")), ("k", pa.string()), ("id", pa.int64())]
+    )
+    table = pa.Table.from_pylist(rows, schema)
+    (tmp_path / "events").mkdir()
+    for k in range(2):
+        file = tmp_path / "events" / f"{k}.parquet"
+        pq.write_table(table.slice(k * ROWS // 2, ROWS // 2), file)
+        os.utime(file, (1_000_000 + k,) * 2)
+    return table
+
+
+def check(found: dict[str, Any], events: pa.Table) -> None:
+    keyed = sorted(list(m.events) for m in ceql.match(client.KEYED, events))
+    assert found["keyed"] == keyed
+    assert found["chunked"] == sorted(list(m.events) for m in ceql.match(client.WHOLE, events))
+    assert found["rows"] == 2 * len(keyed)
+    assert sorted(found["stream"] + found["rest"]) == keyed
+    assert found["rest"]
+    assert found["error"].startswith("DataError: two events of one substream have the same time")
+
+
+def test_a_standalone_cluster(tmp_path: Path, events: pa.Table) -> None:
+    with servers.cluster(tmp_path) as master:
+        found = json.loads(servers.run(CLIENT, str(tmp_path), environment={"CEQL_MASTER": master}))
+    check(found, events)
+    assert found["places"] == 2
+
+
+@pytest.mark.skipif(find_spec("grpc") is None, reason="Spark Connect needs pip install 'ceql[connect]'")
+def test_spark_connect(tmp_path: Path, events: pa.Table) -> None:
+    with servers.connect_server(tmp_path) as remote:
+        found = json.loads(servers.run(CLIENT, str(tmp_path), environment={"CEQL_REMOTE": remote}))
+    check(found, events)
