@@ -45,7 +45,15 @@ export interface Match {
 export interface Step {
   row: number; type: string; time: string; text: string; variable: number; entered: number[]; ends: boolean;
 }
-export interface Steps { match: number; events: Step[]; variables: string[] }
+/** A node of the compact graph; `latest` is the latest start below it, compared with the `bound` of a step. */
+export interface CompactNode {
+  kind: "bottom" | "output" | "union"; step: number; latest: number; children: number[]; binds?: string; variable?: number;
+}
+export interface Compact {
+  nodes: CompactNode[]; most: number; note: string | null;
+  steps: { lists: { states: number[]; nodes: number[] }[]; roots: number[]; bound: number }[];
+}
+export interface Steps { match: number; events: Step[]; variables: string[]; graph: Compact }
 export interface Graph {
   states: { id: string; final: boolean; carries: string[] }[];
   edges: { from: string; to: string; event: string; compares: string; binds: string; waits: boolean; joins: boolean }[];

@@ -25,6 +25,7 @@ from ceql.recognition.options import Options
 from ceql.recognition.recognise import recognise
 from ceql.recognition.unary import UnaryRecognition
 from ceql.results.text import attributes, cell, to_rows
+from ceql.studio.compact_view import IN_GROUPS, CompactView, nothing
 from ceql.studio.data import Data
 from ceql.studio.match_index import MatchIndex
 from ceql.studio.match_view import take
@@ -63,7 +64,7 @@ def automaton(query: Query) -> dict[str, Any]:
 def steps(index: MatchIndex, match: int) -> dict[str, Any]:
     """The events around a match, in its substream, each with the states that it brought runs to."""
     run, rows = index.run, _rows_around(index, match)
-    data, entered = run.data, _entered(run.query, run.data, rows)
+    data, (entered, graph) = run.data, _entered(run.query, run.data, rows, index.variables)
     own = {row: variable for _, variable, row in index.marks(match, MOST_STEPS)}
     ends = np.isin(rows, np.asarray(index.batch.column("end")))
     columns = data.columns
@@ -83,7 +84,7 @@ def steps(index: MatchIndex, match: int) -> dict[str, Any]:
             rows, data.row_numbers(rows), events, entered, ends.tolist(), strict=True
         )
     ]
-    return {"match": match, "events": found, "variables": index.variables}
+    return {"match": match, "events": found, "variables": index.variables, "graph": graph}
 
 
 def _rows_around(index: MatchIndex, match: int) -> Int64s:
@@ -97,8 +98,10 @@ def _rows_around(index: MatchIndex, match: int) -> Int64s:
     return chosen[:MOST_STEPS]
 
 
-def _entered(query: Query, data: Data, rows: Int64s) -> list[list[int]]:
-    """The states that each of these events brings runs to, if the stream has these events alone."""
+def _entered(
+    query: Query, data: Data, rows: Int64s, variables: list[str]
+) -> tuple[list[list[int]], dict[str, Any]]:
+    """The states that each of these events brings runs to, if the stream has these events alone, and the graph."""
     table = take(data, rows)
     options = Options(**data.columns.options)
     sources = [
@@ -108,15 +111,20 @@ def _entered(query: Query, data: Data, rows: Int64s) -> list[list[int]]:
     bound = BoundPlan.over(query.plan, sources, options)
     recognition = recognise(bound)
     following = _following(recognition)
+    compact = CompactView(recognition, variables) if isinstance(recognition, UnaryRecognition) else None
     before = following.reached.entered.copy()
     found = []
     for batch in pa.Table.from_batches(list(sources[0].batches(bound.needed_columns()))).to_batches(1):
+        if compact is not None:
+            compact.before()
         for _ in recognition.feed(EventBatch(batch, 0)):
             pass
+        if compact is not None:
+            compact.after()
         now = following.reached.entered
         found.append(np.flatnonzero(now > before)[: following_states(following)].tolist())
         before = now.copy()
-    return found
+    return found, compact.to_json() if compact is not None else nothing(IN_GROUPS)
 
 
 def _following(recognition: Any) -> UnaryFollowing | CorrelatedFollowing:
