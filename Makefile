@@ -24,7 +24,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults determinism oldest newest docs dist lock audit studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults determinism oldest newest docs dist dist-check lock audit examples notebooks studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -122,6 +122,13 @@ lock: $(DEV)  ## requirements.lock: the versions of what ceql needs, with hashes
 audit: $(DEV)  ## known weaknesses of the versions in requirements.lock
 	$(PY) -m pip install --quiet pip-audit
 	$(PY) -m pip_audit --requirement requirements.lock --disable-pip
+
+examples: $(DEV)  ## all examples, those on Spark too; two minutes
+	CEQL_EXAMPLES=all NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n 0 tests/cli/test_gallery.py tests/cli/test_examples.py
+
+notebooks: $(DEV)  ## the gallery's notebooks and pictures from its scripts; STORIES="card_fraud ..." for some
+	$(PY) -m pip install --quiet -e '.[notebooks]'
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) tools/notebooks.py $(STORIES)
 
 studio:  ## build the page of the studio; needs Node
 	cd frontend && npm ci --no-audit --no-fund && npm run build

@@ -222,7 +222,7 @@ def test_nothing_is_in_the_way_of_assistive_technology(open_page: Open, scheme: 
     found["error"] = wrong(axe, page)
     page.click("#open")
     found["loader"] = wrong(axe, page)
-    assert found == dict.fromkeys(found, [])
+    assert found == {view: [] for view in found}
 
 
 def wrong(axe: Any, page: Any) -> list[tuple[str, list[Any]]]:

@@ -98,9 +98,7 @@ def _rows_around(index: MatchIndex, match: int) -> Int64s:
     return chosen[:MOST_STEPS]
 
 
-def _entered(
-    query: Query, data: Data, rows: Int64s, variables: list[str]
-) -> tuple[list[list[int]], dict[str, Any]]:
+def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tuple[list[list[int]], dict[str, Any]]:
     """The states that each of these events brings runs to, if the stream has these events alone, and the graph."""
     table = take(data, rows)
     options = Options(**data.columns.options)

@@ -7,6 +7,7 @@ it is given up when the engine gives memory back, which no short stream makes it
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class CompactView:
     def to_json(self) -> dict[str, Any]:
         """The nodes, and what each step holds of them; `note` says why there are none."""
         counts = self._made
-        if counts[-1] > _MOST_MADE or any(after < before for before, after in zip(counts, counts[1:], strict=False)):
+        if counts[-1] > _MOST_MADE or any(after < before for before, after in pairwise(counts)):
             return nothing(TOO_MANY)
         nodes = self._recognition.whole.nodes[: counts[-1]].copy()
         starts = np.unique(nodes[:, MAX])  # numbers that a page can hold: times in nanoseconds are too large for it
@@ -88,7 +89,9 @@ def _lists(machine: StateMachine) -> list[dict[str, Any]]:
         at = record + 1
         for _ in range(int(pool[record])):
             state, length = int(pool[at]), int(pool[at + 1])
-            found.append({"states": _own(machine.cache.states[state]), "nodes": pool[at + 2 : at + 2 + length].tolist()})
+            found.append(
+                {"states": _own(machine.cache.states[state]), "nodes": pool[at + 2 : at + 2 + length].tolist()}
+            )
             at += 2 + length
     return found
 
