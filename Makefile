@@ -24,7 +24,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults determinism oldest newest docs dist dist-check lock audit examples notebooks studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults determinism oldest newest docs dist dist-check lock audit examples notebooks pictures studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -129,6 +129,9 @@ examples: $(DEV)  ## all examples, those on Spark too; two minutes
 notebooks: $(DEV)  ## the gallery's notebooks and pictures from its scripts; STORIES="card_fraud ..." for some
 	$(PY) -m pip install --quiet -e '.[notebooks]'
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) tools/notebooks.py $(STORIES)
+
+pictures: $(DEV)  ## the pictures of the recipes and of the manual, from the code beside them
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) tools/pictures.py
 
 studio:  ## build the page of the studio; needs Node
 	cd frontend && npm ci --no-audit --no-fund && npm run build
