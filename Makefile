@@ -24,7 +24,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults determinism oldest newest docs dist dist-check lock audit examples notebooks pictures studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill faults determinism oldest newest docs dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -115,6 +115,15 @@ oldest newest: python  ## the corpus with the oldest (newest) versions of all th
 
 dist: $(DEV)  ## the wheel and the source archive in dist/, the same bytes wherever they are made
 	$(PY) tools/dist.py . dist
+	$(PY) -m twine check --strict dist/*
+
+dist-check: dist  ## install the wheel and all that it needs into an empty environment, and run the demonstration there
+	"$(PYTHON)" -m venv --clear $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install --quiet "$$(ls dist/*.whl)[studio]"
+	cd $(VENV)-dist && NUMBA_CACHE_DIR=$(CACHE) bin/ceql demo | tail -n 3 && bin/python -c "import ceql.studio.app, ceql; print(ceql.__file__)"
+
+chart: $(DEV)  ## the chart of the README from docs/benchmarks.md
+	PYTHONPATH=. $(PY) tools/chart.py
 
 lock: $(DEV)  ## requirements.lock: the versions of what ceql needs, with hashes
 	$(PY) tools/lock.py > requirements.lock.part && mv requirements.lock.part requirements.lock
