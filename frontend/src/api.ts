@@ -1,10 +1,12 @@
 // What the server answers, and how it is asked.
 
 export interface Column { name: string; type: string; values: string[] }
+/** What loads data again: a path, an example, a path to follow, or paths by the names of streams. */
+export type Origin = Record<string, string | boolean | Record<string, string>>;
 export interface Data {
-  id: string; name: string; origin: Record<string, string | boolean>; rows: number;
+  id: string; name: string; origin: Origin; rows: number;
   type: string | null; time: string | null; unit: string | null;
-  live: boolean; problem: string | null; sorted: boolean;
+  live: boolean; problem: string | null; sorted: boolean; streams: string[];
   columns: Column[]; types: { name: string; events: number }[];
 }
 export interface Example { id: string; title: string; text: string }
@@ -102,7 +104,7 @@ export async function tell<T>(path: string, body: object, signal?: AbortSignal):
   return answer(await reach(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
 }
 
-export async function upload(file: File): Promise<Data> {
-  const query = new URLSearchParams({ name: file.name });
+export async function upload(file: File, added: Record<string, string> = {}): Promise<Data> {
+  const query = new URLSearchParams({ name: file.name, ...added });
   return answer(await reach(`/api/upload?${query}`, { method: "POST", body: file }));
 }

@@ -287,6 +287,27 @@ def test_a_growing_file_is_followed(open_page: Open, tmp_path: Path) -> None:
     page.click("#cancel")
 
 
+def test_two_files_are_two_streams(open_page: Open, tmp_path: Path) -> None:
+    up, down = tmp_path / "up.jsonl", tmp_path / "down.jsonl"
+    up.write_text("".join(json.dumps({"time": k, "v": k}) + "\n" for k in (0, 4)))
+    down.write_text("".join(json.dumps({"time": k, "w": k}) + "\n" for k in (2, 6)))
+    page = open_page()
+    load_file(page, up)
+    page.click("#open")
+    page.fill("#path", str(down))
+    page.check("#adds")
+    page.fill("#stream", "Fall")
+    picture(page, "streams")
+    page.click("#load")
+    page.wait_for_selector("strong:has-text('up, Fall')")
+    write(page, "SELECT * FROM up, Fall WHERE up ; Fall")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("[data-match='2']")
+    page.wait_for_function("() => location.hash.includes('stream=Fall')")
+    again = open_page(page.evaluate("location.hash"))
+    again.wait_for_selector("[data-match='2']")
+
+
 def test_diagnose_explain_and_export(open_page: Open) -> None:
     page = open_page(scheme="dark")
     run_example(page)

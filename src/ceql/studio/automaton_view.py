@@ -6,16 +6,18 @@ substreams and its conditions between events.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
 from ceql.engine.common.chunk import Int64s
 from ceql.explain.automaton import START, AutomatonView
 from ceql.io.nested import with_columns
+from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
+from ceql.io.source import Source
 from ceql.io.sources import open_streams
 from ceql.plan import CorrelatedPlan
 from ceql.query import Query
@@ -29,6 +31,7 @@ from ceql.studio.compact_view import IN_GROUPS, CompactView, nothing
 from ceql.studio.data import Data
 from ceql.studio.match_index import MatchIndex
 from ceql.studio.match_view import take
+from ceql.studio.streams import to_input
 
 MOST_STEPS = 400
 _BEFORE, _AFTER = 5, 3  # events that are shown around a match
@@ -100,11 +103,11 @@ def _rows_around(index: MatchIndex, match: int) -> Int64s:
 
 def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tuple[list[list[int]], dict[str, Any]]:
     """The states that each of these events brings runs to, if the stream has these events alone, and the graph."""
-    table = take(data, rows)
+    events = to_input(data, lambda table, _: table, rows)
     options = Options(**data.columns.options)
     sources = [
         with_columns(source, options.nested(query.plan.dotted))
-        for source in open_streams(table, query.plan.query.streams, time=options.time)
+        for source in open_streams(events, query.plan.query.streams, time=options.time)
     ]
     bound = BoundPlan.over(query.plan, sources, options)
     recognition = recognise(bound)
@@ -112,10 +115,10 @@ def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tu
     compact = CompactView(recognition, variables) if isinstance(recognition, UnaryRecognition) else None
     before = following.reached.entered.copy()
     found = []
-    for batch in pa.Table.from_batches(list(sources[0].batches(bound.needed_columns()))).to_batches(1):
+    for batch in _one_by_one(bound, sources):
         if compact is not None:
             compact.before()
-        for _ in recognition.feed(EventBatch(batch, 0)):
+        for _ in recognition.feed(batch):
             pass
         if compact is not None:
             compact.after()
@@ -123,6 +126,14 @@ def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tu
         found.append(np.flatnonzero(now > before)[: following_states(following)].tolist())
         before = now.copy()
     return found, compact.to_json() if compact is not None else nothing(IN_GROUPS)
+
+
+def _one_by_one(bound: BoundPlan, sources: list[Source]) -> Iterator[EventBatch]:
+    """The events of all streams in order, each by itself."""
+    sequencer = Sequencer(list(bound.streams), bound.time, bound.options.lateness_in(bound.time_type), MOST_STEPS)
+    for batch in merge_sources(sources, sequencer, bound.needed_columns()):
+        for row in range(batch.data.num_rows):
+            yield batch.slice(row, 1)
 
 
 def _following(recognition: Any) -> UnaryFollowing | CorrelatedFollowing:
