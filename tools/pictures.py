@@ -1,4 +1,4 @@
-"""`make pictures`: the pictures of the recipes and of the manual, drawn from what the code on their pages finds.
+"""`make pictures`: the pictures of the first steps, the recipes and the manual, from what the code beside them finds.
 
 A page names its pictures where they belong. Each shows events as columns and, below them, a line for each match with a
 mark at its events. Of a recipe, that is the query that ran last; in the manual, all of its section.
@@ -21,11 +21,12 @@ from ceql.results.timeline import COLOURS
 
 ROOT = Path(__file__).parents[1]
 MANUAL = ROOT / "docs/language.md"
-PAGES = [*sorted((ROOT / "docs/recipes").glob("*.md")), MANUAL]
+PAGES = [ROOT / "docs/start.md", *sorted((ROOT / "docs/recipes").glob("*.md")), MANUAL]
 _LINK = re.compile(r"!\[[^\]]*\]\(([\w/-]+\.svg)\)")
 _SELECT = re.compile(
     r"SELECT\s+((?:DISTINCT\s+)?(?:(?:ANY|NEXT|LAST|MAX|STRICT)\s)?).*?(?=\sFROM\s|\sWHERE\s)", re.DOTALL
 )
+_DATE = re.compile(r"\d{4}-\d\d-\d\d ")
 _HEADING = re.compile(r"^##+ ", re.MULTILINE)
 _NAMED = re.compile(r"(NOT\s+)?(?:\([^()]*\)|[\w:]+)(?:\{[\d,]*\}|[+*?])?\s+AS\s+(\w+)")
 _WIDE, _TALL = 34, 20
@@ -112,7 +113,7 @@ class Panel:
         self.bottom, self.right = top, 0.0
         events = ran.events
         shown = [name for name in events[0] if not self._is_number_of_event(name, events)] or ["type"]
-        cells = {name: [str(event.get(name, k)) for k, event in enumerate(events)] for name in shown}
+        cells = {name: _shortened([str(event.get(name, k)) for k, event in enumerate(events)]) for name in shown}
         self.left = 12 + (8 * max(map(len, shown)) + 10 if len(shown) > 1 else 0)
         self.column = max(_WIDE, 8 * max(len(text) for texts in cells.values() for text in texts) + 12)
         self.right = self.left + self.column * len(events) + 12
@@ -163,6 +164,16 @@ class Panel:
             self.bottom -= _TALL
             x += 34 + 8 * len(name)
         self.bottom += _TALL if names else 0
+
+
+def _shortened(texts: list[str]) -> list[str]:
+    """Times of one day without its date.
+
+    >>> _shortened(["2026-03-01 09:00:00", "2026-03-01 10:30:00"])
+    ['09:00:00', '10:30:00']
+    """
+    dates = {text[:11] for text in texts}
+    return [text[11:] for text in texts] if len(dates) == 1 and _DATE.fullmatch(dates.pop()) else texts
 
 
 def _dot(x: float, y: float, variable: int) -> str:
