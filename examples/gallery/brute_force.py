@@ -60,15 +60,15 @@ attacks.timeline()
 
 # %% [markdown]
 # Now as a stream. The watermark says how late events may come; a match comes out once the watermark has passed its
-# end. Each of the six files is one micro-batch, and the state lives in Spark's checkpoint.
+# end. Each of the three files is one micro-batch, and the state lives in Spark's checkpoint.
 
 # %%
 from ceql.spark import match, session
 
 folder = Path(mkdtemp())
 (folder / "log").mkdir()
-for k in range(6):
-    size = events.num_rows // 6 + 1
+for k in range(3):
+    size = events.num_rows // 3 + 1
     parquet.write_table(events.slice(k * size, size), folder / "log" / f"{k}.parquet")
 
 spark = session(config={"spark.sql.shuffle.partitions": "2"})
