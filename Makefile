@@ -24,7 +24,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill spark-cluster faults determinism oldest newest docs dist lock audit studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill spark-cluster faults determinism oldest newest docs dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -119,6 +119,15 @@ oldest newest: python  ## the corpus with the oldest (newest) versions of all th
 
 dist: $(DEV)  ## the wheel and the source archive in dist/, the same bytes wherever they are made
 	$(PY) tools/dist.py . dist
+	$(PY) -m twine check --strict dist/*
+
+dist-check: dist  ## install the wheel and all that it needs into an empty environment, and run the demonstration there
+	"$(PYTHON)" -m venv --clear $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install --quiet "$$(ls dist/*.whl)[studio]"
+	cd $(VENV)-dist && NUMBA_CACHE_DIR=$(CACHE) bin/ceql demo | tail -n 3 && bin/python -c "import ceql.studio.app, ceql; print(ceql.__file__)"
+
+chart: $(DEV)  ## the chart of the README from docs/benchmarks.md
+	PYTHONPATH=. $(PY) tools/chart.py
 
 lock: $(DEV)  ## requirements.lock: the versions of what ceql needs, with hashes
 	$(PY) tools/lock.py > requirements.lock.part && mv requirements.lock.part requirements.lock
@@ -126,6 +135,16 @@ lock: $(DEV)  ## requirements.lock: the versions of what ceql needs, with hashes
 audit: $(DEV)  ## known weaknesses of the versions in requirements.lock
 	$(PY) -m pip install --quiet pip-audit
 	$(PY) -m pip_audit --requirement requirements.lock --disable-pip
+
+examples: $(DEV)  ## all examples, those on Spark too; two minutes
+	CEQL_EXAMPLES=all NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n 0 tests/cli/test_gallery.py tests/cli/test_examples.py
+
+notebooks: $(DEV)  ## the gallery's notebooks and pictures from its scripts; STORIES="card_fraud ..." for some
+	$(PY) -m pip install --quiet -e '.[notebooks]'
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) tools/notebooks.py $(STORIES)
+
+pictures: $(DEV)  ## the pictures of the recipes and of the manual, from the code beside them
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) tools/pictures.py
 
 studio:  ## build the page of the studio; needs Node
 	cd frontend && npm ci --no-audit --no-fund && npm run build

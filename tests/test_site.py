@@ -1,22 +1,29 @@
-"""The documentation builds as a site, without a warning."""
+"""The documentation builds as a site, without a warning, and every link in it leads somewhere."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+REPOSITORY = "https://github.com/ceql/ceql/blob/main/"
 
 
-@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed: pip install 'ceql[docs]'")
-def test_the_site_builds(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: pip install 'ceql[docs]'")
+    out = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(out)],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -24,6 +31,50 @@ def test_the_site_builds(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    pages = {path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/index.html")}
-    assert {page.stem for page in ROOT.glob("docs/*.md")} - {"index"} <= pages
-    assert "ceql.compile" in (tmp_path / "api" / "index.html").read_text()
+    return out
+
+
+def test_the_site_has_every_page(site: Path) -> None:
+    written = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in ROOT.glob("docs/**/*.md")}
+    assert written <= {path.relative_to(site) for path in site.rglob("*.html")}
+    assert "ceql.compile" in (site / "api.html").read_text()
+
+
+class Page(HTMLParser):
+    """The links of a page, and the places in it that links can lead to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        self.links += [link for name in ("href", "src", "srcset") if (link := named.get(name))]
+        self.places |= {place for name in ("id", "name") if (place := named.get(name))}
+
+
+def broken(site: Path) -> Iterator[str]:
+    """The links of all pages that lead nowhere: to no file, to no place in it, or out of the repository."""
+    pages = {path: Page(path) for path in site.rglob("*.html")}
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if link.startswith(REPOSITORY):
+                if not (ROOT / unquote(parts.path.partition("/blob/main/")[2])).exists():
+                    yield f"{path.relative_to(site)}: {link}"
+            elif not parts.scheme and not parts.netloc:
+                base = site if parts.path.startswith("/") else path.parent
+                target = (base / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
+                target = target / "index.html" if target.is_dir() else target
+                place = unquote(parts.fragment)
+                found = target in pages and (not place or place in pages[target].places)
+                if not (found if target.suffix == ".html" else target.exists()):
+                    yield f"{path.relative_to(site)}: {link}"
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    site = site.resolve()
+    assert len(list(site.rglob("*.html"))) > 30
+    assert [link for link in broken(site) if not link.startswith("404.html")] == []

@@ -18,6 +18,7 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, config: Any, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     """Point links to files outside the documentation at the repository."""
-    return re.sub(r"\]\(\.\./([\w./-]+)", rf"]({config['repo_url']}/blob/main/\1", markdown)
+    outside = re.escape("../" * (1 + page.file.src_uri.count("/")))
+    return re.sub(rf"\]\({outside}([\w./-]+)", rf"]({config['repo_url']}/blob/main/\1", markdown)

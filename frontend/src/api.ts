@@ -1,10 +1,12 @@
 // What the server answers, and how it is asked.
 
 export interface Column { name: string; type: string; values: string[] }
+/** What loads data again: a path, an example, a path to follow, or paths by the names of streams. */
+export type Origin = Record<string, string | boolean | Record<string, string>>;
 export interface Data {
-  id: string; name: string; origin: Record<string, string | boolean>; rows: number;
+  id: string; name: string; origin: Origin; rows: number;
   type: string | null; time: string | null; unit: string | null;
-  live: boolean; problem: string | null; sorted: boolean;
+  live: boolean; problem: string | null; sorted: boolean; streams: string[];
   columns: Column[]; types: { name: string; events: number }[];
 }
 export interface Example { id: string; title: string; text: string }
@@ -45,7 +47,15 @@ export interface Match {
 export interface Step {
   row: number; type: string; time: string; text: string; variable: number; entered: number[]; ends: boolean;
 }
-export interface Steps { match: number; events: Step[]; variables: string[] }
+/** A node of the compact graph; `latest` is the latest start below it, compared with the `bound` of a step. */
+export interface CompactNode {
+  kind: "bottom" | "output" | "union"; step: number; latest: number; children: number[]; binds?: string; variable?: number;
+}
+export interface Compact {
+  nodes: CompactNode[]; most: number; note: string | null;
+  steps: { lists: { states: number[]; nodes: number[] }[]; roots: number[]; bound: number }[];
+}
+export interface Steps { match: number; events: Step[]; variables: string[]; graph: Compact }
 export interface Graph {
   states: { id: string; final: boolean; carries: string[] }[];
   edges: { from: string; to: string; event: string; compares: string; binds: string; waits: boolean; joins: boolean }[];
@@ -94,7 +104,7 @@ export async function tell<T>(path: string, body: object, signal?: AbortSignal):
   return answer(await reach(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
 }
 
-export async function upload(file: File): Promise<Data> {
-  const query = new URLSearchParams({ name: file.name });
+export async function upload(file: File, added: Record<string, string> = {}): Promise<Data> {
+  const query = new URLSearchParams({ name: file.name, ...added });
   return answer(await reach(`/api/upload?${query}`, { method: "POST", body: file }));
 }

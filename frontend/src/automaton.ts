@@ -1,5 +1,7 @@
-// The automaton as a graph, and the events around a match one by one: the states that an event brings runs to light up.
+// The automaton as a graph, and the events around a match one by one: the states that an event brings runs to light up,
+// and beside it is the compact graph that the engine has then.
 import { type Graph, type Step, type Steps } from "./api";
+import { CompactGraph } from "./compact";
 import { el, number, svg } from "./dom";
 import { layout, type Placed, shortened } from "./layout";
 import { mark } from "./timeline";
@@ -10,9 +12,11 @@ export class Automaton {
   private picture = el("div", { class: "graph", tabindex: "0", role: "region", "aria-label": "The automaton" });
   private stepper = el("div", { class: "stepper" });
   private states = new Map<string, SVGElement>();
+  private compact = new CompactGraph();
+  private graphs = el("div", { class: "graphs" }, this.picture, this.compact.box);
 
   constructor(box: HTMLElement) {
-    box.replaceChildren(this.picture, this.stepper);
+    box.replaceChildren(this.graphs, this.stepper);
     this.stepper.addEventListener("keydown", (event) => {
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by && this.steps && (event.target as HTMLElement).tagName !== "INPUT") {
@@ -34,6 +38,7 @@ export class Automaton {
     drawn.style.width = `min(${wide}px, max(100%, ${Math.round(0.7 * wide)}px))`; // a little smaller, if it fits then
     drawn.style.height = "auto";
     this.picture.replaceChildren(drawn);
+    this.graphs.classList.toggle("stacked", 0.7 * wide > this.graphs.clientWidth / 2);
     this.light();
   }
 
@@ -72,6 +77,7 @@ export class Automaton {
   }
 
   private explain(): void {
+    this.compact.show(null, 0, []);
     this.stepper.replaceChildren(el("p", { class: "empty" }, "Choose a match and step through its events to see the states light up."));
   }
 
@@ -87,6 +93,7 @@ export class Automaton {
         item.scrollIntoView({ block: "nearest" });
       } else item.removeAttribute("aria-current");
     });
+    this.compact.show(this.steps.graph, this.at, this.steps.events);
     this.light();
   }
 

@@ -30,7 +30,7 @@ export function layout(graph: Graph): Placed {
     const labels = arrows.filter((a) => layer.get(a.from) === k && a.to !== a.from).flatMap((a) => a.lines);
     x += Math.max(110, Math.min(LONGEST, Math.max(0, ...labels.map((line) => line.length))) * LETTER + 74);
   });
-  return { at, arrows, width: Math.max(...[...at.values()].map((p) => p.x)) + 60, height: 70 + (tallest - 1) * TALL + 70 };
+  return { at, arrows, width: Math.max(...[...at.values()].map((p) => p.x)) + 60, height: 70 + (tallest - 1) * TALL + 86 };
 }
 
 /** One arrow for all transitions between two states. */

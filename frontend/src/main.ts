@@ -80,6 +80,7 @@ class Page {
     byId("data").replaceChildren(...(data
       ? [el("strong", { title: String(data.origin.path ?? data.name) }, data.name),
          el("span", { class: "muted" }, `${number(data.rows)} events`),
+         data.streams.length > 1 && el("span", { class: "muted" }, `${data.streams.length} streams`),
          data.live && el("span", { class: "live" }, "live"),
          data.sorted && el("span", { class: "muted", title: "The events were not in order of time, and were put in order." }, "sorted"),
         ].filter((part): part is HTMLElement => Boolean(part))
@@ -94,7 +95,7 @@ class Page {
       select.onchange = () => void this.setColumn(key, select.value);
       return el("div", {}, el("label", { for: `column-${key}` }, label), select);
     };
-    const choosable = !data.live && !("upload" in data.origin);
+    const choosable = !data.live && !("upload" in data.origin) && !data.streams.length;
     box.replaceChildren(
       el("summary", {}, "Events"),
       choosable && el("div", { class: "choices" }, choice("type", "type", names, data.type), choice("time", "time", names, data.time),
@@ -227,7 +228,7 @@ class Page {
       ["events", status ? number(status.events) : "–"],
       ["matches", status ? number(status.matches) : "–"],
       ["events/s", rate ? rate >= 1e6 ? `${(rate / 1e6).toFixed(1)} M` : number(Math.round(rate)) : "–"],
-      ["memory", status ? bytes(status.memory) : "–"],
+      ["memory", status?.memory ? bytes(status.memory) : "–"],
     ];
     byId("counters").replaceChildren(...cells.map(([name, value]) =>
       el("div", { "data-counter": name, title: HINTS[name] ?? "" }, el("dt", {}, name), el("dd", {}, value))));
@@ -368,7 +369,7 @@ class Page {
     byId("cancel").onclick = () => void this.cancel();
     byId("share").onclick = () => {
       history.replaceState(null, "", this.link());
-      const known = !this.data || "path" in this.data.origin || "example" in this.data.origin;
+      const known = !this.data || ["path", "example", "streams"].some((kind) => kind in this.data!.origin);
       void this.copy(location.href, known ? "The link is copied. It opens this view." : "The link is copied. It has no data: these were not loaded by a path.");
     };
     byId("theme").onclick = () => {
@@ -399,15 +400,21 @@ class Page {
     const loader = byId<HTMLDialogElement>("loader");
     byId("open").onclick = () => {
       byId("loader-problem").textContent = "";
+      byId("adding").hidden = !this.data || this.data.live;
       loader.showModal();
     };
     const path = byId<HTMLInputElement>("path"), file = byId<HTMLInputElement>("file");
+    const adds = byId<HTMLInputElement>("adds"), stream = byId<HTMLInputElement>("stream");
     byId("load").onclick = async () => {
       byId("loader-problem").textContent = "";
       const chosen = file.files?.[0];
-      const origin = { path: path.value.trim(), follow: byId<HTMLInputElement>("follow").checked };
-      const good = path.value.trim() || !chosen ? await this.load(origin) : await this.take(() => upload(chosen));
-      if (good) loader.close();
+      const added: Record<string, string> = adds.checked && this.data ? { add: this.data.id, stream: stream.value.trim() } : {};
+      const origin = { path: path.value.trim(), follow: byId<HTMLInputElement>("follow").checked, ...added };
+      const good = path.value.trim() || !chosen ? await this.load(origin) : await this.take(() => upload(chosen, added));
+      if (!good) return;
+      adds.checked = false;
+      path.value = stream.value = file.value = "";
+      loader.close();
     };
     path.onkeydown = (event) => {
       if (event.key === "Enter") {

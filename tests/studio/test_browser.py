@@ -170,6 +170,69 @@ def test_states_light_up_step_by_step(open_page: Open) -> None:
     assert lit == [["0"], ["0", "1"], ["0", "1", "2"], ["3"]]
 
 
+def test_the_compact_graph_is_drawn_beside_the_automaton(open_page: Open, tmp_path: Path) -> None:
+    path = tmp_path / "few.jsonl"
+    path.write_text("".join(json.dumps({"type": t, "time": k}) + "\n" for k, t in enumerate("ABBXCB")))
+    page = open_page()
+    load_file(page, path)
+    write(page, "SELECT * WHERE A ; B+ ; C")
+    page.click("#run")
+    page.wait_for_selector(".detail h2")
+    page.click("#step-through")
+    page.wait_for_selector(".compact .node")
+    drawn = []
+    for k in range(5):
+        kinds = ("bottom", "output", "union")
+        drawn.append([page.locator(f".compact .node.{kind}").count() for kind in kinds])
+        if k == 4:
+            picture(page, "graph")
+        page.click("#step-on")
+    # the two A ; B of the stream end in one state; the C has all three matches below it
+    assert drawn == [[1, 1, 0], [1, 2, 0], [1, 4, 1], [1, 4, 1], [1, 5, 2]]
+    assert page.locator(".compact .tag.match").count() == 0  # of the B after it
+
+
+def test_a_graph_that_is_too_large_is_not_drawn(open_page: Open) -> None:
+    page = open_page()
+    run_example(page, "abroad")
+    page.click("#step-through")
+    page.wait_for_selector(".compact p:has-text('look-up table')")
+
+
+def load_file(page: Any, path: Path) -> None:
+    page.click("#open")
+    page.fill("#path", str(path))
+    page.click("#load")
+    page.wait_for_selector(f"strong:has-text('{path.name}')")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_in_the_way_of_assistive_technology(open_page: Open, scheme: str) -> None:
+    """The rules of axe-core for WCAG 2.1 AA, in each view."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page = open_page(scheme=scheme)
+    run_example(page, "fraud")
+    found = {}
+    for tab in ("matches", "automaton", "diagnose", "explain", "code"):
+        page.click(f"#tab-{tab}")
+        page.wait_for_selector(f"#{tab} :is(canvas, .compact .node, .bars, pre)")
+        found[tab] = wrong(axe, page)
+    write(page, MAXIMAL.replace("amount <", "amont <"))
+    page.wait_for_selector("#problem.error")
+    found["error"] = wrong(axe, page)
+    page.click("#open")
+    found["loader"] = wrong(axe, page)
+    assert found == {view: [] for view in found}
+
+
+def wrong(axe: Any, page: Any) -> list[tuple[str, list[Any]]]:
+    """What axe-core finds, by rule, with the elements."""
+    tags = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}}
+    seen = axe.Axe().run(page, options=tags).response
+    assert len(seen["passes"]) > 15  # it has looked
+    return [(rule["id"], [node["target"] for node in rule["nodes"]]) for rule in seen["violations"]]
+
+
 def test_a_long_run_is_cancelled(open_page: Open) -> None:
     page = open_page()
     run_example(page)
@@ -223,6 +286,27 @@ def test_a_growing_file_is_followed(open_page: Open, tmp_path: Path) -> None:
             file.write(json.dumps({"type": "B", "time": f"2024-01-01T00:00:0{k}"}) + "\n")
         page.wait_for_selector(f"[data-match='{k - 1}']")
     page.click("#cancel")
+
+
+def test_two_files_are_two_streams(open_page: Open, tmp_path: Path) -> None:
+    up, down = tmp_path / "up.jsonl", tmp_path / "down.jsonl"
+    up.write_text("".join(json.dumps({"time": k, "v": k}) + "\n" for k in (0, 4)))
+    down.write_text("".join(json.dumps({"time": k, "w": k}) + "\n" for k in (2, 6)))
+    page = open_page()
+    load_file(page, up)
+    page.click("#open")
+    page.fill("#path", str(down))
+    page.check("#adds")
+    page.fill("#stream", "Fall")
+    picture(page, "streams")
+    page.click("#load")
+    page.wait_for_selector("strong:has-text('up, Fall')")
+    write(page, "SELECT * FROM up, Fall WHERE up ; Fall")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("[data-match='2']")
+    page.wait_for_function("() => location.hash.includes('stream=Fall')")
+    again = open_page(page.evaluate("location.hash"))
+    again.wait_for_selector("[data-match='2']")
 
 
 def test_diagnose_explain_and_export(open_page: Open) -> None:

@@ -317,8 +317,11 @@ def studio_command(
         str | None, typer.Argument(metavar="[QUERY]", help="A file with the query, or the query itself.")
     ] = None,
     events: Annotated[
-        str | None,
-        typer.Argument(metavar="[EVENTS]", help="A file with events; - follows JSON lines on standard input."),
+        list[str] | None,
+        typer.Argument(
+            metavar="[EVENTS]...",
+            help="A file with events; - follows JSON lines on standard input; NAME=FILE for each stream of FROM.",
+        ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what is written to the end of EVENTS.")] = False,
     type: Annotated[str, typer.Option("--type", help="The column of event types.")] = "",
@@ -338,7 +341,8 @@ def studio_command(
             raise UsageError(f"the studio needs {' and '.join(needed)}: pip install 'ceql[studio]'")
         from ceql.studio.opening import open_studio
 
-        open_studio(query, events, follow, (type or None, time or None, unit), port, browser, time_limit, upload_limit)
+        columns = (type or None, time or None, unit)
+        open_studio(query, events or [], follow, columns, port, browser, time_limit, upload_limit)
 
 
 def _inputs(

@@ -28,7 +28,7 @@ _SHAPES = (
     '<path d="M{x} {y}m0 -6l6 10.4h-12z"',
 )
 _WIDTH, _LANE, _MARGIN = 760, 24, 14
-_LETTER = 6.6  # the width of a character, about
+_LETTER = 7.1  # the width of a character, about: DejaVu Sans is wider than most
 _EVENTS = 200  # of a lane
 _FAR = 6  # times the longest match
 
@@ -78,7 +78,7 @@ def _draw(first: First, attributes: str = "", style: str = "") -> str:
     if high <= low:
         low, high = low - 0.5, high + 0.5
     labels = _labels(first, apart)
-    left = _MARGIN + min(220.0, _LETTER * max((len(label) for label in labels), default=0) + 14)
+    left = _MARGIN + min(236.0, _LETTER * max((len(label) for label in labels), default=0) + 14)
     scale = (_WIDTH - left - 2 * _MARGIN) / (high - low)
 
     def x(at: float) -> str:

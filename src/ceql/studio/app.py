@@ -27,6 +27,7 @@ from ceql.studio.exports import code, matches_file
 from ceql.studio.limited import Limited
 from ceql.studio.security import Guard, TooLarge, refuse_large
 from ceql.studio.session import Gone, Session
+from ceql.studio.streams import for_query, to_input
 from ceql.syntax.functions import AGGREGATES, FUNCTIONS
 
 STATIC = Path(__file__).with_name("static")
@@ -117,7 +118,12 @@ class Routes:
         }
 
     def load(self, request: Request, body: Body) -> Body:
-        return self.session.load(body, _columns(body)).summary()
+        return self._added(self.session.load(body, _columns(body)), body).summary()
+
+    def _added(self, data: Data, body: Body) -> Data:
+        """Data beside those that are shown already, where the page asks for that (`add`), under the name `stream`."""
+        shown = self.session.data(body.get("add"))
+        return data if shown is None else self.session.add(shown, data, str(body.get("stream") or ""))
 
     def data(self, request: Request) -> Body:
         return self._data({"data": request.path_params["data"]}).summary()
@@ -129,8 +135,9 @@ class Routes:
             with path.open("wb") as file:
                 async for chunk in request.stream():
                     file.write(chunk)
-            columns = _columns(dict(request.query_params))
-            data = await run_in_threadpool(self.session.upload, path, name, columns)
+            asked = dict(request.query_params)
+            data = await run_in_threadpool(self.session.upload, path, name, _columns(asked))
+            data = await run_in_threadpool(self._added, data, asked)
         return JSONResponse(await run_in_threadpool(data.summary))
 
     def check(self, request: Request, body: Body) -> Body:
@@ -202,7 +209,8 @@ class Routes:
     def diagnose(self, request: Request, body: Body) -> Body:
         query, data = compile(_text(body)), self._data(body)
         fit(query, data)
-        events = Limited(data.table, self.session.limits.run_seconds)
+        data = for_query(data, query.plan.query.streams)
+        events = to_input(data, lambda table, name: Limited(table, name, self.session.limits.run_seconds))
         return diagnosis(query.diagnose(events, **data.columns.options))
 
     def automaton(self, request: Request, body: Body) -> Body:

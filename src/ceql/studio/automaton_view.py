@@ -6,16 +6,18 @@ substreams and its conditions between events.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
 from ceql.engine.common.chunk import Int64s
 from ceql.explain.automaton import START, AutomatonView
 from ceql.io.nested import with_columns
+from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
+from ceql.io.source import Source
 from ceql.io.sources import open_streams
 from ceql.plan import CorrelatedPlan
 from ceql.query import Query
@@ -25,9 +27,11 @@ from ceql.recognition.options import Options
 from ceql.recognition.recognise import recognise
 from ceql.recognition.unary import UnaryRecognition
 from ceql.results.text import attributes, cell, to_rows
+from ceql.studio.compact_view import IN_GROUPS, CompactView, nothing
 from ceql.studio.data import Data
 from ceql.studio.match_index import MatchIndex
 from ceql.studio.match_view import take
+from ceql.studio.streams import to_input
 
 MOST_STEPS = 400
 _BEFORE, _AFTER = 5, 3  # events that are shown around a match
@@ -63,7 +67,7 @@ def automaton(query: Query) -> dict[str, Any]:
 def steps(index: MatchIndex, match: int) -> dict[str, Any]:
     """The events around a match, in its substream, each with the states that it brought runs to."""
     run, rows = index.run, _rows_around(index, match)
-    data, entered = run.data, _entered(run.query, run.data, rows)
+    data, (entered, graph) = run.data, _entered(run.query, run.data, rows, index.variables)
     own = {row: variable for _, variable, row in index.marks(match, MOST_STEPS)}
     ends = np.isin(rows, np.asarray(index.batch.column("end")))
     columns = data.columns
@@ -83,7 +87,7 @@ def steps(index: MatchIndex, match: int) -> dict[str, Any]:
             rows, data.row_numbers(rows), events, entered, ends.tolist(), strict=True
         )
     ]
-    return {"match": match, "events": found, "variables": index.variables}
+    return {"match": match, "events": found, "variables": index.variables, "graph": graph}
 
 
 def _rows_around(index: MatchIndex, match: int) -> Int64s:
@@ -97,26 +101,39 @@ def _rows_around(index: MatchIndex, match: int) -> Int64s:
     return chosen[:MOST_STEPS]
 
 
-def _entered(query: Query, data: Data, rows: Int64s) -> list[list[int]]:
-    """The states that each of these events brings runs to, if the stream has these events alone."""
-    table = take(data, rows)
+def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tuple[list[list[int]], dict[str, Any]]:
+    """The states that each of these events brings runs to, if the stream has these events alone, and the graph."""
+    events = to_input(data, lambda table, _: table, rows)
     options = Options(**data.columns.options)
     sources = [
         with_columns(source, options.nested(query.plan.dotted))
-        for source in open_streams(table, query.plan.query.streams, time=options.time)
+        for source in open_streams(events, query.plan.query.streams, time=options.time)
     ]
     bound = BoundPlan.over(query.plan, sources, options)
     recognition = recognise(bound)
     following = _following(recognition)
+    compact = CompactView(recognition, variables) if isinstance(recognition, UnaryRecognition) else None
     before = following.reached.entered.copy()
     found = []
-    for batch in pa.Table.from_batches(list(sources[0].batches(bound.needed_columns()))).to_batches(1):
-        for _ in recognition.feed(EventBatch(batch, 0)):
+    for batch in _one_by_one(bound, sources):
+        if compact is not None:
+            compact.before()
+        for _ in recognition.feed(batch):
             pass
+        if compact is not None:
+            compact.after()
         now = following.reached.entered
         found.append(np.flatnonzero(now > before)[: following_states(following)].tolist())
         before = now.copy()
-    return found
+    return found, compact.to_json() if compact is not None else nothing(IN_GROUPS)
+
+
+def _one_by_one(bound: BoundPlan, sources: list[Source]) -> Iterator[EventBatch]:
+    """The events of all streams in order, each by itself."""
+    sequencer = Sequencer(list(bound.streams), bound.time, bound.options.lateness_in(bound.time_type), MOST_STEPS)
+    for batch in merge_sources(sources, sequencer, bound.needed_columns()):
+        for row in range(batch.data.num_rows):
+            yield batch.slice(row, 1)
 
 
 def _following(recognition: Any) -> UnaryFollowing | CorrelatedFollowing:

@@ -11,6 +11,7 @@ from ceql.analysis.scopes import there, types, variables
 from ceql.errors import CeqlError, QueryError, nearest
 from ceql.query import Query, compile
 from ceql.studio.data import Data
+from ceql.studio.streams import for_query, to_input
 from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
 
@@ -37,11 +38,9 @@ def check(text: str, data: Data | None) -> dict[str, Any]:
 
 def fit(query: Query, data: Data) -> None:
     """Raises an error if the query does not fit the columns of the data."""
-    streams = query.plan.query.streams
-    if len(streams) > 1:
-        raise QueryError(f"the studio shows one stream, and the query reads FROM {len(streams)}: {', '.join(streams)}")
+    data = for_query(data, query.plan.query.streams)
     if data.table.num_columns:
-        query.run(data.table.slice(0, 0), **data.columns.options)
+        query.run(to_input(data, lambda table, _: table.slice(0, 0)), **data.columns.options)
 
 
 def _problem(text: str, error: QueryError) -> dict[str, Any]:

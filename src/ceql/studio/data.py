@@ -68,6 +68,10 @@ class Data:
     live: bool = False
     problem: str | None = None
     late: int = 0
+    parts: dict[str, pa.Table] = field(default_factory=dict)
+    """Of several streams, the events of each by its name (`streams.py`); empty for one."""
+    stream: Int64s | None = None
+    """Of several streams, the number of the stream of each row."""
     changed: threading.Condition = field(default_factory=threading.Condition)
     _table: tuple[int, pa.Table] | None = None
     _places: tuple[int, tuple[Floats, bool]] | None = None
@@ -156,6 +160,7 @@ class Data:
             "live": self.live,
             "problem": self.problem,
             "sorted": self.given is not None,
+            "streams": list(self.parts),
             "columns": [{"name": f.name, "type": str(f.type), "values": self._values(f.name)} for f in table.schema],
             "types": self._types(),
         }

@@ -19,7 +19,11 @@ from ceql.studio.match_index import MatchIndex
 
 def code(query: str, data: Data | None) -> dict[str, str]:
     """The query over the data as Python, as PySpark and as a command."""
-    path = _path(data)
+    paths = _paths(data)
+    named = {name: path for name, path in paths.items() if name is not None}
+    events = repr(named) if named else repr(paths[None])
+    read = "{" + ", ".join(f"{name!r}: {_reader(path)}" for name, path in named.items()) + "}"
+    files = " ".join(f"{name}={shlex.quote(path)}" for name, path in named.items()) or shlex.quote(paths[None])
     options = _options(data)
     text = query.strip().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     arguments = "".join(f", {name}={value!r}" for name, value in options.items())
@@ -27,7 +31,7 @@ def code(query: str, data: Data | None) -> dict[str, str]:
 
 matches = ceql.match("""
 {text}
-""", {path!r}{arguments})
+""", {events}{arguments})
 print(matches)
 matches.to_arrow()                # or to_pandas(), to_polars(), events()
 '''
@@ -36,21 +40,25 @@ matches.to_arrow()                # or to_pandas(), to_polars(), events()
 from ceql.spark import match
 
 spark = SparkSession.builder.getOrCreate()
-events = {_reader(path)}
+events = {read if named else _reader(paths[None])}
 matches = match("""
 {text}
 """, events{arguments})
 matches.show()
 '''
     flags = "".join(f" --{name.replace('_', '-')} {shlex.quote(value or '')}" for name, value in options.items())
-    command = f"cat > query.ceql <<'CEQL'\n{query.strip()}\nCEQL\nceql run query.ceql {shlex.quote(path)}{flags}\n"
+    command = f"cat > query.ceql <<'CEQL'\n{query.strip()}\nCEQL\nceql run query.ceql {files}{flags}\n"
     return {"python": python, "pyspark": pyspark, "cli": command}
 
 
-def _path(data: Data | None) -> str:
+def _paths(data: Data | None) -> dict[str | None, str]:
+    """The files by the names of their streams; None for the only one."""
     if data is None:
-        return "events.parquet"
-    return str(data.origin.get("path") or (SAMPLE if "example" in data.origin else data.name))
+        return {None: "events.parquet"}
+    if data.parts:
+        known = data.origin.get("streams", {})
+        return {name: str(known.get(name) or f"{name}.parquet") for name in data.parts}
+    return {None: str(data.origin.get("path") or (SAMPLE if "example" in data.origin else data.name))}
 
 
 def _options(data: Data | None) -> dict[str, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -13,11 +14,14 @@ from ceql.studio.data import Columns, Data
 from ceql.studio.examples import EXAMPLES
 from ceql.studio.server import serve
 from ceql.studio.session import Limits, Session
+from ceql.studio.streams import join
+
+_STREAM = re.compile(r"(?P<name>\w+)=(?P<file>.+)", re.DOTALL)
 
 
 def open_studio(
     query: str | None,
-    events: str | None,
+    events: list[str],
     follow: bool,
     columns: tuple[str | None, str | None, str | None],
     port: int,
@@ -27,10 +31,13 @@ def open_studio(
 ) -> None:
     """Serve a studio that begins with this query and these events."""
     named = Columns(*columns)
-    text = EXAMPLES[0].text if query is None and events is None else _text(query or "")
-    data = loading.sample("first", EXAMPLES[0].id, named) if query is None and events is None else None
-    if events is not None:
-        data = _data(events, follow, named)
+    nothing = query is None and not events
+    text = EXAMPLES[0].text if nothing else _text(query or "")
+    data = loading.sample("first", EXAMPLES[0].id, named) if nothing else None
+    if len(events) > 1 or any(_STREAM.match(name) and not os.path.exists(name) for name in events):
+        data = _streams(events, follow, named)
+    elif events:
+        data = _data(events[0], follow, named)
     serve(Session(Limits(upload_limit << 20, time_limit), text, data), port, browser)
 
 
@@ -44,6 +51,20 @@ def _text(query: str) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read the query {query}: {error}") from error
     return query
+
+
+def _streams(events: list[str], follow: bool, columns: Columns) -> Data:
+    """NAME=FILE for each stream."""
+    named = {}
+    for event in events:
+        found = _STREAM.match(event)
+        if found is None or follow:
+            raise UsageError(
+                "for several streams, write NAME=FILE for each, with the names of FROM, and do not follow them"
+            )
+        path = Path(found["file"]).expanduser().absolute()
+        named[found["name"]] = loading.load("first", path, {"path": str(path)}, columns)
+    return join("first", named)
 
 
 def _data(events: str, follow: bool, columns: Columns) -> Data:

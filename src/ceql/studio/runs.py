@@ -18,6 +18,8 @@ from ceql.query import Query
 from ceql.recognizer import Recognizer
 from ceql.results.matches import Matches
 from ceql.studio.data import Data
+from ceql.studio.limited import Watched
+from ceql.studio.streams import to_input
 
 MOST_MATCHES = 1_000_000
 MOST_BYTES = 1 << 28
@@ -72,7 +74,8 @@ class Run:
         return self._table[1]
 
     def _schema(self) -> pa.Schema:
-        return self.query.run(self.data.table.slice(0, 0), **self.data.columns.options).schema
+        empty = to_input(self.data, lambda table, _: table.slice(0, 0))
+        return self.query.run(empty, **self.data.columns.options).schema
 
     def status(self) -> dict[str, Any]:
         """The counters, as the page shows them."""
@@ -117,6 +120,12 @@ class Run:
 
     def _recognise(self) -> None:
         columns = self.data.columns
+        if self.data.parts:
+            self._begun = monotonic()
+            sources = to_input(self.data, lambda table, name: Watched(table, name, self._pass))
+            self._take(self.query.run(sources, **columns.options, memory=_MEMORY))
+            self._worked, self._begun = self._seconds, None
+            return
         recognizer = self.query.recognizer(**columns.options, memory=_MEMORY, keep_rows=False)
         self._recognizer = recognizer
         for piece in self._slices():
@@ -127,6 +136,14 @@ class Run:
             if self._loading is None:
                 self._loading = self.events, self._worked
         self._take(recognizer.finish())
+
+    def _pass(self, events: int) -> None:
+        """Another batch of one of several streams is read."""
+        self._check()
+        self.events += events
+        self._worked, self._begun = self._seconds, monotonic()
+        if self._loading is None:
+            self._loading = self.events, self._worked
 
     def _slices(self) -> Iterator[pa.RecordBatch]:
         """The events in slices; more of them the less time they take. Of live data, as they come."""

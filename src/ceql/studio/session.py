@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ceql.studio.data import Columns, Data
 from ceql.studio.examples import EXAMPLES
 from ceql.studio.match_index import MatchIndex
 from ceql.studio.runs import Run
+from ceql.studio.streams import for_query, join
 
 _KEPT = 4  # data sets and runs; the oldest go
 
@@ -60,7 +62,15 @@ class Session:
             return self._data[id]
 
     def load(self, origin: dict[str, Any], columns: Columns) -> Data:
-        """The data that `origin` names: an example, a path, or a path to follow."""
+        """The data that `origin` names: an example, a path, a path to follow, or the paths of several streams."""
+        if isinstance(origin.get("streams"), dict):
+            named = {str(name): Path(str(path)).expanduser() for name, path in origin["streams"].items()}
+            load = {
+                name: loading.load(self.new_id(), path, {"path": str(path)}, columns) for name, path in named.items()
+            }
+            if not load:
+                raise DataError("say which files to load")
+            return self._keep(join(self.new_id(), load))
         if "example" in origin:
             if origin["example"] not in [example.id for example in EXAMPLES]:
                 raise DataError(f"there is no example '{origin['example']}'")
@@ -81,6 +91,23 @@ class Session:
         except CeqlError as error:
             raise DataError(str(error).replace(str(path), name).replace(path.name, name)) from error
 
+    def add(self, data: Data, other: Data, name: str) -> Data:
+        """Data with another stream beside those that are there."""
+        parts = {own: self._part(data, own) for own in data.parts} or {stream_name(data.name): data}
+        name = name or stream_name(other.name)
+        if name in parts:
+            raise DataError(f"there is a stream '{name}' already; give this one another name")
+        return self._keep(join(self.new_id(), parts | {name: other}))
+
+    def _part(self, data: Data, name: str) -> Data:
+        """One of the streams of data by itself."""
+        path = data.origin.get("streams", {}).get(name)
+        origin = {"upload": name} if path is None else {"path": path}
+        table = data.parts[name]
+        type = data.columns.type if data.columns.type in table.schema.names else None
+        columns = Columns(type, data.columns.time, data.columns.time_unit)
+        return Data(data.id, name, origin, columns, table.to_batches())
+
     def _keep(self, data: Data) -> Data:
         with self._turn:
             self._data[data.id] = data
@@ -93,6 +120,7 @@ class Session:
         """Begin to run a query; the runs before it are cancelled."""
         query = compile(text)
         fit(query, data)
+        data = for_query(data, query.plan.query.streams)
         run = Run(self.new_id(), query, data, self.limits.run_seconds)
         with self._turn:
             for other, _ in self._runs.values():
@@ -120,3 +148,12 @@ class Session:
             with self._turn:
                 self._runs[id] = run, index
         return index
+
+
+def stream_name(file: str) -> str:
+    """A name for the stream of a file, which FROM can list: the file's own, without its endings.
+
+    >>> stream_name("door events.csv.gz")
+    'door_events'
+    """
+    return re.sub(r"\W", "_", file.partition(".")[0]) or "stream"
