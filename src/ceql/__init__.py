@@ -13,10 +13,13 @@ import logging
 from ceql.errors import ArgumentError, CeqlError, DataError, NoMatchWarning, QueryError, ResourceError, SchemaError
 from ceql.match_recognize import from_match_recognize
 from ceql.query import LateEventsWarning, Query, compile, match, rule
+from ceql.query_set import QuerySet, compile_all
 from ceql.recognition.metrics import Metrics
 from ceql.recognizer import Recognizer
 from ceql.results.match import Match
+from ceql.results.match_set import MatchSet
 from ceql.results.matches import Matches
+from ceql.set_recognizer import SetRecognizer
 
 __version__ = "0.1.0"
 
@@ -36,15 +39,19 @@ __all__ = [
     "DataError",
     "LateEventsWarning",
     "Match",
+    "MatchSet",
     "Matches",
     "Metrics",
     "NoMatchWarning",
     "Query",
     "QueryError",
+    "QuerySet",
     "Recognizer",
     "ResourceError",
     "SchemaError",
+    "SetRecognizer",
     "compile",
+    "compile_all",
     "from_match_recognize",
     "match",
     "rule",

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
@@ -87,6 +89,17 @@ class ResourceError(CeqlError):
 
     def __reduce__(self) -> tuple[type[ResourceError], tuple[str, str]]:
         return type(self), (str(self), self.limit)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Errors of a query in here say which query of several they are about."""
+    try:
+        yield
+    except QueryError as error:
+        error.message = f"query '{name}': {error.message}"
+        error.args = (error._render(),)
+        raise
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

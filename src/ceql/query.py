@@ -180,8 +180,8 @@ class Query:
         If the stream is split by a key, and partial matches are many, `threads` work on them at once (`"all"`: as
         many as the machine has cores). Matches and their order do not depend on it.
         """
-        options = _options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
-        opened = open_streams(events, self._plan.query.streams, _whole("batch_rows", batch_rows), time)
+        options = read_options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
+        opened = open_streams(events, self._plan.query.streams, whole("batch_rows", batch_rows), time)
         sources = [with_columns(source, options.nested(self._plan.dotted)) for source in opened]
         return Matches(Run(self._plan, sources, options), options.memory)
 
@@ -202,12 +202,12 @@ class Query:
 
         `keep_rows=False` spares the memory that `Matches.events()` needs: the rows that matches may still name.
         """
-        options = _options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
+        options = read_options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
         return Recognizer(self._plan, options, keep_rows)
 
     def restore(self, snapshot: bytes, *, threads: int | Literal["all"] = 1) -> Recognizer:
         """The recogniser that `snapshot` was taken of, to go on with the very same matches."""
-        return restore(self._plan, snapshot, _threads(threads))
+        return restore(self._plan, snapshot, read_threads(threads))
 
     def explain(
         self,
@@ -224,7 +224,7 @@ class Query:
         """
         from ceql.explain.stages import explain
 
-        _options(type, time, time_unit, 0)  # for its errors
+        read_options(type, time, time_unit, 0)  # for its errors
         return explain(self._plan, getattr(schema, "schema", schema), type, time, time_unit)
 
     def automaton(self) -> AutomatonView:
@@ -251,13 +251,13 @@ class Query:
         """
         from ceql.diagnose.diagnose import diagnose
 
-        return diagnose(self._plan, events, _options(type, time, time_unit, lateness))
+        return diagnose(self._plan, events, read_options(type, time, time_unit, lateness))
 
     def __repr__(self) -> str:
         return cleandoc(self.text)
 
 
-def _options(
+def read_options(
     type: object,
     time: object,
     time_unit: object,
@@ -274,21 +274,21 @@ def _options(
     if time_unit is not None and time_unit not in TIME_UNITS:
         raise ArgumentError(f"time_unit must be one of {', '.join(TIME_UNITS)}, not {time_unit!r}")
     limits = {"memory": memory, "max_states": max_states, "max_buffered_rows": max_buffered_rows}
-    counts = [_whole(name, value) for name, value in limits.items()]
+    counts = [whole(name, value) for name, value in limits.items()]
     options = Options(type, time, time_unit, _checked_lateness(lateness), *counts)  # type: ignore[arg-type]
-    return replace(options, threads=_threads(threads))
+    return replace(options, threads=read_threads(threads))
 
 
-def _threads(value: object) -> int | Literal["all"]:
+def read_threads(value: object) -> int | Literal["all"]:
     if value == "all":
         return "all"
     try:
-        return _whole("threads", value)
+        return whole("threads", value)
     except ArgumentError:
         raise ArgumentError(f"threads= is a whole number of at least 1, or 'all', not {value!r}") from None
 
 
-def _whole(name: str, value: object) -> int:
+def whole(name: str, value: object) -> int:
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:

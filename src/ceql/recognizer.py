@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
 from time import perf_counter
@@ -115,12 +115,12 @@ class Recognizer:
             if isinstance(events, Mapping) and len(self._streams) > 1 and set(events) <= set(self._streams):
                 for name in self._streams:
                     if name in events:
-                        intake, ready = self._push(intake, events[name], self._stream_number(name))
+                        intake, ready = self._push(intake, events[name], stream_number(name, self._streams))
                         ordered += ready
             else:
                 if isinstance(events, Mapping):
                     events = [events]  # one event
-                intake, ordered = self._push(intake, events, self._stream_number(stream))
+                intake, ordered = self._push(intake, events, stream_number(stream, self._streams))
             matches = self._take_in(before, intake, ordered)
             self._feed_seconds += perf_counter() - begun
             return matches
@@ -280,19 +280,6 @@ class Recognizer:
     def _refuse_nested(self) -> None:
         _refuse_nested(self._turn)
 
-    def _stream_number(self, stream: str | None) -> int:
-        if stream is None:
-            if len(self._streams) > 1:
-                raise DataError(
-                    f"say which stream these events are of: stream= one of {', '.join(map(str, self._streams))}"
-                )
-            return 0
-        if stream not in self._streams:
-            known = [s for s in self._streams if s is not None]
-            hint = did_you_mean(stream, known) or ""
-            raise DataError(f"the query's FROM lists no stream '{stream}'. {hint}".strip())
-        return self._streams.index(stream)
-
     def _draft(self) -> _Intake:
         """The intake, to be changed: what changes in place is copied."""
         intake = self._intake
@@ -435,7 +422,7 @@ class Recognizer:
             intake = self._intake
             header: dict[str, Any] = {
                 "query": self._plan.fingerprint,
-                "options": _options_to_json(self._options),
+                "options": options_to_json(self._options),
                 "keep_rows": self._keep_rows,
                 "finished": intake.finished,
                 "open": intake.open,
@@ -469,7 +456,7 @@ def restore(plan: Plan, blob: bytes, threads: int | Literal["all"] = 1) -> Recog
             raise DataError("the snapshot is of another query; restore it with the query it was taken of")
         flags = header["keep_rows"], header["open"], header["finished"]
         require(all(type(flag) is bool for flag in flags), "a truth value is none")
-        recognizer = Recognizer(plan, _options_from_json(header["options"], threads), header["keep_rows"])
+        recognizer = Recognizer(plan, options_from_json(header["options"], threads), header["keep_rows"])
         streams = range(len(recognizer._streams))
         waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
         schemas = {int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()}
@@ -792,7 +779,20 @@ def _refuse_nested(turn: threading.RLock) -> None:
         raise CeqlError("this recogniser is in the middle of a feed of the same thread, and cannot be used in it")
 
 
-def _options_to_json(options: Options) -> dict[str, Any]:
+def stream_number(stream: str | None, streams: Sequence[str | None]) -> int:
+    """The number of the stream that events are fed to; `streams` are those of FROM."""
+    if stream is None:
+        if len(streams) > 1:
+            raise DataError(f"say which stream these events are of: stream= one of {', '.join(map(str, streams))}")
+        return 0
+    if stream not in streams:
+        hint = did_you_mean(stream, [name for name in streams if name is not None]) or ""
+        raise DataError(f"the query's FROM lists no stream '{stream}'. {hint}".strip())
+    return streams.index(stream)
+
+
+def options_to_json(options: Options) -> dict[str, Any]:
+    """The options as a snapshot has them."""
     fields = asdict(options)
     del fields["threads"]  # it says something of the machine, not of the stream
     if isinstance(options.lateness, timedelta):
@@ -800,5 +800,6 @@ def _options_to_json(options: Options) -> dict[str, Any]:
     return fields
 
 
-def _options_from_json(fields: dict[str, Any], threads: int | Literal["all"]) -> Options:
+def options_from_json(fields: dict[str, Any], threads: int | Literal["all"]) -> Options:
+    """The options that a snapshot has."""
     return Options(**fields, threads=threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from enum import StrEnum
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from ceql.cli.aggregate import aggregate, read_asked
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
 from ceql.cli.inputs import STDIN, Files, is_live, read_events, read_query, read_text, say_skipped, single_or_named
 from ceql.cli.run import Job, count, run
+from ceql.cli.run_set import count_set, read_folder, run_set
 from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
 from ceql.io.dicts import is_writable
@@ -55,6 +57,12 @@ class TimeUnit(StrEnum):
 
 
 QueryArgument = Annotated[str, typer.Argument(metavar="QUERY", help="A file with the query, or the query itself.")]
+QueryOrFolderArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUERY", help="A file with the query, the query itself, or a folder of queries (.ceql) to run together."
+    ),
+]
 EventsArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -104,7 +112,7 @@ def main(
 
 @app.command("run", epilog=CODES)
 def run_command(
-    query: QueryArgument,
+    query: QueryOrFolderArgument,
     events: EventsArgument = None,
     out: Annotated[
         str | None,
@@ -191,7 +199,14 @@ def run_command(
         else:
             _refuse("needs --spark", {"--master": master, "--table": table, "--order-by": order_by})
             columns["threads"] = int(threads) if threads.isdecimal() else threads
-            compiled, files = _inputs(query, events, stream)
+            rules = None
+            if os.path.isdir(query):
+                _refuse("goes with one query, not with a folder", {"--events": with_events, "--aggregate": aggregates})
+                rules = read_folder(Path(query))
+                compiled = rules[rules.names[0]]
+                files = read_events(compiled, events or [], stream or [])
+            else:
+                compiled, files = _inputs(query, events, stream)
             path = None if out is None else Path(out)
             job = Job(
                 compiled,
@@ -205,7 +220,10 @@ def run_command(
                 skip_bad_lines,
                 input_format,
             )
-            code = aggregate(job, asked) if asked is not None else count(job) if only_count else run(job)
+            if rules is not None:
+                code = count_set(rules, job) if only_count else run_set(rules, job)
+            else:
+                code = aggregate(job, asked) if asked is not None else count(job) if only_count else run(job)
     raise typer.Exit(code)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,9 +63,9 @@ def count(job: Job) -> ExitCode:
 @contextmanager
 def opened(job: Job) -> Iterator[Matches]:
     """All matches, for what reads them at once; then says what the user should know of the events."""
-    with _late_not_warned():
+    with not_warned_of_late_events():
         if job.streaming:
-            lines = _lines(job)
+            lines = lines_of(job)
             matches = job.query.run(lines.source(), **job.columns)
             yield matches
             _report(job, lines, matches.late())
@@ -86,7 +86,7 @@ def run(job: Job) -> ExitCode:
     if job.out is not None:
         check_not_read(job.out, [path for paths in job.files.values() for path in paths])
         output = Output(job.out)
-    with _writing(job, format, output) as writer, _late_not_warned():
+    with _writing(job, format, output) as writer, not_warned_of_late_events():
         found, more = _stream(job, writer, limit, output) if job.streaming else _whole(job, writer, limit)
     if more and job.limit is None:
         say(
@@ -131,7 +131,8 @@ def _whole(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
     return found, more
 
 
-def _lines(job: Job) -> JsonLines:
+def lines_of(job: Job) -> JsonLines:
+    """The events of standard input, as they arrive."""
     head = b""
     if sys.stdin.isatty():
         say(FROM_TERMINAL)
@@ -141,7 +142,7 @@ def _lines(job: Job) -> JsonLines:
 
 
 def _stream(job: Job, writer: Writer, limit: int | None, output: Output | None) -> tuple[int, bool]:
-    lines = _lines(job)
+    lines = lines_of(job)
     recognizer = job.query.recognizer(**job.columns, keep_rows=job.events)
     found, more, events, asked = 0, False, 0, False
     try:
@@ -218,14 +219,20 @@ def _open_files(job: Job) -> tuple[Matches, EventProgress, dict[str | None, File
     bar = EventProgress(
         job.progress and sys.stderr.isatty() and (job.out is not None or job.format in (None, Format.table))
     )
-    time, format, skip = job.columns["time"], job.input_format, job.skip_bad_lines
-    sources = {name: Files(name, paths, time, format, skip, bar.advance) for name, paths in job.files.items()}
+    events, sources = open_sources(job, bar.advance)
     bar.total = sum(source.size for source in sources.values()) if bar.wanted else 0
-    return job.query.run(single_or_named(sources), **job.columns), bar, sources
+    return job.query.run(events, **job.columns), bar, sources
+
+
+def open_sources(job: Job, on_read: Callable[[int, float], None] | None = None) -> tuple[Any, dict[str | None, Files]]:
+    """The files of a job, as `run` takes them and by stream."""
+    time, format, skip = job.columns["time"], job.input_format, job.skip_bad_lines
+    sources = {name: Files(name, paths, time, format, skip, on_read) for name, paths in job.files.items()}
+    return single_or_named(sources), sources
 
 
 @contextmanager
-def _late_not_warned() -> Iterator[None]:
+def not_warned_of_late_events() -> Iterator[None]:
     """Leaves out the warning of late events, which are reported at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LateEventsWarning)
@@ -235,12 +242,17 @@ def _late_not_warned() -> Iterator[None]:
 def _report(job: Job, source: JsonLines | dict[str | None, Files], late: pa.Table, all_read: bool = True) -> None:
     """Says what the user should know of the events: those left out and, if all were read, attributes that none has."""
     sources = list(source.values()) if isinstance(source, dict) else [source]
+    say_left_out(sources, late)
+    if all_read:
+        _report_missing(job, set().union(*(source.names for source in sources)), "of the events")
+
+
+def say_left_out(sources: Sequence[JsonLines | Files], late: pa.Table) -> None:
+    """Says how many events were left out."""
     say_skipped(sources)
     if late.num_rows:
         events = "1 event" if late.num_rows == 1 else f"{late.num_rows:,} events"
         say(f"{events} came later than --lateness allows and took no part")
-    if all_read:
-        _report_missing(job, set().union(*(source.names for source in sources)), "of the events")
 
 
 def _report_missing(job: Job, names: set[str], of: str) -> None:

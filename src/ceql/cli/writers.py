@@ -117,6 +117,10 @@ class ColumnWriter:
         if rows is not None:
             batch = matches.event_rows(batch, rows, self._matches)
         self._matches += n
+        self.write_batch(batch)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Writes rows that need no more than to be flat in CSV."""
         if self._format is Format.csv:
             batch = _flat(batch)
         if self._writer is None:

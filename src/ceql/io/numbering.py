@@ -127,11 +127,13 @@ class Numbering:
         """Forget the keys of these numbers. A number without a key is ignored."""
         table = self.table
         numbers = numbers[numbers < min(len(self), len(table.keys))]
-        numbers = np.unique(numbers[table.keys[numbers, 1] != FREE])
+        numbers = numbers[table.keys[numbers, 1] != FREE]
         if not len(numbers):
             return
         table.keys[numbers, 1] = FREE
-        self._set_free(np.concatenate([table.free[: table.registers[FREED]], numbers]))
+        free = np.zeros(len(self), np.bool_)
+        free[table.free[: table.registers[FREED]]] = free[numbers] = True
+        self._set_free(np.flatnonzero(free))
         used = self.used
         slots = np.zeros(max(_LEAST, 1 << (4 * len(used)).bit_length()), np.int64)
         move_slots(table.slots, table.keys, slots)
@@ -147,7 +149,8 @@ class Numbering:
             self.table = self.table._replace(data=data)
 
     def _set_free(self, numbers: Array) -> None:
-        self.table = self.table._replace(free=np.sort(numbers.astype(np.int32), kind="stable")[::-1].copy())
+        """Say which numbers have no key; they ascend."""
+        self.table = self.table._replace(free=numbers.astype(np.int32)[::-1].copy())
         self.table.registers[FREED] = len(numbers)
 
     @classmethod

@@ -35,6 +35,7 @@ class PartitionKeys:
         untyped: frozenset[int] = frozenset(),
     ) -> None:
         self.parts = parts
+        self.schema = schema
         self.source = source
         self.type_column = type_column
         self.untyped = untyped
@@ -99,10 +100,17 @@ class PartitionKeys:
 
     def _numbers_by_row(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
         rows = _Rows(self, batch, streams, stream_names)
-        parts = [rows.part(part, shown) for part, shown in zip(self.parts, self.types, strict=True)]
+        return self.numbers_of([rows.part(part, shown) for part, shown in zip(self.parts, self.types, strict=True)])
+
+    def numbers_of(self, parts: Sequence[Values]) -> Array:
+        """The substreams of these keys, given part by part."""
         numbers, reused = self._numbering.numbers(parts)
         self.reused += reused.tolist()
         return numbers
+
+    def values(self, numbers: Array) -> list[Values]:
+        """The keys of these substreams, part by part."""
+        return self._numbering.values(numbers)
 
     def release(self, numbers: Sequence[int] | Array) -> None:
         """Forget the keys of these substreams, which are empty."""
@@ -130,11 +138,8 @@ class PartitionKeys:
 
     def restore(self, state: pa.RecordBatch, count: int) -> None:
         """Continue from a `state` with room for `count` substreams."""
-        numbers, *columns = state.columns
-        if len(columns) != 3 * len(self.parts):
-            raise DataError("the snapshot is damaged: its keys have more or fewer parts than those of the query")
-        parts = [from_state(columns[k : k + 3]) for k in range(0, len(columns), 3)]
-        self._numbering = Numbering.restored(numbers.to_numpy(), parts, count)
+        numbers, parts = state_parts(state, len(self.parts))
+        self._numbering = Numbering.restored(numbers, parts, count)
 
 
 def state_batch(numbers: Array, parts: Sequence[Values]) -> pa.RecordBatch:
@@ -143,6 +148,14 @@ def state_batch(numbers: Array, parts: Sequence[Values]) -> pa.RecordBatch:
     for k, part in enumerate(parts):
         columns |= dict(zip((f"{k}.word", f"{k}.kind", f"{k}.bytes"), to_state(part), strict=True))
     return pa.record_batch(columns)
+
+
+def state_parts(state: pa.RecordBatch, count: int) -> tuple[Array, list[Values]]:
+    """The numbers and keys of such a `state`, whose keys have `count` parts."""
+    numbers, *columns = state.columns
+    if len(columns) != 3 * count:
+        raise DataError("the snapshot is damaged: its keys have more or fewer parts than those of the query")
+    return numbers.to_numpy(), [from_state(columns[k : k + 3]) for k in range(0, len(columns), 3)]
 
 
 class _Rows:

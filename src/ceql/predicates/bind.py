@@ -7,7 +7,8 @@ attribute that no event has shown yet is NULL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -62,6 +63,36 @@ def bind(guards: Sequence[Atom], input: InputSchema, source: str) -> BoundGuards
     return _Binder(input, source).bind(guards)
 
 
+@dataclass(frozen=True, slots=True)
+class BoundTogether:
+    """The guards of several queries over the same column slots."""
+
+    columns: tuple[Column, ...]
+    kinds: tuple[tuple[Logic, ...], ...]
+    """Of each guard of each query: what it asks of the event's type and stream."""
+    rest: tuple[tuple[Logic, ...], ...]
+    """Of each guard of each query: what it asks of other attributes."""
+
+
+def bind_together(
+    queries: Sequence[tuple[Sequence[Atom], str]],
+    input: InputSchema,
+    of_query: Callable[[int], AbstractContextManager[None]] = lambda number: nullcontext(),
+) -> BoundTogether:
+    """Bind the guards of several queries, each given with its text: tests of the same column share a slot.
+
+    A query is bound inside `of_query(its number)`, which may say in an error which query it is.
+    """
+    binder = _Binder(input, "")
+    kinds, rest = [], []
+    for number, (guards, source) in enumerate(queries):
+        binder.source = binder.masks.source = source
+        with of_query(number):
+            kinds.append(tuple(binder.event_type(guard) for guard in guards))
+            rest.append(tuple(AllOf(tuple(map(binder.predicate, guard.predicates))) for guard in guards))
+    return BoundTogether(binder.bound(()).columns, tuple(kinds), tuple(rest))
+
+
 def bind_predicate(node: t.Predicate, input: InputSchema, source: str) -> BoundGuards:
     """Bind one predicate, whatever the event's type."""
     return _Binder(input, source).bind_one(node)
@@ -80,12 +111,12 @@ class _Binder:
         self.fixed: dict[int, Column] = {}
 
     def bind(self, guards: Sequence[Atom]) -> BoundGuards:
-        return self._bound(tuple(self.guard(guard) for guard in guards))
+        return self.bound(tuple(self.guard(guard) for guard in guards))
 
     def bind_one(self, node: t.Predicate) -> BoundGuards:
-        return self._bound((self.predicate(node),))
+        return self.bound((self.predicate(node),))
 
-    def _bound(self, logic: tuple[Logic, ...]) -> BoundGuards:
+    def bound(self, logic: tuple[Logic, ...]) -> BoundGuards:
         columns: list[Column] = []
         for key, slot in self.slots.items():
             match key:

@@ -143,3 +143,11 @@ def to_relevant(codes: Array, table: Array, symbols: Array, rows: Array) -> tupl
         top += s != 0
         missing += s < 0
     return top, missing
+
+
+@kernel
+def add_digits(codes: Array, rows: Array, kinds: Array, digits: Array, weights: Array) -> None:
+    """Add a slot's digit to the codes of some rows; the kind of a row says how much the digit weighs."""
+    for j in range(len(codes)):
+        i = rows[j]
+        codes[j] += weights[kinds[i]] * digits[i]

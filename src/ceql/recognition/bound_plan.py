@@ -22,6 +22,7 @@ from ceql.analysis.shape import Length
 from ceql.errors import SchemaError, no_column
 from ceql.io.partition_keys import PartitionKeys
 from ceql.io.schemas import is_text, names_near, unify_schemas
+from ceql.io.shared_keys import QueryKeys
 from ceql.io.source import Source
 from ceql.jit import Array
 from ceql.plan import CorrelatedPlan, Plan
@@ -51,6 +52,16 @@ class Symbols(Protocol):
 SymbolsOver = Callable[[SymbolTable], Symbols]
 
 
+class Sharing(Protocol):
+    """What several queries over the same events do together (`recognition.together`)."""
+
+    def symbols(self, schema: pa.Schema, table: SymbolTable) -> Symbols | None:
+        """Reads the symbols of a query's guards, which are decided with those of the others; None if they are not."""
+
+    def keys(self, own: PartitionKeys) -> QueryKeys:
+        """The keys of a query's substreams, in place of keys of its own."""
+
+
 @dataclass(frozen=True, eq=False)
 class BoundPlan:
     """A plan that fits its events. It is immutable; any number of recognitions can be made of it.
@@ -71,11 +82,13 @@ class BoundPlan:
     decided: SymbolsOver | None = None
     """Reads the symbols of guards that were decided elsewhere (in Spark's JVM). Then the events need no type, nor the
     attributes that guards read."""
+    sharing: Sharing | None = None
+    """What the query does together with others."""
     _unused: list[tuple[ValueNumbers, Operands, Checks]] = field(default_factory=list, init=False, repr=False)
     """Made to see whether the columns can be compared, and not yet given to a recognition."""
 
     @classmethod
-    def over(cls, plan: Plan, sources: Sequence[Source], options: Options) -> BoundPlan:
+    def over(cls, plan: Plan, sources: Sequence[Source], options: Options, sharing: Sharing | None = None) -> BoundPlan:
         """The plan over the events of these sources."""
         schemas = [source.schema for source in sources]
         return cls(
@@ -85,12 +98,15 @@ class BoundPlan:
             options=options,
             open_schema=any(source.open_schema for source in sources),
             untyped=options.untyped(schemas),
+            sharing=sharing,
         )
 
     def __post_init__(self) -> None:
         # the order is that in which an author mends a query: each step relies on those before
         if self.decided is None:
-            _ = self.type, self.time, self.guards
+            _ = self.type, self.time
+            if self.sharing is None:  # else they are bound with those of other queries
+                _ = self.guards
             self._check_compared()
             self._check_selection()
         _ = self.window, self.result
@@ -143,6 +159,9 @@ class BoundPlan:
         """Turns batches of this schema (an open one grows) into symbols of `table`."""
         if self.decided is not None:
             return self.decided(table)
+        shared = self.sharing.symbols(schema, table) if self.sharing is not None else None
+        if shared is not None:
+            return shared
         return Symbolizer(self.guards if schema is self.schema else self.guards_over(schema), table)
 
     @cached_property

@@ -202,7 +202,8 @@ class CorrelatedRecognition(Recognition):
         carrier, carrying = None, self.auto.carrying
         if carrying is not None:
             carrier = to_carrier(self.auto, self.operands.tests, self.operands.reads)
-        machine = GroupMachine(steps, settings, self.bound.time is not None, self.bound.options.memory, choose, carrier)
+        timed, memory = self.bound.time is not None, self.bound.options.memory
+        machine = GroupMachine(steps, settings, timed, memory, choose, carrier, **self._buffers)
         if carrying is not None:
             machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in carrying.conditions))
             self.tell_words(machine)

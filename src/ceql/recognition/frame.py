@@ -19,15 +19,17 @@ import pyarrow as pa
 from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import EVENT, NO_VALUES, W_GIVEN, Events
-from ceql.engine.common.machine import Machine
+from ceql.engine.common.machine import NO_PARTITIONS, Machine
 from ceql.engine.common.sharded import Sharded
 from ceql.engine.common.shares import Shares
 from ceql.engine.common.summing import Found, Summing
 from ceql.errors import DataError
 from ceql.io.schemas import no_rows
+from ceql.io.shared_keys import QueryKeys
 from ceql.io.sort_keys import bounds, encode
 from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.jit import Array
+from ceql.predicates.shared_symbols import SymbolReader
 from ceql.predicates.symbols import SymbolTable
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.rows import RowStore
@@ -36,12 +38,16 @@ from ceql.syntax import tree as t
 
 _THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than were needed
 _MANY_KEYS = 1 << 16  # that have come since keys were looked through for those to forget
+_SOME_KEYS = 1 << 14  # the same, if there are many queries
 _LEAST_MEMORY = 64 << 20  # that shards need, since each has buffers and room to spare
 CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
 
 
 class Recognition(ABC):
     """The state of a query over a stream."""
+
+    may_pass_over = True
+    """Whether nothing happens at events that satisfy no guard."""
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         self.bound = bound
@@ -50,7 +56,8 @@ class Recognition(ABC):
         self.schema = bound.schema
         self.table = SymbolTable()
         self.symbols = bound.symbols(bound.schema, self.table)
-        self.keys = bound.partition_keys()
+        own = bound.partition_keys()
+        self.keys = bound.sharing.keys(own) if bound.sharing is not None and own is not None else own
         self.unfinished: Events | None = None
         self.inspect: Callable[[Events, pa.RecordBatch], None] | None = None
         """Looks at events in order before they are recognised; what it raises leaves them unrecognised."""
@@ -165,10 +172,27 @@ class Recognition(ABC):
 
     def feed(self, batch: EventBatch) -> Iterator[pa.RecordBatch]:
         """Process events; matches come in record batches whenever the buffers are full."""
-        self.unfinished = self.read(batch)
-        yield from self._process(resume=False)
+        if not self._passes_over(batch):
+            self.unfinished = self.read(batch)
+            yield from self._process(resume=False)
         if batch.until is not None:
             yield from self.finish() if batch.until == ENDED else self.advance(batch.until)
+
+    def _passes_over(self, batch: EventBatch) -> bool:
+        """Let events pass that are known to be of no concern, where several queries decide their guards together."""
+        data = batch.data
+        if not self.bound.skips or self._kept is not None or self.before_batch is not None:
+            return False
+        if not isinstance(self.symbols, SymbolReader) or not (self.may_pass_over and data.schema.equals(self.schema)):
+            return False
+        if not data.num_rows or self.symbols.concerns(data, batch.stream):
+            return False
+        self.position += data.num_rows
+        time, window = self.bound.time, self.bound.window
+        if time is not None and window.column == time:
+            last = encode(data.column(data.schema.get_field_index(time)).slice(data.num_rows - 1), time)
+            self._ends.append((self.position, int(last[0]) + window.shift))
+        return True
 
     def read(self, batch: EventBatch) -> Events:
         """The events as the machine takes them, after they were inspected. Unless they are fed, they just pass."""
@@ -191,8 +215,8 @@ class Recognition(ABC):
         self.unfinished = None
         if self.keys is not None and self.keys.known > 2 * self._keys_kept + _MANY_KEYS:
             # partitions that never held anything fill no memory, so that no collection finds them
-            self.machine.emptied = self.machine.idle(np.arange(self.machine.partitions)).tolist()
-        if self.keys is not None and self.machine.emptied:
+            self.machine.emptied = self.machine.idle(np.arange(self.machine.partitions))
+        if self.keys is not None and self._releases and len(self.machine.emptied):
             yield from self.flush()  # matches in the buffer name their keys by number, which is about to be given again
             self._release()
         yield from self._thin_out()
@@ -212,6 +236,12 @@ class Recognition(ABC):
         """Whether nothing that the query says concerns all shards at once."""
         consumes_all = self.bound.plan.query.consume is t.Consume.ANY
         return not (consumes_all or self.bound.window.exact)
+
+    @property
+    def _buffers(self) -> dict[str, int]:
+        """What there is room for at first. One of many queries seldom has many matches at once; of the rest, memory is
+        taken as it is used, and collecting takes time."""
+        return {} if self.bound.sharing is None else {"matches": 1 << 12, "positions": 1 << 14, "nodes": 1 << 14}
 
     @property
     def _has_room(self) -> bool:
@@ -375,24 +405,36 @@ class Recognition(ABC):
     def _partitions(self, data: pa.RecordBatch, streams: int | Array, rows: Array | None, count: int) -> Array:
         if self.keys is None:
             return np.zeros(count, np.int32)
-        wanted = [c for c in self.keys.columns if c in data.schema.names]
-        columns = data.select(wanted)
-        if rows is not None:
-            columns = columns.take(pa.array(rows))
-            streams = streams if isinstance(streams, int) else streams[rows]
-        numbers = self.keys.numbers(columns, streams, self.bound.streams)
+        if isinstance(self.keys, QueryKeys):
+            numbers = self.keys.numbers_at(data, streams, rows)
+        else:
+            wanted = [c for c in self.keys.columns if c in data.schema.names]
+            columns = data.select(wanted)
+            if rows is not None:
+                columns = columns.take(pa.array(rows))
+                streams = streams if isinstance(streams, int) else streams[rows]
+            numbers = self.keys.numbers(columns, streams, self.bound.streams)
         self.machine.room_for_partitions(len(self.keys))
         self.reused, self.keys.reused = self.keys.reused, []
         if self.reused:
             self.machine.reuse_partitions(self.reused)
         return numbers
 
+    @property
+    def _releases(self) -> bool:
+        """Whether it is worth while to forget keys. One of many queries waits until they are many."""
+        assert self.keys is not None
+        return not isinstance(self.keys, QueryKeys) or self.keys.known > 2 * self._keys_kept + _SOME_KEYS
+
     def _release(self) -> None:
         """Forget the keys of partitions that a collection found empty and that are empty still."""
         machine = self.machine
-        if self.keys is not None and machine.emptied:
-            self.keys.release(np.setdiff1d(machine.forgettable(np.array(machine.emptied)), self._busy()))
-            machine.emptied = []
+        if self.keys is not None and len(machine.emptied):
+            busy = self._busy()
+            idle = machine.forgettable(machine.emptied)
+            idle = np.setdiff1d(idle, busy) if len(busy) else idle
+            self.keys.release(idle)
+            machine.emptied = NO_PARTITIONS
             self._keys_kept = self.keys.known
 
     def _busy(self) -> Array:

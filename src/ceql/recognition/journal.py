@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -139,6 +139,21 @@ class Journal:
                 rows.add(batch.data, recognition.position)
             yield from recognition.feed(batch)
         yield from recognition.flush()
+        self._end(number)
+
+    def begin(self, number: int, batches: Sequence[EventBatch]) -> Callable[[EventBatch], Iterator[pa.RecordBatch]]:
+        """Begin a feed whose batches are given one after the other, by way of what this returns: with each batch, its
+        matches. `end` is called after the last of them; otherwise the feed is not done."""
+        recognition = self._begin(number, batches)
+
+        def work(batch: EventBatch) -> Iterator[pa.RecordBatch]:
+            yield from recognition.feed(batch)
+            yield from recognition.flush()
+
+        return work
+
+    def end(self, number: int) -> None:
+        """Say that the feed that was begun is done."""
         self._end(number)
 
     def count(self, number: int, batches: Sequence[EventBatch], rows: RowStore | None) -> int:

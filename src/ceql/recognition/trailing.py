@@ -36,6 +36,8 @@ _NONE: Array = np.zeros(0, np.int64)
 class TrailingRecognition(CorrelatedRecognition):
     """A query that ends with NOT."""
 
+    may_pass_over = False  # any event may decide what waits
+
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
         assert self.absences is not None

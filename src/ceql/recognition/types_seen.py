@@ -24,9 +24,9 @@ _FIRST = 1 << 10
 class TypesSeen:
     """Collects the types that come, until one is a type of the query."""
 
-    def __init__(self, bound: BoundPlan) -> None:
+    def __init__(self, bound: BoundPlan, named: set[str] | None = None) -> None:
         self._bound = bound
-        self._named = sorted(there(bound.plan.query.formula))
+        self._named = sorted(there(bound.plan.query.formula) if named is None else named)
         self._wanted = pa.array(self._named, pa.string())
         self._seen: dict[str, None] = {}
         self._events = False

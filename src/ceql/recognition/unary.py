@@ -90,21 +90,28 @@ class UnaryRecognition(Recognition):
         timed = self.bound.time is not None
         bits, start = self.table.bits_of, 1 << len(plan.cea.guards)
         if plan.rivalry is None:
-            return StateMachine(self._cache(self._plain, bits), settings, timed, memory)
+            return StateMachine(self._cache(self._plain, bits), settings, timed, memory, **self._buffers)
         rivalled = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start)
         if plan.query.window is None:
-            return StateMachine(self._cache(rivalled, lambda symbol: bits(symbol) | start), settings, timed, memory)
+            return StateMachine(
+                self._cache(rivalled, lambda symbol: bits(symbol) | start), settings, timed, memory, **self._buffers
+            )
         if self._chooses_at_once and not replay:
             later = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start, later=True)
             cache = self._cache(later, lambda symbol: bits(symbol) | start)
             if plan.query.strategy is t.Strategy.MAX:
-                return StateMachine(cache, settings, timed, memory)
-            return PickingMachine(cache, settings, timed, memory)
+                return StateMachine(cache, settings, timed, memory, **self._buffers)
+            return PickingMachine(cache, settings, timed, memory, **self._buffers)
         choosing = self._cache(rivalled, lambda symbol: bits(symbol >> 1) | (start if symbol & 1 else 0))
         alone = settings._replace(window=W_GIVEN, exact=False, consume=0)
-        chooser = StateMachine(choosing, alone, timed, memory)
+        chooser = StateMachine(choosing, alone, timed, memory, **self._buffers)
         finding = settings._replace(mode=CHOOSE, log=True)
-        return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser)
+        return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser, **self._buffers)
+
+    @property
+    def _buffers(self) -> dict[str, int]:
+        """One of many queries begins with room for the records of some substreams, since growing takes time."""
+        return super()._buffers if self.bound.sharing is None else {**super()._buffers, "pool": 1 << 16}
 
     @property
     def _chooses_at_once(self) -> bool:

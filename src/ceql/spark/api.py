@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame, Observation
 
 from ceql.plan import Plan, make_plan
 from ceql.query import Query
+from ceql.query_set import QuerySet
 from ceql.recognition.options import Options
-from ceql.spark import batch
+from ceql.spark import batch, query_set
 from ceql.spark.prepare import Frames, MatchArguments, prepare
 from ceql.spark.report import report
 from ceql.spark.streaming import stream
@@ -24,7 +25,7 @@ EventsAs = Literal["rows", "ids", "columns"]
 
 def match(
     df: Frames,
-    query: str | Query,
+    query: str | Query | QuerySet | Mapping[str, str | Query],
     *,
     type: str = "type",
     time: str = "time",
@@ -60,8 +61,16 @@ def match(
 
     Columns: the partition keys, `start_time`, `end_time`, one array for each selected variable, and `events`, an array
     of all events of the match.
+
+    With a dict of queries by name (or a `ceql.QuerySet`), all of them are matched in one pass, in batch. Columns:
+    `query` (the name), the partition keys of all queries, `start_time`, `end_time`, `bindings` (a map from each
+    selected variable to its events), `measures` (a map from each measure to its value as text), and `events`.
     """
     arguments = match_arguments(type, time, time_unit, order_by, events, id, memory, max_states)
+    if isinstance(query, QuerySet | Mapping):
+        if late is not None:
+            raise ValueError("late= is for streaming, and several queries are matched in batch")
+        return query_set.run(df, query_set.to_set(query), arguments, partitions)
     delay = check_streaming(df, time)
     prepared = prepare(df, _plan(query), arguments)
     if delay is None:
@@ -77,7 +86,9 @@ def match(
     return stream(prepared, delay, buckets, late, observe)
 
 
-def matcher(query: str | Query, **options: Any) -> Callable[[DataFrame], DataFrame]:
+def matcher(
+    query: str | Query | QuerySet | Mapping[str, str | Query], **options: Any
+) -> Callable[[DataFrame], DataFrame]:
     """`match` as a function of the DataFrame alone: `payments.transform(matcher(query, time="ts"))`."""
     return lambda df: match(df, query, **options)
 

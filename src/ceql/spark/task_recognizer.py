@@ -18,7 +18,7 @@ from ceql.io.sorted_runs import EventBatch
 from ceql.io.soundness import check
 from ceql.io.times import time_keys
 from ceql.jit import Array
-from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.bound_plan import BoundPlan, Sharing, SymbolsOver
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
@@ -50,13 +50,19 @@ def tell_if_interpreted() -> None:
 class TaskRecognizer:
     """The state of a query over the rows of one task, or of one bucket of a stream."""
 
-    def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        spec: TaskSpec,
+        schema: pa.Schema,
+        symbols: SymbolsOver | None = None,
+        sharing: Sharing | None = None,
+    ) -> None:
         tell_if_interpreted()
         self.spec = spec
         options = replace(spec.options, type=None, time=TIME)
         times = (spec.place[spec.options.time],) if spec.options.time in spec.place else ()
-        symbols = partial(ShippedSymbols, spec)
-        bound = BoundPlan(spec.plan, schema, (None,), options, timed=times, decided=symbols)
+        decided = symbols or partial(ShippedSymbols, spec)
+        bound = BoundPlan(spec.plan, schema, (None,), options, timed=times, decided=decided, sharing=sharing)
         self.recognition = recognise(bound)
         self._ties = TieCheck(swappable_symbols(spec.plan), self.recognition.table, spec.ordered_by)
         self.recognition.inspect = self._inspect

@@ -56,6 +56,7 @@ _FEW_PARTITIONS = 1 << 12  # whose table is small beside the buffers that a mach
 _SHARD_MATCHES = 1 << 13
 _SHARD_NODES = 1 << 10
 _MANY_ENDED = 1 << 12
+NO_PARTITIONS: Array = np.zeros(0, np.int64)
 OUTGROWN = 1 << 16  # nodes that are in use: more do not fit the nearer caches
 
 
@@ -107,7 +108,7 @@ class Machine(ABC):
         self.total = 0  # count mode
         self.collections = 0
         self.reclaimed = 0  # nodes that collections gave back
-        self.emptied: list[int] = []  # partitions that the last collection found empty
+        self._emptied: Array | None = NO_PARTITIONS  # None: those that are empty now, not looked for yet
         self.oldest = 0  # no partial match holds an event before this position, see `oldest_held`
         self.regs: Array = np.zeros(registers, np.int64)
         self.regs[[HORIZON, LEAST]] = NO_KEY
@@ -176,7 +177,10 @@ class Machine(ABC):
             size = max(count, 2 * have)
             if size > _FEW_PARTITIONS:
                 self._check_memory(partitions=size)
-            self._set_table(np.concatenate([self.table, np.tile(self._blank(), (size - have, 1))]))
+            table = np.empty((size, len(self.columns)), np.int64)
+            table[:have] = self.table
+            table[have:] = self._blank()
+            self._set_table(table)
 
     def reuse_partitions(self, partitions: list[int]) -> None:
         """Make emptied partitions as good as new."""
@@ -185,6 +189,17 @@ class Machine(ABC):
     @abstractmethod
     def idle(self, partitions: Array) -> Array:
         """Those of these partitions that hold nothing."""
+
+    @property
+    def emptied(self) -> Array:
+        """Partitions that are empty since the last collection; they are looked for when they are asked for."""
+        if self._emptied is None:
+            self._emptied = self.idle(np.arange(len(self.table)))
+        return self._emptied
+
+    @emptied.setter
+    def emptied(self, partitions: Array) -> None:
+        self._emptied = partitions
 
     @property
     def remembers(self) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from ceql.engine.common.check import require, require_shape
 from ceql.engine.common.chunk import Chunk, by_end, joined, rows
 from ceql.engine.common.layout import EVENT, NODES, Events
-from ceql.engine.common.machine import Ledger, Machine, ascending
+from ceql.engine.common.machine import NO_PARTITIONS, Ledger, Machine, ascending
 from ceql.engine.common.scatter import scatter
 from ceql.engine.common.shares import DROPPED, Shares, shard_count
 from ceql.engine.common.summing import Found
@@ -49,7 +49,7 @@ class Sharded(Generic[M]):
         self._pool: ThreadPoolExecutor | None = None
         self._ledger = Ledger(machines)
         self._before = 0  # count mode: the matches that were counted before there were shards
-        self._emptied: list[int] = []
+        self._emptied = NO_PARTITIONS
         self._batch: list[tuple[int, Events]] = []  # the events of each shard
         self._taken: list[list[Chunk]] = [[] for _ in machines]  # matches that wait for those of other shards
 
@@ -117,19 +117,18 @@ class Sharded(Generic[M]):
         return self.idle(partitions)
 
     @property
-    def emptied(self) -> list[int]:
-        """Partitions that the last collection found empty."""
-        found = list(self._emptied)
-        if self._shares is not None:
-            for shard, machine in enumerate(self.machines):
-                found += self._shares.names(shard, np.array(machine.emptied, np.int64)).tolist()
-        return found
+    def emptied(self) -> Array:
+        """Partitions that are empty since the last collection."""
+        if self._shares is None:
+            return self._emptied
+        found = [self._shares.names(shard, machine.emptied) for shard, machine in enumerate(self.machines)]
+        return np.concatenate([self._emptied, *found])
 
     @emptied.setter
-    def emptied(self, partitions: list[int]) -> None:
+    def emptied(self, partitions: Array) -> None:
         self._emptied = partitions
         for machine in self.machines:
-            machine.emptied = []
+            machine.emptied = NO_PARTITIONS
 
     @property
     def remembers(self) -> bool:

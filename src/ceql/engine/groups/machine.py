@@ -481,7 +481,7 @@ class GroupMachine(Machine):
         """Give back what the window has left; see `Machine.compact`."""
         self.collect()
         if len(self.parts) > 1:
-            self.emptied = self.idle(np.arange(len(self.parts))).tolist()
+            self._emptied = None
 
     def collect(self, for_table: bool = False) -> None:
         """The same, without looking for partitions that hold nothing."""

@@ -65,6 +65,7 @@ from ceql.jit import Array
 
 LOG_WORDS = 6
 _LEAST_TABLES = 1 << 18  # bytes
+_LEAST_POOL = 256  # words
 
 
 class Tabled(Protocol):
@@ -108,12 +109,13 @@ class StateMachine(Machine):
         matches: int = 1 << 15,
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
+        pool: int = _LEAST_POOL,
     ) -> None:
         super().__init__(settings, REGISTERS, 2, timed, memory, matches, positions, nodes)
         self.cache = cache
         self.regs[LOADED] = -1
         self.log: Array = np.zeros((1024 if settings.log else 0, LOG_WORDS), np.int64)
-        self.parts = Partitions(np.zeros((0, COLUMNS), np.int64), np.zeros(256, np.int64))
+        self.parts = Partitions(np.zeros((0, COLUMNS), np.int64), np.zeros(pool, np.int64))
         self.active = _active(16, 16, cache.tables.next.shape[0])
         self._kept = KeptCounts()
         self._quota: int = settings.quota
@@ -156,8 +158,8 @@ class StateMachine(Machine):
 
     def idle(self, partitions: Array) -> Array:
         """Those of these partitions that hold nothing."""
-        rows = self.table[partitions]
-        idle: Array = partitions[(rows[:, RECORD] < 0) & (rows[:, INITIAL] == 0)]
+        holds_nothing = (self.table[:, RECORD] < 0) & (self.table[:, INITIAL] == 0)
+        idle: Array = partitions[holds_nothing[partitions]]
         return idle
 
     @property
@@ -304,7 +306,7 @@ class StateMachine(Machine):
             collect(self.nodes, self.times, self.regs, self.parts, self.settings.window, self.log)
         self._kept.forget()
         if len(self.table) > 1:
-            self.emptied = self.idle(np.arange(len(self.table))).tolist()
+            self._emptied = None
         self._make_room()
         if self.settings.log and 2 * self.regs[LOG] > len(self.log):
             self._check_memory(log=2 * len(self.log))
@@ -363,7 +365,7 @@ class StateMachine(Machine):
         slots, longest = self.active.lists.shape
         self.active = _active(slots, longest, self.cache.tables.next.shape[0])
         pool = arrays["parts.pool"].astype(np.int64)
-        self.parts = self.parts._replace(pool=np.concatenate([pool, np.zeros(max(256, len(pool)), np.int64)]))
+        self.parts = self.parts._replace(pool=np.concatenate([pool, np.zeros(max(_LEAST_POOL, len(pool)), np.int64)]))
 
 
 def _active(slots: int, longest: int, states: int) -> Active:

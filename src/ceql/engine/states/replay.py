@@ -27,8 +27,10 @@ class ReplayMachine(StateMachine):
     Symbols of the chooser are twice those of the log, plus one where a match may start.
     """
 
-    def __init__(self, cache: Tabled, settings: Settings, timed: bool, memory: int, chooser: StateMachine) -> None:
-        super().__init__(cache, settings, timed, memory)
+    def __init__(
+        self, cache: Tabled, settings: Settings, timed: bool, memory: int, chooser: StateMachine, **buffers: int
+    ) -> None:
+        super().__init__(cache, settings, timed, memory, **buffers)
         self.chooser = chooser
 
     def mute(self, on: bool, count: bool = False) -> None:

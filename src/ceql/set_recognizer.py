@@ -1,0 +1,357 @@
+"""The push API of several queries: events go in as they come, the matches of all queries come out.
+
+Other than with one query, `feed` finds the matches at once, so that all queries are always at the same place. It is a
+transaction all the same: whatever exception comes, either all events of the feed are taken in, or none. What is taken
+in stands in one immutable `_Intake`. Each query has a journal (`recognition.journal`), which brings its recognition
+back to where the intake is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from ceql.engine.common.check import require
+from ceql.errors import CeqlError, DataError, ResourceError
+from ceql.io.growing import Growing
+from ceql.io.nested import with_columns
+from ceql.io.schemas import conform, no_rows, unify_schemas
+from ceql.io.sequencer import Sequencer
+from ceql.io.sorted_runs import ENDED, EventBatch
+from ceql.io.sources import open_source
+from ceql.jit import Array
+from ceql.plan import Plan
+from ceql.recognition import snapshot
+from ceql.recognition.bound_plan import BoundPlan, Sharing
+from ceql.recognition.journal import Journal
+from ceql.recognition.options import Options
+from ceql.recognition.result_columns import ResultColumns
+from ceql.recognition.rows import RowStore
+from ceql.recognition.together import BoundTogether, in_order, in_rounds
+from ceql.recognizer import options_from_json, options_to_json, stream_number
+from ceql.results.fed_set import FedSet
+from ceql.results.match_set import MatchSet, Shown
+from ceql.syntax.absence import trailing
+
+KIND = "query set"
+
+
+class _Intake(NamedTuple):
+    """What a recogniser has taken in. A feed makes a new one; nothing that the old one needs is changed."""
+
+    rows: RowStore
+    schemas: dict[int, pa.Schema]
+    waiting: Growing[tuple[pa.RecordBatch, int]]
+    """Fed before every stream's columns were known."""
+    open: bool = False
+    sequencer: Sequencer | None = None
+    journals: tuple[Journal, ...] = ()
+    feeds: int = 0
+    """How many feeds brought events in order; the journals' number of the next one."""
+    finished: bool = False
+
+    @property
+    def waiting_rows(self) -> int:
+        """How many events wait for the columns of other streams."""
+        return sum(batch.num_rows for batch, _ in self.waiting)
+
+
+class SetRecognizer:
+    """Several queries that are fed piece by piece. Made by `QuerySet.recognizer` and `QuerySet.restore`.
+
+    Several threads may use one recogniser; they take turns.
+    """
+
+    def __init__(self, plans: Mapping[str, Plan], options: Options, keep_rows: bool = True) -> None:
+        self._plans = dict(plans)
+        self._names = tuple(plans)
+        self._options = options
+        self._keep_rows = keep_rows
+        self._nested = options.nested(tuple(dict.fromkeys(name for plan in plans.values() for name in plan.dotted)))
+        first = next(iter(plans.values()))
+        self._streams: tuple[str | None, ...] = first.query.streams or (None,)
+        self._intake = _Intake(RowStore(pa.schema([])), {}, Growing())
+        self._turn = threading.RLock()
+
+    def feed(self, events: Any, stream: str | None = None) -> MatchSet:
+        """Push events (a batch, table, frame, dicts, ...), of `stream` where FROM lists several.
+
+        A dict of streams by name feeds several at once. After an exception, `fed` tells whether the events were taken
+        in: all of them, or none.
+        """
+        with self._alone():
+            intake, ordered = self._draft(), list[EventBatch]()
+            if isinstance(events, Mapping) and len(self._streams) > 1 and set(events) <= set(self._streams):
+                for number, name in enumerate(self._streams):
+                    if name in events:
+                        intake, ready = self._push(intake, events[name], number)
+                        ordered += ready
+            else:
+                events = [events] if isinstance(events, Mapping) else events  # one event
+                intake, ordered = self._push(intake, events, stream_number(stream, self._streams))
+            return self._take_in(intake, ordered)
+
+    def advance(self, time: Any) -> MatchSet:
+        """Say that time has come to `time`: no event before it will be fed any more, and one that is comes late."""
+        with self._alone():
+            intake = self._draft()
+            if intake.sequencer is None:
+                raise DataError("there is no time to move on: no event with a time has come")
+            key = intake.sequencer.key(time)
+            return self._take_in(intake, [*intake.sequencer.advance(key), self._mark(intake, key)])
+
+    def finish(self) -> MatchSet:
+        """Say that no more events come; the events that lateness held back are recognised now."""
+        with self._alone(finished=True):
+            if self._intake.finished:
+                return self._matches([], None)
+            intake, ordered = self._draft(), list[EventBatch]()
+            if intake.sequencer is None and intake.waiting:
+                intake, ordered = self._start(intake)
+            if intake.sequencer is not None:
+                ordered += intake.sequencer.finish()
+                ends = any(trailing(plan.query.formula) for plan in self._plans.values())
+                ordered += [self._mark(intake, ENDED)] if ends else []
+            return self._take_in(intake._replace(finished=True), ordered)
+
+    @property
+    def fed(self) -> int:
+        """How many events were taken in: recognised, still waiting for their turn, or late."""
+        intake = self._intake
+        return intake.waiting_rows + (intake.sequencer.seen_rows if intake.sequencer is not None else 0)
+
+    @property
+    def position(self) -> int:
+        """How many events have been recognised so far; the position of the next one."""
+        return self._intake.journals[0].position if self._intake.journals else 0
+
+    def late(self) -> pa.Table:
+        """The events that came later than the lateness allows, and took no part."""
+        sequencer = self._intake.sequencer
+        return sequencer.late() if sequencer is not None else pa.table({})
+
+    @property
+    def memory(self) -> int:
+        """The budget of each query's partial matches in bytes. After a `ResourceError` it can be raised."""
+        return self._options.memory
+
+    @memory.setter
+    def memory(self, memory: int) -> None:
+        with self._alone(finished=True):
+            self._options = replace(self._options, memory=memory)
+            for journal in self._intake.journals:
+                journal.set_memory(memory)
+
+    def __repr__(self) -> str:
+        finished = ", finished" * self._intake.finished
+        return f"<SetRecognizer of {len(self._names)} queries: position {self.position:,}{finished}>"
+
+    # --- feeding ---
+
+    @contextmanager
+    def _alone(self, finished: bool = False) -> Iterator[None]:
+        """A turn of this thread. Unless `finished` is fine, the recogniser must take events."""
+        if self._turn._is_owned():  # type: ignore[attr-defined]
+            raise CeqlError("this recogniser is in the middle of a feed of the same thread, and cannot be used in it")
+        with self._turn:
+            if self._intake.finished and not finished:
+                raise DataError("this recogniser is finished and takes no more events")
+            yield
+
+    def _draft(self) -> _Intake:
+        """The intake, to be changed: what changes in place is copied."""
+        intake = self._intake
+        sequencer = intake.sequencer.copy() if intake.sequencer is not None else None
+        return intake._replace(schemas=intake.schemas.copy(), sequencer=sequencer, rows=intake.rows.copy())
+
+    def _push(self, intake: _Intake, events: Any, stream: int) -> tuple[_Intake, list[EventBatch]]:
+        source = open_source(events)
+        source.time = self._options.time
+        known = intake.schemas.get(stream)
+        if known is not None and source.time in known.names:
+            source.time_type = known.field(source.time).type
+        source = with_columns(source, self._nested)
+        if source.open_schema:
+            intake = intake._replace(open=True)
+        batches = list(source.batches())
+        if known is None:
+            if source.open_schema and not batches:
+                return intake, []  # without a dict, the columns are not known yet
+            intake.schemas[stream] = source.schema
+        if intake.sequencer is None:
+            for batch in batches:
+                intake = intake._replace(waiting=intake.waiting.plus((batch, stream)))
+            if len(intake.schemas) == len(self._streams):
+                return self._start(intake)
+            if intake.waiting_rows > self._options.max_buffered_rows:
+                raise ResourceError(
+                    f"{intake.waiting_rows} rows would wait for a stream that has not shown its columns yet, and "
+                    f"max_buffered_rows is {self._options.max_buffered_rows}: feed that stream, or raise the limit",
+                    limit="max_buffered_rows",
+                )
+            return intake, []
+        ready: list[EventBatch] = []
+        for batch in batches:
+            batch = conform(batch, intake.schemas[stream], intake.open)
+            if intake.open:
+                intake.schemas[stream] = batch.schema
+            ready += intake.sequencer.push(batch, stream)
+        return intake, ready
+
+    def _start(self, intake: _Intake) -> tuple[_Intake, list[EventBatch]]:
+        """Bind the queries to the columns, now that every stream has shown its own."""
+        schema = unify_schemas(intake.schemas[k] for k in sorted(intake.schemas))
+        bounds = self._bind(intake, schema)
+        lateness = self._options.lateness_in(bounds[0].time_type)
+        sequencer = Sequencer(self._streams, bounds[0].time, lateness, self._options.max_buffered_rows)
+        waiting = intake.waiting
+        intake = intake._replace(
+            journals=tuple(Journal(bound, True) for bound in bounds),
+            sequencer=sequencer,
+            rows=RowStore(schema),
+            waiting=Growing(),
+        )
+        return intake, [ready for batch, stream in waiting for ready in sequencer.push(batch, stream)]
+
+    def _bind(self, intake: _Intake, schema: pa.Schema) -> list[BoundPlan]:
+        untyped = self._options.untyped([intake.schemas.get(k, pa.schema([])) for k in range(len(self._streams))])
+
+        def bind(plan: Plan, sharing: Sharing) -> BoundPlan:
+            return BoundPlan(plan, schema, self._streams, self._options, intake.open, untyped=untyped, sharing=sharing)
+
+        return BoundTogether(self._plans, bind).bounds
+
+    @staticmethod
+    def _mark(intake: _Intake, until: int) -> EventBatch:
+        """No events, and the word that none before a time will come."""
+        return EventBatch(no_rows(intake.journals[0].recognition.schema), 0, until)
+
+    def _take_in(self, intake: _Intake, ordered: Sequence[EventBatch]) -> MatchSet:
+        """Recognise the events, and make them part of the recogniser by one assignment."""
+        journals, number, found = intake.journals, intake.feeds, list[Shown]()
+        held = 0
+        if ordered:
+            batches = list(ordered) if self._keep_rows else self._shortened(journals, ordered)
+            works = [journal.begin(number, batches) for journal in journals]
+            for batch in batches:
+                if self._keep_rows:
+                    intake.rows.add(batch.data)
+                for one in in_rounds([work(batch) for work in works]):
+                    found.append(Shown(one, in_order(one)))
+                    held += sum(matches.nbytes for _, matches in one)
+                    if held > self.memory:
+                        raise ResourceError(
+                            f"the matches of this feed take more than {self.memory:,} bytes: feed fewer events at "
+                            "once, or raise memory=",
+                            limit="memory",
+                        )
+            for journal in journals:
+                journal.end(number)
+        rows = intake.rows.copy() if self._keep_rows else None
+        if journals and self._keep_rows and ordered:
+            intake.rows.forget_before(min(journal.oldest_position(number + 1) for journal in journals))
+        self._intake = intake._replace(feeds=number + bool(ordered))
+        return self._matches(found, rows)
+
+    def _shortened(self, journals: Sequence[Journal], ordered: Sequence[EventBatch]) -> list[EventBatch]:
+        """The columns that recognition needs."""
+        needed = {name for journal in journals for name in journal.recognition.bound.needed_columns()}
+        names = [[name for name in batch.data.schema.names if name in needed] for batch in ordered]
+        return [batch._replace(data=batch.data.select(own)) for batch, own in zip(ordered, names, strict=True)]
+
+    def _matches(self, found: list[Shown], rows: RowStore | None) -> MatchSet:
+        bounds = [journal.recognition.bound for journal in self._intake.journals] or None
+        plans = list(self._plans.values())
+        results = [ResultColumns(plan.columns) for plan in plans] if bounds is None else [b.result for b in bounds]
+        schemas = [result.schema for result in results]
+        return MatchSet(FedSet(self._names, plans, bounds, schemas, found, rows, self.memory, self.late))
+
+    # --- snapshots ---
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, from which `QuerySet.restore` goes on, in this process or another."""
+        with self._alone(finished=True):
+            intake = self._intake
+            header: dict[str, Any] = {
+                "kind": KIND,
+                "queries": [[name, plan.fingerprint] for name, plan in self._plans.items()],
+                "options": options_to_json(self._options),
+                "keep_rows": self._keep_rows,
+                "finished": intake.finished,
+                "open": intake.open,
+                "schemas": {str(k): snapshot.schema_to_text(s) for k, s in intake.schemas.items()},
+                "waiting": [stream for _, stream in intake.waiting],
+            }
+            arrays: dict[str, Array] = {}
+            tables: dict[str, list[pa.RecordBatch]] = {}
+            for k, (batch, _) in enumerate(intake.waiting):
+                tables[f"waiting.{k}"] = [batch]
+            if intake.sequencer is not None:
+                header["sequencer"], tables["sequencer"] = intake.sequencer.state()
+                header["schema"] = snapshot.schema_to_text(intake.journals[0].recognition.bound.schema)
+                header["rows"] = [intake.rows.first, len(intake.rows.batches)]
+                tables |= {f"rows.{k}": [batch] for k, batch in enumerate(intake.rows.batches)}
+                header["recognitions"] = []
+                for number, journal in enumerate(intake.journals):
+                    own, own_arrays, own_tables = journal.state(intake.feeds)
+                    header["recognitions"].append(own)
+                    arrays |= {f"{number}/{name}": array for name, array in own_arrays.items()}
+                    tables |= {f"{number}/{name}": [table] for name, table in own_tables.items()}
+            return snapshot.write(header, arrays, tables)
+
+
+def restore(plans: Mapping[str, Plan], blob: bytes, threads: int | Literal["all"] = 1) -> SetRecognizer:
+    """The recogniser that `blob` was taken of. `DataError` if there can be no such recogniser."""
+    header, arrays, tables = snapshot.read(blob)
+    with snapshot.guarded():
+        if header.get("kind") != KIND:
+            raise DataError("the snapshot is not that of a set of queries; restore it with the query it was taken of")
+        if header["queries"] != [[name, plan.fingerprint] for name, plan in plans.items()]:
+            raise DataError("the snapshot is of other queries; restore it with the set it was taken of")
+        flags = header["keep_rows"], header["open"], header["finished"]
+        require(all(type(flag) is bool for flag in flags), "a truth value is none")
+        recognizer = SetRecognizer(plans, options_from_json(header["options"], threads), header["keep_rows"])
+        streams = range(len(recognizer._streams))
+        schemas = {int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()}
+        require(all(stream in streams for stream in [*schemas, *header["waiting"]]), "there is no such stream")
+        waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
+        intake = _Intake(
+            RowStore(pa.schema([])), schemas, Growing(waiting), open=header["open"], finished=header["finished"]
+        )
+        if "recognitions" in header:
+            intake = _restored(recognizer, intake, header, arrays, tables)
+        recognizer._intake = intake
+        return recognizer
+
+
+def _restored(
+    recognizer: SetRecognizer,
+    intake: _Intake,
+    header: dict[str, Any],
+    arrays: dict[str, Array],
+    tables: dict[str, list[pa.RecordBatch]],
+) -> _Intake:
+    """The intake with what was recognised, and what waits for its turn."""
+    bounds = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
+    require(len(header["recognitions"]) == len(bounds), "a query has no state")
+    journals = []
+    for number, (bound, own) in enumerate(zip(bounds, header["recognitions"], strict=True)):
+        front = f"{number}/"
+        own_arrays = {name.removeprefix(front): array for name, array in arrays.items() if name.startswith(front)}
+        own_tables = {name.removeprefix(front): b[0] for name, b in tables.items() if name.startswith(front) and b}
+        journals.append(Journal(bound, True, (own, own_arrays, own_tables)))
+    require(len({journal.position for journal in journals}) == 1, "its queries are not at the same place")
+    sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
+    require((sequencer.streams, sequencer.time) == (recognizer._streams, bounds[0].time), "events of others wait")
+    first, count = header["rows"]
+    rows = RowStore(bounds[0].schema, first)
+    for k in range(count):
+        rows.add(tables[f"rows.{k}"][0])
+    keeps = header["keep_rows"]
+    require(first >= 0 and rows.following == (journals[0].position if keeps else first), "rows are missing")
+    return intake._replace(journals=tuple(journals), sequencer=sequencer, rows=rows)

@@ -1,0 +1,161 @@
+"""Several queries as they run in one task: shipped rows in time order in, rows of the common result out.
+
+Each query has its own recogniser over the rows (`task_recognizer`). Types, conditions and keys are read once for all
+(`predicates.shared_symbols`, `io.shared_keys`): the JVM ships the attributes, and decides nothing but which types and
+keys matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.io.partition_keys import PartitionKeys
+from ceql.io.shared_keys import QueryKeys, SharedKeys
+from ceql.jit import Array
+from ceql.predicates.bind import InputSchema, bind_together
+from ceql.predicates.shared_symbols import SharedGuards, SymbolReader
+from ceql.predicates.symbols import SymbolTable
+from ceql.predicates.time_arithmetic import with_unit
+from ceql.recognition.result_columns import is_measure, true_name, variable_fields
+from ceql.recognition.snapshot import schema_from_text
+from ceql.results.combined import as_text, key_fields, map_of
+from ceql.results.reader import pieces
+from ceql.spark.shipped_symbols import ShippedSymbols
+from ceql.spark.task_recognizer import TaskRecognizer, larger
+from ceql.spark.task_spec import STREAM, TaskSpec
+
+
+@dataclass(frozen=True)
+class SetSpec:
+    """What the driver tells a task: the queries by name, and the keys that the result shows, with their types."""
+
+    names: tuple[str, ...]
+    specs: tuple[TaskSpec, ...]
+    """They ship the same columns."""
+    keys: tuple[tuple[str, pa.DataType], ...]
+
+    @property
+    def first(self) -> TaskSpec:
+        """One of them, for what they have in common."""
+        return self.specs[0]
+
+
+class _Together:
+    """What the queries of a task share (`recognition.bound_plan.Sharing`)."""
+
+    def __init__(self, spec: SetSpec) -> None:
+        self._spec = first = spec.first
+        schema = with_unit(schema_from_text(first.schema), first.options.time, first.options.time_unit)
+        self._names = schema.names
+        events = InputSchema(schema, False, first.type, first.streams, first.untyped)
+        queries = [(one.plan.guards, one.plan.source) for one in spec.specs]
+        self._guards = SharedGuards(bind_together(queries, events), self._named)
+        self._keys: SharedKeys | None = None
+
+    def _named(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
+        """The attributes that guards read, under their own names, and the stream of each row."""
+        columns = [batch.column(self._spec.place[name]) for name in self._names]
+        streams: int | Array = 0
+        if len(self._spec.streams) > 1:
+            streams = np.asarray(batch.column(STREAM).to_numpy(zero_copy_only=False)).astype(np.int32)
+        return pa.RecordBatch.from_arrays(columns, names=self._names), streams
+
+    def reader(self, number: int, spec: TaskSpec, table: SymbolTable) -> SymbolReader | ShippedSymbols:
+        """What gives the symbols of a query."""
+        return self._guards.reader(number, table) or ShippedSymbols(spec, table)
+
+    def symbols(self, schema: pa.Schema, table: SymbolTable) -> None:
+        """Guards are decided by way of `reader`."""
+
+    def keys(self, own: PartitionKeys) -> QueryKeys:
+        """The keys of a query: all queries of a task have the same."""
+        if self._keys is None:
+            parts, schema, source = own.parts, own.schema, own.source
+            make = partial(PartitionKeys, parts, schema, None, False, source)
+            self._keys = SharedKeys(make, self._concerned, (None,))
+        return self._keys.query()
+
+    def _concerned(self, batch: pa.RecordBatch, streams: int | Array) -> Array:
+        return self._guards.concerned(batch, streams)
+
+
+class _Member(TaskRecognizer):
+    """One of the queries of a task."""
+
+    def __init__(self, number: int, spec: SetSpec, schema: pa.Schema, together: _Together) -> None:
+        own = spec.specs[number]
+        self._set, self._number = spec, number
+        super().__init__(own, schema, partial(together.reader, number, own), together)
+
+    def _results(self, found: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if self._emit_from:
+            ends = found.column("end").to_numpy()
+            found = found.slice(int(np.searchsorted(ends, self._emit_from)))
+        for piece in pieces(found):
+            if piece.num_rows:
+                yield rows_of(self._set, self._number, piece, self.rows.take)
+
+
+def rows_of(spec: SetSpec, number: int, matches: pa.RecordBatch, take: Callable[[Array], pa.Table]) -> pa.RecordBatch:
+    """Matches of a query as rows of the common result."""
+    rows, own = matches.num_rows, spec.specs[number]
+    events = matches.column("events")
+    positions = np.unique(np.asarray(events.flatten()))
+    data = take(positions).combine_chunks()
+    columns = [column.chunk(0) if column.num_chunks else pa.nulls(0, column.type) for column in data.columns]
+    values = columns[0] if own.ids else pa.StructArray.from_arrays(columns, fields=list(data.schema))
+
+    def shown(lists: pa.Array) -> pa.Array:
+        offsets = np.asarray(lists.offsets).astype(np.int32)
+        places = np.searchsorted(positions, np.asarray(lists.flatten()))
+        return pa.ListArray.from_arrays(pa.array(offsets - offsets[0]), values.take(pa.array(places)))
+
+    known = dict(zip(own.keys, key_fields(matches.schema), strict=True))
+    keys = [
+        matches.column(known[name].name).cast(type) if name in known else pa.nulls(rows, type)
+        for name, type in spec.keys
+    ]
+    variables = {true_name(field): shown(matches.column(field.name)) for field in variable_fields(matches.schema)}
+    measures = {field.name: as_text(matches.column(field.name)) for field in matches.schema if is_measure(field)}
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(spec.names[number]), rows),
+            *keys,
+            matches.column("start_time"),
+            matches.column("end_time"),
+            map_of(variables, rows, pa.map_(pa.string(), pa.list_(values.type))),
+            map_of(measures, rows, pa.map_(pa.string(), pa.string())),
+            shown(events),
+        ],
+        names=[
+            "query",
+            *(f"key{k}" for k in range(len(keys))),
+            "start_time",
+            "end_time",
+            "bindings",
+            "measures",
+            "events",
+        ],
+    )
+
+
+def set_task(spec: SetSpec) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that a task runs over its rows, which are in order."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        members: list[_Member] = []
+        for batch in larger(batches):
+            if not members:
+                together = _Together(spec)
+                members = [_Member(k, spec, batch.schema, together) for k in range(len(spec.specs))]
+            for member in members:
+                yield from member.feed(batch)
+        for member in members:
+            yield from member.finish()
+
+    return run
