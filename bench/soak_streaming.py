@@ -29,13 +29,14 @@ def streaming(seconds: float) -> bool:
         .select(
             F.element_at(F.array(*map(F.lit, "ABC")), (F.col("value") % 3 + 1).cast("int")).alias("type"),
             (second * 100 + F.col("value") * 7919 % KEYS).alias("k"),
+            "value",  # orders events of the same time
             (F.timestamp_seconds(second) + F.expr("make_dt_interval(0, 0, 0, pmod(value, 1000) / 1000.0)")).alias(
                 "time"
             ),
         )
     )
     query = "SELECT ANY * WHERE A ; B ; C PARTITION BY k WITHIN 2 SECONDS"
-    found = ceql.spark.match(events.withWatermark("time", "1 second"), query)
+    found = ceql.spark.match(events.withWatermark("time", "1 second"), query, order_by="value")
     memory: list[float] = []
     with tempfile.TemporaryDirectory() as checkpoint:
         run = found.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
