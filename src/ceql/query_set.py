@@ -7,6 +7,7 @@ conditions and keys that the queries ask for are read once for all of them (`rec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.query import Query, Run, compile, read_options, read_threads, whole
 from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.file_scan import FileScan
 from ceql.recognition.options import Lateness, Options
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
@@ -172,9 +174,15 @@ class SetRun(Run):
         self._types = TypesSeen(self._bound, named)
         self._late = pa.table({})
         self._rows = RowStore(self._bound.schema)
+        self._scanning = None
         self._position_of = None
         self._found: list[Shown] | None = None
         self._kept_rows: KeptRows | None = None
+
+    @cached_property
+    def _scan(self) -> FileScan | None:
+        """Files are read whole: what a scan leaves out for one query, another may want."""
+        return None
 
     @property
     def schemas(self) -> list[pa.Schema]:

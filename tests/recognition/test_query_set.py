@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -152,6 +154,15 @@ def test_rows_of_input_that_is_not_in_order_are_the_callers() -> None:
         ("quick", 50.0),
         ("quick", 90.0),
     ]
+
+
+def test_a_file_is_read_for_all_queries(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    pq.write_table(EVENTS, path, row_group_size=2)
+    matches = ceql.compile_all(RULES).run(path)
+    assert matches.count() == {"quick": 2, "large": 2, "never": 0}
+    assert matches["large"].events().column("amount").to_pylist() == [90.0, 500.0]
+    assert [name for name, _ in matches] == ["quick", "quick", "large", "large"]
 
 
 def test_a_reader_is_read_once_for_all_queries() -> None:
