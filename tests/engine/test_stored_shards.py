@@ -23,7 +23,6 @@ FOLDER = Path(__file__).parents[1] / "snapshots"
 QUERIES = {
     "clause": "SELECT * WHERE A AS a ; B+ AS b ; C AS c PARTITION BY k WITHIN 9 EVENTS",
     "value": "SELECT * WHERE A AS a ; B AS b ; C AS c FILTER a.k = b.k AND b.k = c.k WITHIN 300 EVENTS",
-    "in_order": "SELECT * WHERE A AS a ; B AS b FILTER a.k = b.k AND a.v < b.v WITHIN 150 EVENTS",
 }
 STORED = sorted(FOLDER.glob("v*/shards_*.bin.gz"))
 

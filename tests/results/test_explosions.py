@@ -40,7 +40,6 @@ def test_an_explosion_is_a_limit_that_says_what_to_do(ask):
 CHOSEN = {
     "NEXT among candidates": "SELECT NEXT * WHERE A+ AS a ; B AS b FILTER a.v < b.v",
     "not equal": "SELECT * WHERE (A+ ; B AS b) FILTER b[v != PREV.v]",
-    "a comparison with what is absent": "SELECT * WHERE A+ AS a ; NOT C AS c ; B AS b FILTER c.v = b.v",
     "NOT at the end": "SELECT * WHERE A+ ; NOT C WITHIN 90 EVENTS",
     "NEXT of NOT at the end": "SELECT NEXT * WHERE A+ ; NOT C WITHIN 90 EVENTS",
 }
@@ -153,7 +152,7 @@ def test_unsigned_numbers_that_a_sum_does_not_hold():
     found = ceql.match("SELECT SUM(A.c) AS s, AVG(B.c) AS m WHERE A ; B", events).to_arrow().to_pylist()
     assert [(match["s"], match["m"]) for match in found] == [(1, 2.0**64)]
     for query in ("SELECT SUM(B.c) WHERE A ; B", "SELECT * WHERE A ; B AS b FILTER SUM(b.c) + 0 > 3"):
-        with pytest.raises(ceql.DataError, match="greater than 2\\^63 - 1"):
+        with pytest.raises(ceql.DataError, match=r"greater than 2\^63 - 1|cannot be calculated with"):
             ceql.match(query, events).to_arrow()
 
 
