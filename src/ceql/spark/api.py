@@ -68,8 +68,8 @@ def match(
     """
     arguments = match_arguments(type, time, time_unit, order_by, events, id, memory, max_states)
     if isinstance(query, QuerySet | Mapping):
-        if late is not None:
-            raise ValueError("late= is for streaming, and several queries are matched in batch")
+        if late is not None or observe is not None or skewed or events == "columns":
+            raise ValueError("late=, observe=, skewed= and events='columns' are for one query, not for several")
         return query_set.run(df, query_set.to_set(query), arguments, partitions)
     delay = check_streaming(df, time)
     prepared = prepare(df, _plan(query), arguments)

@@ -27,6 +27,7 @@ from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.batch import Way, divide, rows_in_tasks
 from ceql.spark.prepare import Frames, MatchArguments, Prepared, prepare
 from ceql.spark.set_task import SetSpec, set_task
+from ceql.spark.task_report import reported
 from ceql.syntax import tree as t
 
 FIXED = ("query", "start_time", "end_time", "bindings", "measures", "events")
@@ -110,7 +111,8 @@ def _run_group(
         _ = own.plan  # made here once, and pickled along
         specs.append(own)
     spec = SetSpec(tuple(bounds), tuple(specs), tuple(keys.items()))
-    return rows_in_tasks(carrier, partitions).mapInArrow(set_task(spec), _schema(whole, keys))
+    rows = rows_in_tasks(carrier, partitions)
+    return rows.mapInArrow(reported("match", set_task(spec)), _schema(whole, keys))
 
 
 def _read_by_guards(bound: BoundPlan) -> set[str]:
