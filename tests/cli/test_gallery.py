@@ -30,6 +30,11 @@ def printed(name: str) -> str:
     return "".join("".join(output["text"]) for output in outputs if output["output_type"] == "stream")
 
 
+def test_there_are_eight_and_three_are_on_spark() -> None:
+    assert (len(STORIES), len(ON_SPARK)) == (8, 3)
+    assert [name for name in STORIES if "readStream" in (notebooks.STORIES / f"{name}.py").read_text()]
+
+
 @pytest.mark.parametrize("name", STORIES)
 def test_notebooks_have_the_cells_of_their_scripts(name: str) -> None:
     own = [notebooks.Cell(cell["cell_type"], "".join(cell["source"])) for cell in notebook(name)["cells"]]
