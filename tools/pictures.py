@@ -21,8 +21,9 @@ from ceql.results.timeline import COLOURS
 
 ROOT = Path(__file__).parents[1]
 MANUAL = ROOT / "docs/language.md"
-PAGES = [ROOT / "docs/start.md", *sorted((ROOT / "docs/recipes").glob("*.md")), MANUAL]
 _LINK = re.compile(r"!\[[^\]]*\]\(([\w/-]+\.svg)\)")
+_RECIPES = [page for page in sorted((ROOT / "docs/recipes").glob("*.md")) if _LINK.search(page.read_text())]
+PAGES = [ROOT / "docs/start.md", *_RECIPES, MANUAL]
 _SELECT = re.compile(
     r"SELECT\s+((?:DISTINCT\s+)?(?:(?:ANY|NEXT|LAST|MAX|STRICT)\s)?).*?(?=\sFROM\s|\sWHERE\s)", re.DOTALL
 )

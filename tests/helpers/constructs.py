@@ -19,7 +19,7 @@ def of(query: t.Query) -> set[str]:
     >>> sorted(of(parse("SELECT ANY * WHERE A : B+ WITHIN 3 EVENTS LIMIT 2")))
     ['ANY', 'Event', 'EventsWindow', 'LIMIT', 'Plus', 'Then', 'Then contiguous']
     """
-    return set(_of(query))
+    return set(_of(query)) - _INNER
 
 
 def _of(query: t.Query) -> Iterator[str]:

@@ -20,7 +20,7 @@ AT_ONCE = [
     "A AS a ; (B AS b ; NOT D AS n ; C AS c FILTER n.v = b.v)+ FILTER c.v > a.v",
 ]
 FOR_EACH_CANDIDATE = [
-    "A AS a ; NOT B AS n ; C AS c FILTER n.v > c.v",  # of an event that comes later
+    "A AS a ; NOT B AS n ; C+ AS c FILTER n.v > c.v",  # of several events that come later
     "A+ AS a ; NOT B AS n ; C AS c FILTER n.v > a.v",  # of every one of several
     "A AS a ALL (B ; NOT D ; C AS c) FILTER c.v > a.v",
 ]

@@ -21,7 +21,7 @@ QUERIES = [
 def few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame, "_MANY_KEYS", 4)
     # so few nodes that memory is given back early
-    monkeypatch.setattr(StateMachine.__init__, "__defaults__", (3, 5, 8))
+    monkeypatch.setattr(StateMachine.__init__, "__defaults__", (3, 5, 8, 16))
     monkeypatch.setattr(GroupMachine.__init__, "__defaults__", (None, None, 3, 5, 8, 4))
 
 

@@ -40,7 +40,7 @@ def test_an_error_in_a_later_part_leaves_nothing_of_the_earlier_ones() -> None:
 
 
 def test_an_attribute_that_falls_too_far_takes_its_feed_back_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StateMachine.__init__, "__defaults__", (3, 5, 8))  # memory is given back early
+    monkeypatch.setattr(StateMachine.__init__, "__defaults__", (3, 5, 8, 16))  # memory is given back early
     query = ceql.compile("SELECT * WHERE A ; B WITHIN 3 [v]")
     recognizer = query.recognizer()
     before = [("A", v) for v in range(0, 400, 2)]

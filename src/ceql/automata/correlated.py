@@ -196,6 +196,13 @@ class Correlated:
             further = [(index.registers, index.hashed, index.order and (index.order, "rows")) for index in self.indexes]
             terms = (self.terms, self.reads, registers, carrying.live, asked, further)
             content = repr((terms, marks, list(self.transitions), indexes, self.final))
+            # what older automata have none of is left out, so that their fingerprints stay what they are
+            forbidden = [(r.absence, sorted(r.emptied)) for r in carrying.registers]
+            if any(absence >= 0 or emptied for absence, emptied in forbidden):
+                content += repr(forbidden)
+            late = [(way.after, way.complete) for way in carrying.ways.values()]
+            if any(after or complete for after, complete in late):
+                content += repr(late)
         if self.ends_runs:
             content += repr(([index.ends for index in self.indexes], self.ends, self.endings))
         return hashlib.sha256(content.encode()).hexdigest()

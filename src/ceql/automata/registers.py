@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -106,9 +106,9 @@ class Way:
     """Those of the registers that are live in the target, in order, then those that are only asked for."""
     cases: tuple[int, ...] = ()
     """The registers of ORs whose cases are decided here and were looked at before, in the same round."""
-    after: tuple[Evaluation, ...] = ()
+    after: tuple[Evaluation, ...] = field(default=(), repr=False)
     """What is tested of the new run."""
-    complete: tuple[Evaluation, ...] = ()
+    complete: tuple[Evaluation, ...] = field(default=(), repr=False)
     """What is tested of the new run where it is a match if it ends here."""
 
     @property
@@ -126,6 +126,10 @@ class Ending(NamedTuple):
     hashed: tuple[tuple[int, int], ...]
     tests: tuple[Evaluation, ...]
     move: Move | None = None
+
+    def __repr__(self) -> str:  # what fingerprints are made of: as it was before there were moves
+        shown = [f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True) if value is not None]
+        return f"Ending({', '.join(shown)})"
 
     @property
     def asked(self) -> set[int]:

@@ -241,7 +241,7 @@ class Operands:
                 self._predicate(k, item, program)
                 program.append((p.NOT, 0))
             case t.IsNull(operand, negated):
-                self._expression(k, operand, program)
+                self._expression(k, operand, program, self._unit_of(k, operand))
                 program += [(p.IS_NULL, 0), *([(p.NOT, 0)] if negated else [])]
             case t.Comparison(op, left, right):
                 self._comparison(k, op, left, right, program)
@@ -255,7 +255,8 @@ class Operands:
 
     def _comparison(self, k: int, op: str, left: Any, right: Any, program: Program) -> None:
         sides: list[Program] = [[], []]
-        one, two = (self._expression(k, side, part) for side, part in zip((left, right), sides, strict=True))
+        unit = self._unit_of(k, left, right)
+        one, two = (self._expression(k, side, part, unit) for side, part in zip((left, right), sides, strict=True))
         if one is Encoding.FLOAT and two is Encoding.WORD:
             op, one, two, sides = _FLIPPED[op], two, one, sides[::-1]
         program += sides[0] + sides[1]
@@ -265,8 +266,8 @@ class Operands:
             floats = p.COMPARE_FLOATS if one is Encoding.FLOAT else p.COMPARE_WORDS
             program.append((p.COMPARE_RANKS if one is Encoding.RANKED else floats, OPERATORS[op]))
 
-    def _expression(self, k: int, node: Any, program: Program) -> Encoding | None:
-        """Adds what leaves the value on the stack; how it is encoded."""
+    def _expression(self, k: int, node: Any, program: Program, unit: str) -> Encoding | None:
+        """Adds what leaves the value on the stack; how it is encoded. Durations are in this unit."""
         match node:
             case Read(operand):
                 self._read(k, operand, program)
@@ -274,14 +275,15 @@ class Operands:
             case t.Literal(value):
                 return _constant(value, program)
             case t.Duration(nanoseconds):
-                return _constant(self._length(k, nanoseconds), program)
+                ticks = in_ticks(nanoseconds, unit)
+                return _constant(int(ticks) if ticks.denominator == 1 else Decimal(float(ticks)), program)
             case t.Minus(operand):
-                found = self._expression(k, operand, program)
+                found = self._expression(k, operand, program, unit)
                 program.append((p.NEGATE_FLOAT if found is Encoding.FLOAT else p.NEGATE_INT, 0))
                 return found
             case t.Arithmetic(op, left, right):
                 sides: list[Program] = [[], []]
-                kinds = [self._expression(k, side, part) for side, part in zip((left, right), sides, strict=True)]
+                kinds = [self._expression(k, side, part, unit) for side, part in zip((left, right), sides, strict=True)]
                 whole = Encoding.FLOAT not in kinds and op != "/"
                 for kind, part in zip(kinds, sides, strict=True):
                     program += part
@@ -291,13 +293,25 @@ class Operands:
                 return Encoding.WORD if whole else Encoding.FLOAT
         raise AssertionError(f"not an expression over operands: {node}")
 
-    def _length(self, k: int, nanoseconds: int) -> int | Decimal:
-        """A duration of a condition: in ticks of times that are plain numbers, or of the unit of all others."""
+    def _unit_of(self, k: int, *compared: Any) -> str:
+        """The unit of durations in a comparison of condition k: of the plain numbers that are its times, or of all
+        others."""
         assert self.auto.carrying is not None
-        read = [operand.what for operand in self.auto.carrying.conditions[k].operands]
-        unit = self._compiler.unit_of(*read)  # type: ignore[arg-type]
-        ticks = in_ticks(nanoseconds, unit or self._tick)
-        return int(ticks) if ticks.denominator == 1 else Decimal(float(ticks))
+        operands = self.auto.carrying.conditions[k].operands
+        read = [operands[number].what for node in compared for number in _reads(node)]
+        return self._compiler.unit_of(*read) or self._tick  # type: ignore[arg-type]
+
+
+def _reads(node: Any) -> list[int]:
+    """The operands that an expression reads."""
+    match node:
+        case Read(operand):
+            return [operand]
+        case t.Minus(operand):
+            return _reads(operand)
+        case t.Arithmetic(_, left, right):
+            return _reads(left) + _reads(right)
+    return []
 
 
 def _type_in(schema: pa.Schema, node: t.Attribute) -> pa.DataType:
