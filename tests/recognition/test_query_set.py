@@ -32,11 +32,12 @@ CASES = st.one_of(
     absent_cases.absent_cases(),
 )
 OPTIONS = checks.OPTIONS
+MOST = 14  # events: the candidates of some queries are as many as there are choices among them
 
 
 def together(cases: list[generators.Generated]) -> tuple[ceql.QuerySet, pa.Table, list[dict[str, Any]]]:
     """The queries of the cases as a set, and their events as one stream."""
-    events = sorted((event for case in cases for event in case.events), key=lambda event: event["time"])[:30]
+    events = sorted((event for case in cases for event in case.events), key=lambda event: event["time"])[:MOST]
     rules = ceql.compile_all({f"q{k}": print_query(case.query) for k, case in enumerate(cases)})
     return rules, paths.table(events), events
 
