@@ -351,18 +351,21 @@ class GroupMachine(Machine):
         nodes_counted, rows_counted = len(self.nodes), len(rows)
         if self._in_vain:  # it is enough to know that there is a match
             nodes_counted = rows_counted = 0
+        # rows grow more often than the graph; what was counted of its nodes stays
+        before = self._counting[0] if self._counting is not None and self._counting[1] is self.nodes else None
         made = Counting(
             scratch=self.scratch,
-            lanes=np.zeros((nodes_counted, LANES), np.int64),
-            row_sums=np.zeros((rows_counted, LANES), np.int64),
+            lanes=before.lanes if before is not None else np.empty((nodes_counted, LANES), np.int64),
+            row_sums=np.empty((rows_counted, LANES), np.int64),
             summed=np.zeros(rows_counted, np.int64),
             bounds=np.zeros(LANES, np.int64),
             totals=np.zeros(LANES, np.int64),
             roots=np.zeros((LANES, ROOTS_KEPT), np.int64),
             root_counts=np.zeros(LANES, np.int64),
         )
+        if before is None:
+            self.regs[SUMMED] = 0
         self._counting = made, self.nodes, rows
-        self.regs[SUMMED] = 0
         return made
 
     def mute(self, on: bool, count: bool = False) -> None:
