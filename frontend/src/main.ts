@@ -443,6 +443,8 @@ class Page {
     window.addEventListener("hashchange", () => {
       if (location.hash.length > 1 && location.hash !== this.link()) void this.restore(fromFragment(location.hash));
     });
+    // Until now a click would have been lost: the page says so by controls that are off.
+    for (const control of document.querySelectorAll<HTMLButtonElement | HTMLSelectElement>("header :disabled, main :disabled")) control.disabled = false;
   }
 
   private async openExample(id: string, text: string): Promise<void> {

@@ -255,6 +255,21 @@ def test_a_bad_file_is_explained(open_page: Open, tmp_path: Path) -> None:
     page.wait_for_selector("#loader-problem:has-text('no such file')")
 
 
+def test_no_click_is_lost_while_the_page_starts(open_page: Open) -> None:
+    page = open_page()
+    held: list[Any] = []
+    page.route("**/api/start", lambda route: held.append(route))
+    page.reload()
+    for control in ("#open", "#example", "#share", "#theme", "#run", "#tab-code"):
+        assert page.is_disabled(control), control
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    page.click("#open")
+    assert page.is_visible("#load")
+    assert page.locator("header :disabled, main :disabled").count() == 0
+
+
 def test_a_link_brings_back_the_view(open_page: Open) -> None:
     page = open_page()
     run_example(page)
