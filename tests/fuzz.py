@@ -46,18 +46,30 @@ from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
 CHUNK = 400  # cases of one seed
-SHUFFLES = 3  # of each case's stream: what is dear is to compile a query
+SHUFFLES = 3  # of each case's stream: what is dear is to make a case
+MANY = 9  # where a case runs on one path alone
 
 
 def check_shuffles(case: generators.Generated, data: st.DataObject) -> bool:
     """The case on every path, then its query over shuffles of its stream, as a whole and counted."""
-    matched = bool(checks.check_case(case, data))
-    times = [event["time"] for event in case.events]
+    return bool(checks.check_case(case, data)) | shuffled(case, data, SHUFFLES)
+
+
+def check_whole(case: generators.Generated, data: st.DataObject) -> bool:
+    """The case and many shuffles of its stream, as a whole and counted."""
+    return bool(checks.check_whole(case)[2]) | shuffled(case, data, MANY)
+
+
+def shuffled(case: generators.Generated, data: st.DataObject, times: int) -> bool:
+    """Check shuffles of a case's stream; whether one had a match."""
+    at = [event["time"] for event in case.events]
     draw = data.draw(st.randoms(use_true_random=False), label="shuffles")
-    for _ in range(SHUFFLES):
-        events = [{**event, "time": at} for event, at in zip(draw.sample(case.events, len(times)), times, strict=True)]
-        note(case._replace(events=events))
-        checks.check_whole(case._replace(events=events))
+    matched = False
+    for _ in range(times):
+        drawn = zip(draw.sample(case.events, len(at)), at, strict=True)
+        other = case._replace(events=[{**event, "time": time} for event, time in drawn])
+        note(other)
+        matched |= bool(checks.check_whole(other)[2])
     return matched
 
 
@@ -140,6 +152,8 @@ KINDS = {
     "unary": Kind(UNARY()),
     "correlated": Kind(CORRELATED()),
     "conditioned": Kind(CONDITIONED()),
+    "correlated-whole": Kind(CORRELATED(), check_whole),
+    "conditioned-whole": Kind(CONDITIONED(), check_whole),
     "aggregated": Kind(generators.aggregated_cases() | generators.aggregated_cases(named=True)),
     "absent": Kind(absent_cases() | absent_cases(named=True)),
     "absent-tiny": Kind(absent_cases() | later_cases(), check_tiny, checks.use_tiny_buffers),
