@@ -236,10 +236,23 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.1):
-            for status in Path("/proc").glob("[0-9]*/status"):
-                try:
-                    if "pyspark" in (status.parent / "cmdline").read_text():
-                        lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
-                        self.megabytes = max(self.megabytes, int(lines.get("VmRSS", "0 kB").split()[0]) / 1024)
-                except OSError:
-                    continue
+            self.megabytes = max([self.megabytes, *_workers()])
+
+
+def _workers() -> Iterator[float]:
+    """The resident memory of each Python worker of this process's Spark, in megabytes."""
+    found: dict[int, tuple[int, str, float]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            lines = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines() if ":" in line)
+            command = (folder / "cmdline").read_text()
+        except OSError:  # it has ended
+            continue
+        found[int(folder.name)] = int(lines["PPid"]), command, int(lines.get("VmRSS", "0 kB").split()[0]) / 1024
+    for parent, command, megabytes in found.values():
+        if "java" in command.split("\0")[0]:  # Spark itself, whose arguments name the folder of PySpark
+            continue
+        while parent in found and parent != os.getpid():
+            parent = found[parent][0]
+        if parent == os.getpid() and ".daemon" in command:
+            yield megabytes
