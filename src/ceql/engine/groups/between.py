@@ -25,8 +25,10 @@ def events_after(carrier: Carrier, nodes: Array, n: int, run: int) -> int:
 def next_between(
     carrier: Carrier, nodes: Array, counts: Array, n: int, cursor: int, bound: int, block: int
 ) -> tuple[int, int]:
-    """The next event of a `between` node that has a run before it inside the window, the latest first (-1: none is left),
-    and where those runs begin in its `ordered` node; `cursor` events have been had. `counts` is as in `search`."""
+    """The next event of a `between` node, the latest first, and where the runs before it begin in its `ordered` node.
+
+    It is -1 where no such run is inside the window; `cursor` events have been had. `counts` is as in `search`.
+    """
     ring, ordered = nodes[n, B], nodes[n, A]
     if ring < 0 or nodes[ordered, A] < 0:  # given up; only a snapshot that was made up reaches such a node
         return np.int64(-1), np.int64(0)
