@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from ceql.analysis.lengths import is_hidden
 from ceql.automata.correlated import Correlated
-from ceql.automata.free_events import with_free_events
 from ceql.automata.registers import Fold
 from ceql.automata.shared_values import shared_value
 from ceql.automata.steps import to_carrier, to_steps
@@ -54,11 +53,7 @@ class CorrelatedRecognition(Recognition):
         assert isinstance(bound.plan, CorrelatedPlan)
         self.plan = plan = bound.plan
         self.auto = auto = plan.automaton
-        window = bound.window
-        # without a window the events between would be kept for good
-        free = not window.exact and (window.size is not None or window.counts_all_rows)
-        self.running = with_free_events(auto) if free else auto
-        """What the machine runs, to the same effect."""
+        self.running = plan.running
         self.values, self.operands, self.checks = bound.compared()
         self.labels = Labels(auto, plan.selected, plan.columns)
         self._unsure = CandidateReason.DUPLICATES in plan.candidate_reasons

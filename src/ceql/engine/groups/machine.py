@@ -146,6 +146,8 @@ class GroupMachine(Machine):
         self.carrier = carrier
         if carrier is not None:
             self.spare = 4  # an event makes many nodes, most of which are soon out of reach
+            if carrier.indexes[:, ORDER].any():
+                self.carrier = rows.begun(carrier, nodes >> 4)
         self.conditions: tuple[str, ...] = ()
         """The conditions whose values make groups, for messages."""
         self.on_candidates: Callable[[int], None] | None = None
