@@ -42,6 +42,7 @@ import rule_oracle
 from absent_cases import absent_cases, later_cases
 from ceql.syntax.printer import print_query
 from corpus_entry import as_toml
+from free_cases import free_cases
 from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
@@ -158,6 +159,8 @@ KINDS = {
     "absent": Kind(absent_cases() | absent_cases(named=True)),
     "absent-tiny": Kind(absent_cases() | later_cases(), check_tiny, checks.use_tiny_buffers),
     "later": Kind(later_cases()),
+    "free": Kind(free_cases() | free_cases(named=True)),
+    "free-tiny": Kind(free_cases(), check_tiny, checks.use_tiny_buffers),
     "rules": Kind(rule_oracle.rule_cases(), check_rule),
     "streams": Kind(UNARY(named=True) | CORRELATED(named=True) | CONDITIONED(named=True)),
     "unary-tiny": Kind(UNARY(), check_tiny, checks.use_tiny_buffers),
@@ -167,7 +170,8 @@ KINDS = {
     "conditioned-unsplit": Kind(CONDITIONED(), prepare=checks.use_no_substreams),
     "aggregated-tiny": Kind(generators.aggregated_cases(), check_tiny, checks.use_tiny_buffers),
     "totals": Kind(
-        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | absent_cases(), check_added
+        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | absent_cases() | free_cases(),
+        check_added,
     ),
     "totals-tiny": Kind(UNARY() | CORRELATED() | CONDITIONED(), check_added, checks.use_tiny_buffers),
     "texts": Kind(texts(), check_text, told="valid"),
@@ -177,7 +181,9 @@ KINDS = {
     "arrays": attacking(hostile_data.arrays),
     "files": attacking(hostile_data.files),
     "snapshots": attacking(hostile_data.snapshots),
-    "buckets": Kind(UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases(), check_bucket),
+    "buckets": Kind(
+        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | free_cases(), check_bucket
+    ),
 }
 
 

@@ -31,6 +31,7 @@ from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
 from ceql.automata.compile_correlated import compile_shape
 from ceql.automata.correlated import Correlated
+from ceql.automata.free_events import with_free_events
 from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
 from ceql.automata.unambiguous import make_unambiguous
@@ -167,6 +168,12 @@ class CorrelatedPlan(_BasePlan):
     shape: Shape
     """The formula, with the claims that substreams leave."""
     automaton: Correlated
+
+    @cached_property
+    def running(self) -> Correlated:
+        """The automaton as the engine runs it. Free events are not carried, if a window says how long they are kept."""
+        ends = isinstance(self.query.window, t.EventsWindow | t.TimeWindow)
+        return with_free_events(self.automaton) if ends else self.automaton
 
     @property
     def guards(self) -> tuple[Atom, ...]:

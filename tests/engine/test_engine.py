@@ -16,6 +16,7 @@ import generators
 import oracle
 import paths
 from absent_cases import absent_cases, later_cases
+from free_cases import free_cases
 from rule_oracle import RuleCase, rule_cases
 
 CASES = corpus.load()
@@ -109,6 +110,12 @@ def test_random_absences(case: generators.Generated, data: st.DataObject) -> Non
     checks.check_case(case, data)
 
 
+@settings(EXAMPLES, max_examples=150)
+@given(free_cases(named=False) | free_cases(named=True), st.data())
+def test_random_free_events(case: generators.Generated, data: st.DataObject) -> None:
+    checks.check_case(case, data)
+
+
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     checks.use_tiny_buffers(monkeypatch.setattr)
@@ -129,6 +136,12 @@ def test_random_correlated_cases_in_tiny_buffers(tiny: None, case: generators.Ge
 @settings(EXAMPLES, max_examples=25)
 @given(generators.conditioned_cases(), st.data())
 def test_random_conditions_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
+    checks.check_tiny_case(case, data)
+
+
+@settings(EXAMPLES, max_examples=60)
+@given(free_cases(), st.data())
+def test_random_free_events_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     checks.check_tiny_case(case, data)
 
 

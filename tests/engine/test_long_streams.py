@@ -34,7 +34,6 @@ QUERIES = [
     "SELECT * WHERE (A ; B+ ; C PARTITION BY k) WITHIN 90 EVENTS",
     "SELECT * WHERE A ; (B+ PARTITION BY k) ; C WITHIN 12 EVENTS",
     "SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.k = y.k AND y.u = z.u WITHIN 200 EVENTS",
-    "SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.k = z.k WITHIN 20 EVENTS",
     "SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k AND x.u < y.u WITHIN 30 [w]",
     "SELECT * WHERE A AS x ALL B AS y ALL C AS z FILTER x.k = y.k AND y.k = z.k WITHIN 60 MILLISECONDS",
     "SELECT * WHERE A AS x ALL B AS y ALL C AS z FILTER x.k = y.k AND y.k = z.k AND y.u = z.u WITHIN 90 EVENTS",
@@ -56,6 +55,13 @@ IN_ORDER = [
     "SELECT * WHERE (A ; B PARTITION BY u) AS x ; C AS y FILTER x.k < y.k WITHIN 45 EVENTS",
     "SELECT * WHERE A AS x ; B AS y FILTER x.k < y.k PARTITION BY u",
     "SELECT * WHERE A AS x ALL B AS y FILTER x.k = y.k AND x.u <= y.u WITHIN 30 EVENTS",
+    # the events between are free
+    "SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.k = z.k WITHIN 60 EVENTS",
+    "SELECT * WHERE A AS x ; B ; C AS z FILTER x.k < z.k - 15 WITHIN 30 MILLISECONDS",
+    "SELECT * WHERE A AS x ; B ; C AS z FILTER x.k < z.k AND x.u = z.u WITHIN 40 EVENTS",
+    "SELECT * WHERE A AS x ; B ; C AS z FILTER x.k = z.k WITHIN 60 EVENTS CONSUME BY ANY",
+    "SELECT * WHERE A AS x ; B ; C AS z FILTER x.k < z.k PARTITION BY u WITHIN 60 EVENTS LIMIT 2",
+    "SELECT * WHERE A AS x ; B ; C AS z ; A ; B AS y FILTER x.k = z.k AND z.k = y.k WITHIN 60 EVENTS",
 ]
 """Conditions that are found in order, or tested."""
 
@@ -113,6 +119,26 @@ def test_a_window_in_time_is_exact_on_a_long_stream(table: pa.Table) -> None:
                 expected += [(start, middle, end) for start in range(low, middle) if kinds[start] == "A"]
     got = run("SELECT * WHERE A ; B ; C WITHIN 20 MILLISECONDS", table)
     assert sorted(map(tuple, got.column("events").to_pylist())) == sorted(expected)
+
+
+@pytest.mark.parametrize("tiny", [False, True])
+def test_free_events_in_a_window_are_exact_on_a_long_stream(
+    tiny: bool, table: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A B takes part in no condition: all of those between are in a match each."""
+    if tiny:
+        use_tiny_buffers(monkeypatch.setattr)
+    kinds, keys = np.array(table.column("type").to_pylist()), table.column("k").to_numpy()
+    expected = []
+    for end in np.flatnonzero(kinds == "C"):
+        starts = [n for n in range(max(0, end - 50), end) if kinds[n] == "A" and keys[n] % 5 == keys[end] % 5]
+        for start in starts:
+            if keys[start] < keys[end] - 3:
+                expected += [(start, n, end) for n in range(start + 1, end) if kinds[n] == "B"]
+    query = "SELECT * WHERE A AS x ; B ; C AS z FILTER x.k % 5 = z.k % 5 AND x.k < z.k - 3 WITHIN 50 EVENTS"
+    got = run(query, table, batch_rows=97 if tiny else 100_000)
+    assert sorted(map(tuple, got.column("events").to_pylist())) == sorted(expected)
+    assert ceql.match(query, table).count() == len(expected)
 
 
 def test_a_window_in_events_of_a_substream_is_exact_on_a_long_stream(table: pa.Table) -> None:

@@ -168,6 +168,11 @@ def test_classes_of_correlated_queries() -> None:
         ),
         (
             "SELECT * WHERE A AS x ; C AS z ; B AS y FILTER x.k = y.k WITHIN 9 EVENTS",
+            "O(log² w), w the events of the window",
+            "output-linear delay",
+        ),
+        (
+            "SELECT * WHERE A AS x ; C ; C ; B AS y FILTER x.k = y.k WITHIN 9 EVENTS",
             "linear in the groups that an event meets: at most w, as 1 carried value tells them apart, w the events of "
             "the window",
             "output-linear delay",

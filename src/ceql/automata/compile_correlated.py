@@ -12,15 +12,15 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import cached_property
 
-from ceql.analysis.between import Worst, conditions, hardest
+from ceql.analysis.between import conditions
 from ceql.analysis.conditions import skips_null
-from ceql.analysis.cutting import Condition
 from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.normal import Atom, absent_atoms
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape, Test, prev_of
 from ceql.automata.carrying import carry
 from ceql.automata.correlated import Correlated, Index, Link, Mark, Transition, Watched
 from ceql.automata.endings import Gaps, crossed, gaps_of
+from ceql.automata.in_order import order_of
 from ceql.automata.lookups import compared, is_settled
 from ceql.automata.parallel import Parallel, Source, Step, build
 from ceql.automata.registers import CARRIED, EVENT, Carrying, Ending, Evaluation, Move, Way
@@ -278,7 +278,7 @@ class _Compiler:
         ends = self._crossed(step, state)
         able = sure and not (asked.intersection(hashed) or step.sources[0].tight) and self._is_own(state, rest)
         # runs in order stay where they are, for those that have found them: they cannot end
-        order = self._order(way, rest) if able and not (ends or endings) else 0
+        order = order_of(self.carrying, way, rest) if able and not (ends or endings) else 0
         key = ({state: (before, ())}, step.sources[0].tight, hashed + rest, len(hashed), order, ends)
         known = (state, before, *key[1:], frozenset(ending.absence for ending in endings))
         if known not in self.indexes:
@@ -302,23 +302,6 @@ class _Compiler:
         for (step, _), way in self.carrying.ways.items():
             found[step.target].update(move.register for move in way.moves if self.carrying.carries_on(move))
         return found
-
-    def _order(self, way: Way, rest: tuple[int, ...]) -> int:
-        """How the groups that pass the only test are found in order of the only register; 0 if they are not."""
-        assert self.carrying is not None
-        if len(rest) != 1 or len(way.every_test) != 1 or any(map(self.carrying.carries_on, way.moves)):
-            return 0
-        (test,) = way.tests
-        if test.condition < 0 or self.carrying.conditions[test.condition].case >= 0:
-            return 0
-        condition: Condition = self.carrying.conditions[test.condition]
-        if condition.ends >= 0:
-            return 0  # NaN, which no comparison finds, has a place in order
-        mine = [n for n, source in enumerate(test.sources) if source.kind == CARRIED]
-        if len(mine) != 1:
-            return 0
-        end = hardest(condition, mine[0])
-        return 0 if end is None else 1 if end is Worst.GREATEST else -1
 
     def _links(self, step: Step, prev: list[tuple[int, Test]]) -> list[tuple[Link, ...]]:
         """The sources of a step as links; several where the states of a source are looked up by different values."""

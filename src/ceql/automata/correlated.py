@@ -62,7 +62,8 @@ class Index(NamedTuple):
     """Runs by the terms of their last event; `tight` keeps those alone that ended at the previous event.
 
     Of their registers, the first `hashed` belong to the key, and the others are tested group by group. With `order`,
-    the only other one is found in order: its small values (1) or its great ones (-1) are those that pass.
+    the only other one is found in order: its small values (1) or its great ones (-1) are those that pass. If there is
+    no other one, all are found.
     """
 
     feeders: Feeders
@@ -72,6 +73,8 @@ class Index(NamedTuple):
     order: int = 0
     ends: tuple[int, ...] = ()
     """The absences whose forbidden events end all runs here."""
+    between: int = -1
+    """The index of the events that come between these runs and what finds them; see `free_events`."""
 
 
 class Watched(NamedTuple):
@@ -203,6 +206,8 @@ class Correlated:
             late = [(way.after, way.complete) for way in carrying.ways.values()]
             if any(after or complete for after, complete in late):
                 content += repr(late)
+        if any(index.between >= 0 for index in self.indexes):
+            content += repr([index.between for index in self.indexes])
         if self.ends_runs:
             content += repr(([index.ends for index in self.indexes], self.ends, self.endings))
         return hashlib.sha256(content.encode()).hexdigest()

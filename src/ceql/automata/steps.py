@@ -158,8 +158,13 @@ class _Carriers:
 
     def build(self) -> Carrier:
         auto, count = self.auto, len(self.auto.indexes)
-        widths = [len(next(iter(index.feeders.values()))[0]) + len(index.registers) for index in auto.indexes]
-        hashed = [width - len(i.registers) + i.hashed for width, i in zip(widths, auto.indexes, strict=True)]
+        keys = [len(next(iter(index.feeders.values()))[0]) for index in auto.indexes]
+        hashed = [key + index.hashed for key, index in zip(keys, auto.indexes, strict=True)]
+        # what is in order has a value, if it is the same for all
+        widths = [
+            max(key + len(index.registers), own + abs(index.order))
+            for key, own, index in zip(keys, hashed, auto.indexes, strict=True)
+        ]
         tests = [self._tests(transition) for transition in (*auto.transitions, *auto.endings)]
         after = [[self._row(e, test) for test in e.way.after] for e in auto.transitions]
         complete = [[self._row(e, test) for test in e.way.complete] for e in auto.transitions]
@@ -169,7 +174,7 @@ class _Carriers:
             if len(transition.links) == 1 and rows and rows[0][RANKED]
         }
         indexes = [
-            (width, own, index.order, count + k if own < width else -1, int(k in by_ranks))
+            (width, own, index.order, count + k if own < width else -1, int(k in by_ranks), index.between)
             for k, (width, own, index) in enumerate(zip(widths, hashed, auto.indexes, strict=True))
         ]
         moves = [

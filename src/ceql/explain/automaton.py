@@ -136,7 +136,7 @@ class AutomatonView:
 
     def carried(self, state: int) -> list[str]:
         """What the runs in a state carry."""
-        return print_carried(self.automaton, state) if isinstance(self.automaton, Correlated) else []
+        return print_carried(self._plan.running, state) if isinstance(self._plan, CorrelatedPlan) else []
 
     def _label(self, label: Label) -> str:
         # DISTINCT forgets which variable an event is bound to
@@ -266,7 +266,12 @@ def _compared(auto: Correlated, link: Link, state: int, name: str) -> list[str]:
 def index_rows(auto: Correlated) -> list[tuple[str, str]]:
     """Each index: the runs that wait in it and under which values, and the events that look them up."""
     rows, names = [], last_names(auto)
+    between = {index.between for index in auto.indexes}
     for k, index in enumerate(auto.indexes):
+        if k in between:  # nothing looks them up by themselves
+            events = listed(sorted({names[state] for state in index.feeders}))
+            rows.append((f"i{k + 1}", f"{events}, which no condition asks for, in the order in which they came"))
+            continue
         fed: dict[str, list[int]] = {}
         for state, (key, unlike) in index.feeders.items():
             hashed = print_registers(auto, state, index.registers[: index.hashed])
@@ -288,7 +293,10 @@ def index_rows(auto: Correlated) -> list[tuple[str, str]]:
                     values = [print_value(_term(auto, term), event) for term in link.key]
                     values += [f"any but {print_value(_term(auto, term), event)}" for term in link.unlike]
                     asked[", ".join(values) if values else f"{event} (whatever its values)"] = None
-        rows.append((f"i{k + 1}", f"{text}; looked up by {' | '.join(asked)}"))
+        text += f"; looked up by {' | '.join(asked)}"
+        if index.between >= 0:
+            text += f", each with any one event of i{index.between + 1} that came after it"
+        rows.append((f"i{k + 1}", text))
     return rows
 
 

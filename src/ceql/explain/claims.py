@@ -104,7 +104,7 @@ class _Judge:
         if any(c is claim for c in auto.checks):
             used = known is not None and _is_compared(self.shape, auto, known)
             return How.NARROWED if used else How.CHECKED, _left(self.shape, claim)
-        found = decisions(auto, claim, known)
+        found = decisions(auto, claim, known, self.plan.running.indexes)
         said = in_words(found)
         if known is not None:
             used = _is_compared(self.shape, auto, known)

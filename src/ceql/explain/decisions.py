@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ceql.analysis.between import hardest
 from ceql.analysis.equalities import Equality
 from ceql.analysis.shape import Claim
-from ceql.automata.correlated import Correlated, Transition
+from ceql.automata.correlated import Correlated, Index, Transition
 from ceql.automata.registers import CARRIED, Carrying, Evaluation
 from ceql.explain.carried import equality_of, event_of, operand_register, print_register, sources, unread
 from ceql.explain.names import listed
@@ -69,18 +69,21 @@ def in_words(decisions: Iterable[Decision]) -> list[str]:
     return found
 
 
-def decisions(auto: Correlated, claim: Claim, equality: Equality | None) -> list[Decision]:
-    """How an automaton decides a claim by carried values; `equality` is the one that the claim belongs to, if any."""
+def decisions(auto: Correlated, claim: Claim, equality: Equality | None, indexes: tuple[Index, ...]) -> list[Decision]:
+    """How an automaton decides a claim by carried values, if it runs with these indexes; `equality` is the one that the
+    claim belongs to, if any."""
     if auto.carrying is None:
         return []
     asked = [(condition.claim.absence, condition.claim.number) for condition in auto.carrying.conditions]
     own = {k for k, (absence, number) in enumerate(asked) if absence < 0 and number == claim.number}
-    return [d for transition in auto.transitions for d in _at(auto, auto.carrying, transition, own, equality)]
+    return [d for transition in auto.transitions for d in _at(auto, transition, own, equality, indexes)]
 
 
 def _at(
-    auto: Correlated, carrying: Carrying, transition: Transition, own: set[int], equality: Equality | None
+    auto: Correlated, transition: Transition, own: set[int], equality: Equality | None, indexes: tuple[Index, ...]
 ) -> Iterator[Decision]:
+    carrying = auto.carrying
+    assert carrying is not None
     event, ahead = event_of(auto, transition), unread(auto, sources(auto, transition))
     for register, term in transition.way.hashed:
         if _is_class(auto, register, equality) or any(_compares(carrying, k, register, term) for k in own):
@@ -93,7 +96,7 @@ def _at(
         if not carried:
             yield Decision(How.AT_EVENT, (), event)
             continue
-        in_order = any(auto.indexes[link.where].order for link in transition.links)
+        in_order = any(indexes[link.where].order for link in transition.links)
         remark = "" if in_order else _remark(auto, carrying, transition, test)
         yield Decision(How.IN_ORDER if in_order else How.TESTED, names, event, remark)
     for tests, remark in ((transition.way.after, ""), (transition.way.complete, ", where a match may end")):

@@ -99,7 +99,7 @@ def _why_enumerated(plan: Plan) -> str | None:
 
 
 def _update(plan: CorrelatedPlan) -> str:
-    auto = plan.automaton
+    auto = plan.running
     met = [[auto.register(r) for r in registers] for _, registers in registers_met(auto)]
     k = max(map(len, met), default=0)
     # what is known of forbidden events depends on the first of them alone

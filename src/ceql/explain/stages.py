@@ -70,7 +70,7 @@ def explain(
     sections.append(section(f"Automaton ({number(view.states, 'state')})", view.lines(MOST_ROWS)))
     if isinstance(plan, CorrelatedPlan):
         if plan.automaton.indexes:
-            sections.append(section("Indexes, where runs wait", pairs(index_rows(plan.automaton)[:MOST_ROWS])))
+            sections.append(section("Indexes, where runs wait", pairs(index_rows(plan.running)[:MOST_ROWS])))
         if plan.automaton.parallel.trees:
             sections.append(section("Sides of ALL that run in parallel", _trees(plan.automaton)))
     sections.append(section("Reading", pairs(_reading(plan))))

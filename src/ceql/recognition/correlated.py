@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.lengths import is_hidden
+from ceql.automata.correlated import Correlated
 from ceql.automata.registers import Fold
 from ceql.automata.shared_values import shared_value
 from ceql.automata.steps import to_carrier, to_steps
@@ -52,6 +53,7 @@ class CorrelatedRecognition(Recognition):
         assert isinstance(bound.plan, CorrelatedPlan)
         self.plan = plan = bound.plan
         self.auto = auto = plan.automaton
+        self.running = plan.running
         self.values, self.operands, self.checks = bound.compared()
         self.labels = Labels(auto, plan.selected, plan.columns)
         self._unsure = CandidateReason.DUPLICATES in plan.candidate_reasons
@@ -106,17 +108,17 @@ class CorrelatedRecognition(Recognition):
                     registers = [n for n, r in enumerate(self.auto.carrying.registers) if r.term >= 0]  # type: ignore[union-attr]
                     mine = {n for n in registers if self.auto.column(self.auto.register(n).term) == k}
                     machine.recode(self._words_of(machine, mine), partial(self.operands.recode, k, encoding))
-            made = to_carrier(self.auto, self.operands.tests, self.operands.reads)
+            made = to_carrier(self.running, self.operands.tests, self.operands.reads)
             kept = {
                 name: getattr(old, name) for name in ("rows", "keys", "buckets", "cells", "cell_slots", "rank", "died")
             }
             machine.carrier = made._replace(**kept)
-            self.tell_words(machine)
+            self.tell_words(machine, self.running)
 
     def _words_of(self, machine: GroupMachine, registers: set[int]) -> Array:
         """Of each index, which of its words are these registers."""
         found = np.zeros_like(machine.sets)
-        for k, index in enumerate(self.auto.indexes):
+        for k, index in enumerate(self.running.indexes):
             first = len(next(iter(index.feeders.values()))[0])
             for n, register in enumerate(index.registers):
                 found[k, first + n] = register in registers
@@ -197,31 +199,32 @@ class CorrelatedRecognition(Recognition):
         if self.chooses:
             check = _weakly(self._check) if self.auto.checks or self.absences is not None else None
             choose = Chooser(plan, self.auto, self.labels, check, _weakly(self._places), self._unsure)
-        steps = to_steps(self.auto, self.table.bits)
+        steps = to_steps(self.running, self.table.bits)
         self._symbols = len(self.table.bits)
         carrier, carrying = None, self.auto.carrying
         if carrying is not None:
-            carrier = to_carrier(self.auto, self.operands.tests, self.operands.reads)
+            carrier = to_carrier(self.running, self.operands.tests, self.operands.reads)
         timed, memory = self.bound.time is not None, self.bound.options.memory
         machine = GroupMachine(steps, settings, timed, memory, choose, carrier, **self._buffers)
         if carrying is not None:
             machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in carrying.conditions))
-            self.tell_words(machine)
+            self.tell_words(machine, self.running)
         return machine
 
-    def tell_words(self, machine: GroupMachine) -> None:
+    def tell_words(self, machine: GroupMachine, auto: Correlated) -> None:
         """Tell which words of each index are numbers of values (its terms, and registers of numbered or ranked ones),
         and which are sets of values."""
         numbered, sets = np.ones_like(machine.numbered), np.zeros_like(machine.sets)
         ranked = self.operands.ranked
-        for k, index in enumerate(self.auto.indexes):
+        for k, index in enumerate(auto.indexes):
             first = len(next(iter(index.feeders.values()))[0])
+            numbered[k, first + len(index.registers) :] = False
             for n, register in enumerate(index.registers):
-                term = self.auto.register(register).term
-                column = self.auto.column(term) if term >= 0 else -1
+                term = auto.register(register).term
+                column = auto.column(term) if term >= 0 else -1
                 numbered[k, first + n] = column >= len(ranked) or (column >= 0 and ranked[column])
-                sets[k, first + n] = self.auto.register(register).fold is Fold.SET
-        count = len(self.auto.indexes)
+                sets[k, first + n] = auto.register(register).fold is Fold.SET
+        count = len(auto.indexes)
         if len(numbered) > count:  # the heads of lists have the first words of their groups
             numbered[count:] = numbered[:count]
         machine.numbered, machine.sets = numbered, sets
@@ -302,11 +305,11 @@ class CorrelatedRecognition(Recognition):
         machines = self.machines  # the first call makes the machine, with the symbols so far
         if self._symbols != len(self.table.bits):
             self._symbols = len(self.table.bits)
-            steps = to_steps(self.auto, self.table.bits)
+            steps = to_steps(self.running, self.table.bits)
             for machine in machines:
                 machine.use(steps)
                 if self.auto.carrying is not None:
-                    self.tell_words(machine)
+                    self.tell_words(machine, self.running)
 
     def _rows_to_keep(self, data: pa.RecordBatch, events: Events, rows: Array | None) -> pa.RecordBatch:
         if any(map(is_hidden, self._keep_names)):
@@ -421,7 +424,7 @@ class CorrelatedRecognition(Recognition):
     def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
         """The state between two batches."""
         header, arrays, tables = super().state()
-        header |= {"found": self._found, "automaton": self.auto.fingerprint, "ranked": self.operands.by_rank}
+        header |= {"found": self._found, "automaton": self.running.fingerprint, "ranked": self.operands.by_rank}
         tables["values"] = self.values.state(self._used_values())
         if self.absences is not None:
             absent, tables["absent"] = self.absences.state(None if self.keys is None else self.keys.used)
@@ -430,7 +433,7 @@ class CorrelatedRecognition(Recognition):
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
         """Continue from a `state` of the same query."""
-        if header["automaton"] != self.auto.fingerprint:
+        if header["automaton"] != self.running.fingerprint:
             raise DataError(
                 "the snapshot was taken by a version of ceql that compiles this query to another automaton; "
                 "finish the stream with that version, or start anew"

@@ -27,9 +27,12 @@ from ceql.engine.groups.carried import CANNOT_TELL, PASSES, all_hold, carry_on, 
 from ceql.engine.groups.count import pending_from
 from ceql.engine.groups.ending import end_groups, ended_up_to
 from ceql.engine.groups.forbidden import UNION_NODES, room_to_tell, tell_groups
-from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank, union
+from ceql.engine.groups.graph import BETWEEN, FACTOR, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank, union
 from ceql.engine.groups.layout import (
+    BASE,
+    BETWEEN_AT,
     ENTRIES,
+    FIRST_ROW,
     FORGOTTEN,
     FORGOTTEN_HERE,
     GROW_CELLS,
@@ -45,6 +48,8 @@ from ceql.engine.groups.layout import (
     NODE,
     NULL,
     ORDER,
+    POSITION,
+    ROOM,
     SEEN_EVENTS,
     SINCE,
     STAMP,
@@ -55,7 +60,7 @@ from ceql.engine.groups.layout import (
     Settings,
     Steps,
 )
-from ceql.engine.groups.ordered import append, find_in_order, forget, make_room, new_bucket, pass_dead
+from ceql.engine.groups.ordered import append, find_in_order, forget, make_room, new_bucket, pass_dead, rows_before
 from ceql.engine.groups.table import are_there, locate, new_entry, take_key
 from ceql.jit import Array, called, inlined
 
@@ -228,15 +233,26 @@ def _fire(
         if bucket < 0 or entries[head, SINCE] <= forgotten:
             return DONE, made
         pass_dead(carrier, bucket, gone)
+        rows = carrier.buckets[bucket, NEXT_ROW]
+        ring, events_so_far = np.int64(-1), np.int64(0)
+        if carrier.indexes[index, BETWEEN_AT] >= 0:  # the runs before the last event that comes between
+            ring = _ring(carrier, slots, entries, fresh.key, index, partition, forgotten)
+            if ring < 0:
+                return DONE, made
+            events_so_far = carrier.buckets[ring, NEXT_ROW]
+            if events_so_far == carrier.buckets[ring, FIRST_ROW]:
+                return DONE, made
+            last = carrier.buckets[ring, BASE] + ((events_so_far - 1) & (carrier.buckets[ring, ROOM] - 1))
+            rows = rows_before(carrier, bucket, carrier.rows[last, POSITION])
         hashed = carrier.indexes[index, HASHED] - steps.index_terms[index]  # registers before the one in order
-        reason, start, hardest = find_in_order(
-            carrier, bucket, carrier.tests_of[e], hashed, values, i, dead, settings.block
-        )
+        test = np.int64(carrier.tests_of[e]) if carrier.tests_of[e] < carrier.tests_of[e + 1] else np.int64(-1)
+        reason, start, hardest = find_in_order(carrier, bucket, rows, test, hashed, values, i, dead, settings.block)
         if reason != DONE or start == NO_START:
             return reason, made
         most = min(key, start)
-        rows = carrier.buckets[bucket, NEXT_ROW]
         child = new_node(nodes, regs, start, bucket, hardest, rows, np.int64(ORDERED))
+        if ring >= 0:
+            child = new_node(nodes, regs, start, child, ring, events_so_far, np.int64(BETWEEN))
         return _make(
             steps, carrier, nodes, times, entries, regs, fresh, events, i, e, head, base, child, most,
             exact, made,
@@ -288,6 +304,18 @@ def _fire(
         steps, carrier, nodes, times, entries, regs, fresh, events, i, e, previous, base, child,
         min(key, nodes[child, MAX]), exact, made,
     )  # fmt: skip
+
+
+@inlined
+def _ring(
+    carrier: Carrier, slots: Array, entries: Array, key: Array, index: int, partition: int, forgotten: int
+) -> int:
+    """The bucket of the events that come between the runs of an index and what finds them; -1 if there are none."""
+    heads = carrier.indexes[carrier.indexes[index, BETWEEN_AT], HEADS]
+    head = locate(slots, entries, heads, partition, key, np.int64(0))
+    if head < 0 or entries[head, SINCE] <= forgotten:
+        return np.int64(-1)
+    return entries[head, entries.shape[1] - 1]
 
 
 @inlined
@@ -478,7 +506,7 @@ def _file(
             if carrier.indexes[index, ORDER] != 0:
                 head = locate(slots, entries, heads, partition, fresh.key, hashed)
                 n = fresh.node[m]
-                append(carrier, entries[head, head_at], fresh.key[width - 1], n, nodes[n, MAX], block)
+                append(carrier, entries[head, head_at], fresh.key[width - 1], n, nodes[n, MAX], position, block)
                 entries[head, SINCE] = position
                 continue
             at = locate(slots, entries, index, partition, fresh.key, width)
@@ -519,6 +547,9 @@ def _key(steps: Steps, carrier: Carrier, fresh: Fresh, values: Array, i: int, m:
         if carrier.indexes[index, ORDER] != 0 and value == NULL:
             return np.int64(-1)  # nor greater or less
         fresh.key[width] = value
+        width += 1
+    if carrier.indexes[index, ORDER] != 0 and width == carrier.indexes[index, HASHED]:  # all have the same value
+        fresh.key[width] = 0
         width += 1
     return width
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ceql.engine.common.check import require, require_between, require_shape
 from ceql.engine.groups.enumerate import MOST_FACTORS
-from ceql.engine.groups.graph import FACTOR, KIND, LISTED, ORDERED, OTHERS, UNION, WAY, A, B, C
+from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, LISTED, ORDERED, OTHERS, UNION, WAY, A, B, C
 from ceql.engine.groups.layout import (
     BUCKET_INDEX,
     BUCKETS,
@@ -40,11 +40,13 @@ def check_graph(nodes: Array, marks: int) -> None:
     kinds = nodes[:, KIND]
     products, factors, unions = kinds >= 0, kinds == FACTOR, (kinds < UNION) & (kinds > UNION - WAY)
     lists, others = kinds == LISTED, kinds == OTHERS
-    ordered = kinds == ORDERED  # whose bucket and rows are looked at with the buckets
+    ordered, between = kinds == ORDERED, kinds == BETWEEN  # whose buckets and rows are looked at with the buckets
     require(bool((kinds < marks).all()), wrong)
-    require(bool((products | factors | unions | lists | others | ordered).all()), wrong)
-    for column, rows, least in ((A, ~(products | ordered), 0), (B, ~(others | ordered), -1), (C, unions | lists, -1)):
+    require(bool((products | factors | unions | lists | others | ordered | between).all()), wrong)
+    after = ~(others | ordered | between)
+    for column, rows, least in ((A, ~(products | ordered), 0), (B, after, -1), (C, unions | lists, -1)):
         require_between(nodes[rows, column], least, own[rows], wrong)
+    require(bool(ordered[nodes[between, A]].all()), wrong)
     rank = np.where(products, 1, np.where(unions, UNION - kinds, 0))
     right = nodes[unions, C]
     require(bool((rank[unions] == 1 + np.where(right < 0, 0, rank[right])).all()), wrong)
@@ -99,8 +101,8 @@ def check_buckets(rows: Array, buckets: Array, heads: Array, ordered: Array, nod
     own = np.repeat(np.arange(len(buckets)), end - first) << 40
     places = rows[:, 1] + own
     require(bool((np.diff(places[rows[:, 1] >= 0]) > 0).all()), wrong)
-    found = np.flatnonzero(nodes[:, KIND] == ORDERED)
-    bucket, count = nodes[found, A], nodes[found, C]
+    found = np.flatnonzero(nodes[:, KIND] <= ORDERED)
+    bucket, count = np.where(nodes[found, KIND] == ORDERED, nodes[found, A], nodes[found, B]), nodes[found, C]
     require_between(bucket, 0, len(buckets), wrong)
     require(bool(((count >= 0) & (count <= end[bucket])).all()), wrong)
     begins = np.concatenate([[0], np.cumsum(end - first)])

@@ -10,7 +10,22 @@ import numpy as np
 
 from ceql.engine.common.layout import NODES, W_ENVELOPE
 from ceql.engine.common.window import horizon_of, raise_floors
-from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, ORDERED, OTHERS, UNION, VALUE, A, B, C, listed, rank
+from ceql.engine.groups.graph import (
+    BETWEEN,
+    FACTOR,
+    KIND,
+    LISTED,
+    MAX,
+    ORDERED,
+    OTHERS,
+    UNION,
+    VALUE,
+    A,
+    B,
+    C,
+    listed,
+    rank,
+)
 from ceql.engine.groups.layout import (
     BASE,
     BUCKETS,
@@ -97,6 +112,9 @@ def collect(
             continue
         if kind == ORDERED:
             continue  # the rows of buckets are reached already
+        if kind == BETWEEN:
+            reached[nodes[n, A]] = horizon
+            continue
         if kind == LISTED:
             if nodes[nodes[n, A], MAX] >= horizon:
                 reached[nodes[n, A]] = horizon
@@ -146,9 +164,11 @@ def collect(
             a = renumbered[a]
         elif kind < 0:
             a = moved[a]
-        if b >= 0 and kind != OTHERS and kind != ORDERED:
+        if kind == BETWEEN:
+            b = renumbered[b] if b >= 0 else b
+        elif b >= 0 and kind != OTHERS and kind != ORDERED:
             b = moved[b]
-        if kind <= UNION and kind != ORDERED:
+        if UNION >= kind > ORDERED:
             if c >= 0:
                 c = moved[c]
             if b < 0 and c < 0:  # a union of one: the product itself

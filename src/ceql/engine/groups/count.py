@@ -24,7 +24,8 @@ from ceql.engine.common.layout import (
     TOTAL,
 )
 from ceql.engine.common.marks import clear_marks
-from ceql.engine.groups.graph import FACTOR, KIND, MAX, ORDERED, A, B, C
+from ceql.engine.groups.between import pairs, pairs_in_lanes
+from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
 from ceql.engine.groups.layout import (
     COUNTED,
     LANES,
@@ -64,6 +65,8 @@ def ways(carrier: Carrier | None, nodes: Array, sums: Array, n: int, bound: int,
         return one if child < 0 else one * sums[child]
     if kind == ORDERED:
         return one * 0 if carrier is None else _rows(carrier, nodes, sums, n, bound, one, block)
+    if kind == BETWEEN:
+        return one * 0 if carrier is None else pairs(carrier, nodes, sums, n, bound, one, block)
     if kind == FACTOR:
         after = nodes[n, B]
         return one * sums[nodes[n, A]] * (one if after < 0 else one * sums[after])
@@ -91,7 +94,8 @@ def later_starts(
 @inlined
 def _capped(carrier: Carrier | None, nodes: Array, sums: Array, n: int, bound: int, block: int) -> int:
     """The same in whole numbers; TOO_MANY + 1 where it is more than TOO_MANY."""
-    if nodes[n, KIND] == FACTOR and ways(carrier, nodes, sums, n, bound, 1.0, block) > TOO_MANY:
+    multiplies = nodes[n, KIND] == FACTOR or nodes[n, KIND] == BETWEEN
+    if multiplies and ways(carrier, nodes, sums, n, bound, 1.0, block) > TOO_MANY:
         return np.int64(TOO_MANY + 1)
     return min(ways(carrier, nodes, sums, n, bound, np.int64(1), block), np.int64(TOO_MANY + 1))
 
@@ -127,6 +131,10 @@ def _in_lanes(carrier: Carrier | None, nodes: Array, counting: Counting, n: int,
     if kind == ORDERED:
         if carrier is not None:
             sum_in_order(carrier, nodes, n, counting, stamp, block)
+        return
+    if kind == BETWEEN:
+        if carrier is not None:
+            pairs_in_lanes(carrier, nodes, n, counting, block)
         return
     one = nodes[n, B] if kind >= 0 else nodes[n, A]
     for lane in range(LANES):

@@ -13,7 +13,7 @@ import numpy as np
 from ceql.engine.common.layout import NODES
 from ceql.engine.common.owners import NOBODY, places, renumber_children, renumbered, spread_down
 from ceql.engine.common.shares import Shares, shard_count
-from ceql.engine.groups.graph import KIND, LISTED, ORDERED, OTHERS, UNION, A, B, C
+from ceql.engine.groups.graph import BETWEEN, KIND, LISTED, ORDERED, OTHERS, UNION, A, B, C
 from ceql.engine.groups.layout import ENTRIES, FIRST_ROW, INDEX, NEXT_ROW, NODE, SUBSTREAM, UNLINKED
 from ceql.jit import Array
 
@@ -38,7 +38,7 @@ def divide(whole: GroupMachine, owner: Array, shares: Shares | None) -> list[Gro
     kinds = nodes[:, KIND]
     children: Array = np.zeros((len(nodes), 4), np.uint8)
     children[:, A] = (kinds < 0) & (kinds != ORDERED)
-    children[:, B] = (kinds != OTHERS) & (kinds != ORDERED)
+    children[:, B] = (kinds != OTHERS) & (kinds > ORDERED)
     children[:, C] = ((kinds < UNION) & (kinds > ORDERED)) | (kinds == LISTED)
     spread_down(nodes, children, node_owner)
 
@@ -51,6 +51,8 @@ def divide(whole: GroupMachine, owner: Array, shares: Shares | None) -> list[Gro
     if len(buckets):
         in_order = np.flatnonzero(kinds == ORDERED)
         nodes[in_order, A] = bucket_place[nodes[in_order, A]]
+        pairs = np.flatnonzero(kinds == BETWEEN)
+        nodes[pairs, B] = bucket_place[nodes[pairs, B]]
         entries[in_bucket, -1] = bucket_place[entries[in_bucket, -1]]
     if whole.carrier is not None:
         entries[is_head, NODE] = renumbered(entries[is_head, NODE], entry_place)

@@ -25,7 +25,22 @@ from ceql.engine.common.layout import (
     START_TIME,
     Output,
 )
-from ceql.engine.groups.graph import FACTOR, KIND, LISTED, MAX, NO_START, ORDERED, OTHERS, VALUE, A, B, C, most_unlike
+from ceql.engine.groups.between import next_between
+from ceql.engine.groups.graph import (
+    BETWEEN,
+    FACTOR,
+    KIND,
+    LISTED,
+    MAX,
+    NO_START,
+    ORDERED,
+    OTHERS,
+    VALUE,
+    A,
+    B,
+    C,
+    most_unlike,
+)
 from ceql.engine.groups.layout import AT, CELL_NEXT, CELL_NODE, CELLS, DEPTH, HEIGHT, TODO, UNLIKE, Carrier, Settings
 from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, inlined, kernel
@@ -118,6 +133,16 @@ def search(
                 if product < 0:
                     break
                 height = _push(out, height, n, depth, todo, cells, cursor)
+            elif carrier is not None and nodes[n, KIND] == BETWEEN:
+                cursor = max(unlike, np.int64(0))
+                event, first_run = next_between(carrier, nodes, counts, n, cursor, bound, settings.block)
+                if event < 0:
+                    break
+                height = _push(out, height, n, depth, todo, cells, cursor + 1)
+                out.path[depth, 0] = event
+                depth += 1
+                n, unlike = nodes[n, A], first_run
+                continue
             elif nodes[n, KIND] == OTHERS:
                 unlike = nodes[n, B]
                 n = nodes[n, A]

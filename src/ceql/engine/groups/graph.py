@@ -10,6 +10,7 @@ A node is a row of `nodes`: int64[capacity, 5]. Children have smaller indices th
 | listed  | of all    | product  | the one before  | skip      | LISTED         |
 | others  | max-start | listed   | a value         | -         | OTHERS         |
 | ordered | max-start | a bucket | a value         | rows      | ORDERED        |
+| between | max-start | ordered  | a bucket        | rows      | BETWEEN        |
 
 A product has an event and one match of each factor; with a single factor, `B` is the union itself. A union is a
 product together with two further unions, none of which has a greater max-start; a product can stand for the union
@@ -23,7 +24,8 @@ max-start of the other values, so that it is known whether the window still has 
 value. (With a window, runs in between that it has left are passed over one by one.)
 
 Where a step unites groups, a union has in place of a product what a group has: a union again. `ordered` is what a step
-finds in order: of the first `rows` rows of a bucket those that are no harder to satisfy than a value.
+finds in order: of the first `rows` rows of a bucket those that are no harder to satisfy than a value. `between` is each
+of these runs with any one event after it, of those in the first `rows` rows of another bucket.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from ceql.jit import Array, inlined
 
 MAX, A, B, C, KIND = range(5)
 FACTOR, LISTED, OTHERS, UNION = -1, -2, -3, -4  # ranks make the kinds of unions smaller still
-ORDERED = -128  # below all ranks
+ORDERED, BETWEEN = -128, -129  # below all ranks
 VALUE, BEST, SECOND = range(3)  # columns of `extra`
 NO_START = np.iinfo(np.int64).min
 NONE = np.int64(-1)  # no node

@@ -106,9 +106,10 @@ CELL_HEAD, CELL_TAIL, CELL_KIND = range(3)  # columns of a cell
 MEMBER_CELL, SET_CELL = range(2)
 
 # Columns of an index: the words of its key and registers, how many of them are hashed, whether it is in order, the
-# place of its groups' heads among the indexes (-1: it has no groups besides the key), and whether order is by rank.
-WIDTH, HASHED, ORDER, HEADS, BY_RANKS = range(5)
-INDEXES = 5
+# place of its groups' heads among the indexes (-1: it has no groups besides the key), whether order is by rank, and the
+# index of the events that come between (-1: there are none).
+WIDTH, HASHED, ORDER, HEADS, BY_RANKS, BETWEEN_AT = range(6)
+INDEXES = 6
 
 
 # Parts of the scratch: the stack of programs, the cases of ORs that are left, the words of the members at hand.
@@ -119,8 +120,10 @@ SCRATCH = MEMBER_AT + WORDS
 UNLINKED = -2  # in place of the next group: this one is in no list
 
 # Columns of a row of a bucket (see `ordered`): the node of the run, and in a sorted block the row that it stands for
-# and the one before it with a greater max-start; its max-start; in a block the greatest one up to here.
+# and the one before it with a greater max-start; its max-start; in a block the greatest one up to here, and in the ring
+# the position of its last event.
 PLACE, OWN_MOST, MOST = range(3)
+POSITION = MOST
 ROWS = 3
 # Columns of a bucket: where its rows begin and how many there is room for, the first row that may be alive and the
 # next one to come, its index.

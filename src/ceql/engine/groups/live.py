@@ -6,7 +6,7 @@ import numpy as np
 
 from ceql.engine.common.layout import ROOTS
 from ceql.engine.common.marks import clear_marks
-from ceql.engine.groups.graph import FACTOR, KIND, MAX, ORDERED, A, B, C
+from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
 from ceql.engine.groups.layout import LIVE_COUNT, Carrier
 from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, inlined, kernel
@@ -58,7 +58,7 @@ def list_live(
             else:
                 for side in range(A, C + 1):
                     child = nodes[n, side]
-                    if nodes[n, KIND] == FACTOR and side == C:
+                    if (nodes[n, KIND] == FACTOR and side == C) or (nodes[n, KIND] == BETWEEN and side != A):
                         continue
                     if (
                         child >= 0

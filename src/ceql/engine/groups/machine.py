@@ -42,11 +42,12 @@ from ceql.engine.common.reached import nothing_reached
 from ceql.engine.common.summing import QUOTA, Ended, Run, Summing
 from ceql.engine.common.sums import Floats, Weights, Wholes
 from ceql.engine.groups import rows, words
+from ceql.engine.groups.between import events_after_run
 from ceql.engine.groups.blocks import enumerate_many
 from ceql.engine.groups.check import check_buckets, check_cells, check_entries, check_graph, check_sizes
 from ceql.engine.groups.collect import collect
 from ceql.engine.groups.enumerate import search_on
-from ceql.engine.groups.graph import FACTOR, KIND, MAX, ORDERED, WAY, A
+from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, WAY, A
 from ceql.engine.groups.layout import (
     AT,
     BUCKETS,
@@ -145,6 +146,8 @@ class GroupMachine(Machine):
         self.carrier = carrier
         if carrier is not None:
             self.spare = 4  # an event makes many nodes, most of which are soon out of reach
+            if carrier.indexes[:, ORDER].any():
+                self.carrier = rows.begun(carrier, nodes >> 4)
         self.conditions: tuple[str, ...] = ()
         """The conditions whose values make groups, for messages."""
         self.on_candidates: Callable[[int], None] | None = None
@@ -474,6 +477,10 @@ class GroupMachine(Machine):
                 sums[n] = sums[a] * (sums[b] if b >= 0 else 1)
             elif kind == ORDERED:
                 sums[n] = sum(sums[child] for child in rows.of_node(self, n))
+            elif kind == BETWEEN:
+                assert self.carrier is not None
+                runs = rows.of_node(self, a)
+                sums[n] = sum(sums[run] * int(events_after_run(self.carrier, self.nodes, n, run)) for run in runs)
             else:
                 sums[n] = sums[a] + sum(sums[k] for k in (b, c) if k >= 0 and self.nodes[k, MAX] >= bound)
         return sum(sums[r] for r in self.roots.tolist() if self.nodes[r, MAX] >= bound)

@@ -27,6 +27,7 @@ from ceql.engine.groups.layout import (
     BUCKET_INDEX,
     BUCKETS_USED,
     BY_RANKS,
+    EQUAL,
     FIRST_ROW,
     GREATER,
     GREATER_EQUAL,
@@ -43,6 +44,7 @@ from ceql.engine.groups.layout import (
     ORDER,
     OWN_MOST,
     PLACE,
+    POSITION,
     RIGHT,
     ROOM,
     ROWS_NEEDED,
@@ -171,15 +173,15 @@ def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, dead: int, 
     buckets[bucket, NEXT_ROW] = begin
     for r in range(begin, end):
         if r < first:
-            append(carrier, bucket, np.int64(0), np.int64(-1), np.int64(NO_START), block)
+            append(carrier, bucket, np.int64(0), np.int64(-1), np.int64(NO_START), np.int64(0), block)
         else:
             at = base + (r & (room - 1))
-            append(carrier, bucket, keys[at, 0], rows[at, PLACE], rows[at, OWN_MOST], block)
+            append(carrier, bucket, keys[at, 0], rows[at, PLACE], rows[at, OWN_MOST], rows[at, POSITION], block)
     return DONE
 
 
 @called
-def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, block: int) -> None:
+def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, position: int, block: int) -> None:
     """One row more; there is room for it. Blocks that are whole now are written."""
     rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
     base, room, number = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, NEXT_ROW]
@@ -187,6 +189,7 @@ def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, bloc
     keys[at, 0] = value
     rows[at, PLACE] = node
     rows[at, OWN_MOST] = most
+    rows[at, POSITION] = position
     end = number + 1
     buckets[bucket, NEXT_ROW] = end
     order, by_ranks = order_of_bucket(carrier, bucket)
@@ -276,21 +279,39 @@ def _comparison(carrier: Carrier, test: int, values: Array, i: int) -> tuple[boo
     return True, op, np.int64(values[i, right])
 
 
+@inlined
+def rows_before(carrier: Carrier, bucket: int, position: int) -> int:
+    """How many rows there were before an event at this position came."""
+    buckets = carrier.buckets
+    base, mask = buckets[bucket, BASE], buckets[bucket, ROOM] - 1
+    low, high = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+    while low < high:
+        middle = (low + high) >> 1
+        if carrier.rows[base + (middle & mask), POSITION] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @called
 def find_in_order(
-    carrier: Carrier, bucket: int, test: int, hashed: int, values: Array, i: int, dead: int, block: int
+    carrier: Carrier, bucket: int, end: int, test: int, hashed: int, values: Array, i: int, dead: int, block: int
 ) -> tuple[int, int, int]:
-    """The greatest max-start of the rows that pass a test (NO_START: there are none), and the hardest of their values.
+    """Of the rows before `end` that pass a test (-1: all do), the greatest max-start (NO_START: there are none) and the
+    hardest value.
 
     A row stands for a run's registers, of which the first `hashed` are the same for all.
     """
     rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
     order, by_ranks = order_of_bucket(carrier, bucket)
     base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
-    first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+    first = buckets[bucket, FIRST_ROW]
     least = max(dead, np.int64(NO_START + 1))
     most, hardest = np.int64(NO_START), np.int64(0)
-    simple, op, other = _comparison(carrier, test, values, i)
+    simple, op, other = True, np.int64(EQUAL), np.int64(0)  # the value of rows that have none
+    if test >= 0:
+        simple, op, other = _comparison(carrier, test, values, i)
     if simple and other == NULL:
         return DONE, most, hardest
     if simple and not by_ranks:  # the last rows, which stand in no block
@@ -381,6 +402,12 @@ def next_in_order(carrier: Carrier, nodes: Array, n: int, cursor: int, bound: in
     return np.int64(-1), np.int64(0)
 
 
+@inlined
+def begin_before(carrier: Carrier, nodes: Array, n: int, position: int) -> int:
+    """Where `next_in_order` begins with those runs of an `ordered` node that were there before a position."""
+    return max(nodes[n, C] - rows_before(carrier, nodes[n, A], position), np.int64(0)) << _IN_BLOCK
+
+
 @kernel
 def following_in_order(carrier: Carrier, nodes: Array, n: int, cursor: int, bound: int, block: int) -> tuple[int, int]:
     """`next_in_order`, to be called from Python."""
@@ -463,11 +490,12 @@ def restore_rows(carrier: Carrier, nodes: Array, kept: Array, block: int) -> Non
             continue
         begin = _begin(first, room, block)
         buckets[bucket, NEXT_ROW] = begin
+        position = np.int64(0)
         for r in range(begin, end):
             value, node, most = np.int64(0), np.int64(-1), np.int64(NO_START)
             if r >= first:
                 value, node = kept[at, 0], kept[at, 1]
                 at += 1
                 if node >= 0:
-                    most = nodes[node, MAX]
-            append(carrier, np.int64(bucket), value, node, most, block)
+                    most, position = nodes[node, MAX], nodes[node, A]
+            append(carrier, np.int64(bucket), value, node, most, position, block)

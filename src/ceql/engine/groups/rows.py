@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from ceql.engine.groups.machine import GroupMachine
 
 
+def begun(carrier: Carrier, room: int) -> Carrier:
+    """What runs carry, with nothing in it and room for so many rows, so that short streams need no more."""
+    return carrier._replace(
+        rows=np.empty((room, carrier.rows.shape[1]), np.int64),
+        keys=np.zeros((room, 1), np.int64),
+        buckets=np.zeros((1 + room // 16, carrier.buckets.shape[1]), np.int64),
+    )
+
+
 def room_needed(machine: GroupMachine) -> int:
     """Rows for what the current event needs, and as much again as there is."""
     assert machine.carrier is not None

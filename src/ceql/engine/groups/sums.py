@@ -5,10 +5,38 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.sums import Floats, Weights, Wholes, begin, multiply, read, unite
-from ceql.engine.groups.graph import FACTOR, KIND, MAX, ORDERED, A, B, C
+from ceql.engine.groups.between import next_between
+from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.groups.ordered import next_in_order
-from ceql.jit import Array, Word, kernel
+from ceql.jit import Array, Word, inlined, kernel
+
+
+@inlined
+def _sum_pairs(
+    carrier: Carrier,
+    nodes: Array,
+    weights: Weights,
+    floats: Floats | None,
+    wholes: Wholes | None,
+    n: int,
+    bound: int,
+    block: int,
+    logs: bool,
+) -> None:
+    """The totals of a `between` node: of each event with all runs before it, whose sums the event's own node takes."""
+    had: Word = np.int64(0)
+    event, first = next_between(carrier, nodes, nodes[0, :0], n, had, bound, block)
+    while event >= 0:
+        begin(floats, wholes, event, 0, logs)
+        run, cursor = next_in_order(carrier, nodes, nodes[n, A], first, bound, block)
+        while run >= 0:
+            unite(floats, wholes, event, run, logs)
+            run, cursor = next_in_order(carrier, nodes, nodes[n, A], cursor, bound, block)
+        read(weights, floats, wholes, event, logs)
+        unite(floats, wholes, n, event, logs)
+        had += 1
+        event, first = next_between(carrier, nodes, nodes[0, :0], n, had, bound, block)
 
 
 @kernel
@@ -42,6 +70,10 @@ def sum_nodes(
                 while child >= 0:
                     unite(floats, wholes, n, child, logs)
                     child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
+            continue
+        if kind == BETWEEN:
+            if carrier is not None:
+                _sum_pairs(carrier, nodes, weights, floats, wholes, n, bound, block, logs)
             continue
         unite(floats, wholes, n, nodes[n, A], logs)
         if kind == FACTOR:
