@@ -51,6 +51,7 @@ STREAMS = (
     Stream("SELECT MAX * WHERE A ; B+ ; C"),
     Stream("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k WITHIN 12 EVENTS"),
     Stream("SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.v < y.v AND y.k != z.k WITHIN 9 EVENTS"),
+    Stream("SELECT * WHERE A AS x ; B ; C AS z FILTER x.k = z.k AND x.v < z.v WITHIN 14 EVENTS"),
     Stream("SELECT * WHERE A ; NOT B WITHIN 2 EVENTS"),
     Stream("SELECT NEXT * WHERE A AS x ; B ; NOT C AS z FILTER z.v > x.v PARTITION BY k WITHIN 4 EVENTS"),
     Stream("SELECT * WHERE A AS x ; NOT C AS z ; B AS y FILTER z.v = y.v WITHIN 7 EVENTS"),

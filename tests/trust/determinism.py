@@ -30,6 +30,7 @@ QUERIES = (
     "SELECT NEXT * WHERE A+ ; B FILTER A[v < 50] AND B[v > 900] WITHIN 30 EVENTS",
     "SELECT * WHERE A AS a ; B AS b FILTER a.v > 990 AND a.k = b.k WITHIN 200 EVENTS",
     "SELECT * WHERE A AS a ; B AS b ; C AS c FILTER a.v > 995 AND a.v < b.v AND b.k != c.k WITHIN 60 EVENTS",
+    "SELECT * WHERE A AS a ; B ; C AS c FILTER a.v > 950 AND a.k = c.k AND c.v > a.v WITHIN 40 EVENTS",
     "SELECT ANY * WHERE A ; B ; C PARTITION BY k WITHIN 500 EVENTS",
 )
 SHORT = 1_000  # events of the stream that is recognised without the compiler too
