@@ -126,10 +126,17 @@ def _mapped(values: Any, change: Callable[[str], str], plain: Callable[[Any], An
     if isinstance(values, pa.Scalar):
         return pa.scalar(None if values.as_py() is None else change(values.as_py()), pa.large_string())
     if pc.all(pc.string_is_ascii(values)).as_py() is not False:
-        return plain(values)
+        return plain(_from_zero(values))
     codes = values.dictionary_encode()
     changed = pa.array([change(text) for text in codes.dictionary.to_pylist()], pa.large_string())
     return changed.take(codes.indices)
+
+
+def _from_zero(values: Any) -> Any:
+    """The same, with characters from the beginning of their buffer on. Arrow takes that for granted where it changes
+    ASCII: of a part of a column, it would give offsets that are out of bounds."""
+    first = np.frombuffer(values.buffers()[1], np.int64)[values.offset] if len(values) else 0
+    return pa.concat_arrays([values, values[:0]]) if first else values
 
 
 def _substring(text: Any, begin: Any, size: Any = None) -> Any:
