@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,47 @@ def test_numbers_of_rows_that_are_not_there_are_refused(what: str, monkeypatch: 
     monkeypatch.setattr(GroupMachine, "state", far)
     with pytest.raises(ceql.DataError, match="damaged"):
         query.restore(recognizer.snapshot())
+
+
+def restored_with(case: dict[str, Any], change: Callable[[dict[str, Any]], None], patch: pytest.MonkeyPatch) -> bool:
+    """Whether the snapshot of a case is taken after its arrays were changed; then it goes on."""
+    query = ceql.compile(case["query"])
+    recognizer = query.recognizer()
+    list(recognizer.feed(table(case, "before")))
+    whole = GroupMachine.state
+
+    def changed(self: GroupMachine, *given: Any) -> dict[str, Any]:
+        arrays = {name: array.copy() for name, array in whole(self, *given).items()}
+        change(arrays)
+        return arrays
+
+    with patch.context() as patched:
+        patched.setattr(GroupMachine, "state", changed)
+        blob = recognizer.snapshot()
+    try:
+        list(query.restore(blob).feed(table(case, "after")))
+    except ceql.DataError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nodes_of_another_kind_are_refused_or_harmless(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list where there are none would be taken for an event."""
+    for row in range(-12, 0):
+        for kind in (-1, -2, -3, -5, -128, -129):
+
+            def change(arrays: dict[str, Any], row: int = row, kind: int = kind) -> None:
+                arrays["nodes"][max(row, -len(arrays["nodes"])), -1] = kind
+
+            taken = restored_with(CASES[name], change, monkeypatch)
+            assert not (taken and kind in (-2, -3))
+
+
+def test_a_hash_table_of_an_odd_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks for a place in it would not come to an end."""
+
+    def change(arrays: dict[str, Any]) -> None:
+        arrays["sizes"][2] = len(arrays["cells"]) + 1 + len(arrays["cells"]) % 2
+
+    assert not restored_with(CASES["sets"], change, monkeypatch)

@@ -33,8 +33,8 @@ from ceql.engine.groups.ordered import LEAST_ROOM
 from ceql.jit import Array
 
 
-def check_graph(nodes: Array, marks: int) -> None:
-    """The products, factors, unions and lists."""
+def check_graph(nodes: Array, marks: int, listed: bool, carried: bool) -> None:
+    """The products, factors and unions; lists, if there may be any; what is found in order, if runs carry registers."""
     wrong = "its graph of partial matches is none"
     own = np.arange(len(nodes))
     kinds = nodes[:, KIND]
@@ -42,11 +42,16 @@ def check_graph(nodes: Array, marks: int) -> None:
     lists, others = kinds == LISTED, kinds == OTHERS
     ordered, between = kinds == ORDERED, kinds == BETWEEN  # whose buckets and rows are looked at with the buckets
     require(bool((kinds < marks).all()), wrong)
-    require(bool((products | factors | unions | lists | others | ordered | between).all()), wrong)
+    known = products | factors | unions | ((lists | others) & listed) | ((ordered | between) & carried)
+    require(bool(known.all()), wrong)
     after = ~(others | ordered | between)
     for column, rows, least in ((A, ~(products | ordered), 0), (B, after, -1), (C, unions | lists, -1)):
         require_between(nodes[rows, column], least, own[rows], wrong)
-    require(bool(ordered[nodes[between, A]].all()), wrong)
+    require(bool(ordered[nodes[between, A]].all() and lists[nodes[others, A]].all()), wrong)
+    require(bool(products[nodes[lists, A]].all()), wrong)
+    for column in (B, C):
+        before = nodes[lists, column]
+        require(bool(lists[before[before >= 0]].all()), wrong)
     rank = np.where(products, 1, np.where(unions, UNION - kinds, 0))
     right = nodes[unions, C]
     require(bool((rank[unions] == 1 + np.where(right < 0, 0, rank[right])).all()), wrong)
@@ -135,7 +140,7 @@ def check_sizes(arrays: dict[str, Array], words: int, carried: bool) -> tuple[Ar
     used = (len(arrays["nodes"]), len(entries), len(cells))
     for size, least in zip(sizes.tolist(), used, strict=False):
         require(least <= size < 1 << 40, "its tables are larger than they can be")
-    room = int(sizes[1])
-    require(room & (room - 1) == 0 and room >= 64, "its tables are larger than they can be")
+    for size, least in zip(sizes[1:3].tolist(), (64, 1), strict=False):  # hash tables are made for them
+        require(size & (size - 1) == 0 and size >= least, "its tables are larger than they can be")
     require(words >= KEY, "its table of partial matches is none")
     return entries, rows, buckets, cells, sizes

@@ -620,7 +620,7 @@ class GroupMachine(Machine):
         carried = self.carrier is not None
         entries, kept, buckets, cells, sizes = check_sizes(arrays, self.entries.shape[1], carried)
         nodes, partitions = arrays["nodes"], len(arrays[f"parts.{self.columns[0]}"])
-        check_graph(nodes, int(self.steps.mark.max(initial=-1)) + 1)
+        check_graph(nodes, int(self.steps.mark.max(initial=-1)) + 1, self.lists, carried)
         listed = self.carrier.indexes[:, HEADS] >= 0 if self.carrier is not None else np.zeros(1, np.bool_)
         check_entries(entries, len(nodes), partitions, len(self.steps.tight), carried, listed, len(buckets))
         ordered = np.flatnonzero(self.carrier.indexes[:, ORDER]) if self.carrier is not None else np.zeros(0, np.int64)
