@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.jit import Array, called, inlined, kernel
+from ceql.jit import Array, Word, called, inlined, kernel
 
 BAD = -1
 # a page, as `find_pages` tells of it
@@ -26,9 +26,10 @@ _MOST = 1 << 31  # of whatever is counted, so that no sum overflows
 
 
 @inlined
-def _varint(data: Array, at: int, end: int) -> tuple[int, int]:
+def _varint(data: Array, at: int, end: int) -> tuple[Word, Word]:
     """A number of seven bits per byte, and the place after it; that is BAD if it does not end."""
-    value, shift = np.int64(0), 0
+    value: Word = np.int64(0)
+    shift = 0
     while at < end and shift < 63:
         byte = np.int64(data[at])
         at += 1
@@ -110,7 +111,7 @@ def find_pages(data: Array, at: int, pages: Array, fields: Array, last: Array) -
         for k in range(len(found)):
             if not 0 <= found[k] < _MOST:
                 return BAD
-        if kind != DATA and kind != DICTIONARY:  # noqa: PLR1714 a tuple is slower
+        if kind != DATA and kind != DICTIONARY:
             return BAD
         count += 1
         at += found[PACKED]
@@ -118,18 +119,20 @@ def find_pages(data: Array, at: int, pages: Array, fields: Array, last: Array) -
 
 
 @inlined
-def _number(data: Array, at: int, width: int) -> int:
+def _number(data: Array, at: Word, width: Word) -> Word:
     """A number of so many bytes, the least significant one first."""
-    value = np.int64(0)
+    value: Word = np.int64(0)
     for k in range(width):
         value |= np.int64(data[at + k]) << (8 * k)
     return value
 
 
 @called
-def _levels(page: Array, at: int, end: int, rows: Array, values: Array) -> int:
+def _levels(page: Array, at: int, end: Word, rows: Array, values: Array) -> int:
     """Of each row, which of the page's values it has, NULL if none, from levels of one bit. The rows ascend."""
-    j, row, before = 0, np.int64(0), np.int64(0)
+    row: Word = np.int64(0)
+    before: Word = np.int64(0)
+    j = 0
     while j < len(rows):
         head, at = _varint(page, at, end)
         if at == BAD or head > _MOST:
@@ -162,9 +165,10 @@ def _levels(page: Array, at: int, end: int, rows: Array, values: Array) -> int:
 
 
 @called
-def _codes(page: Array, at: int, width: int, values: Array, codes: Array) -> int:
+def _codes(page: Array, at: Word, width: Word, values: Array, codes: Array) -> int:
     """The codes of these values of a page, which ascend where they are not NULL; `codes` may be `values` itself."""
-    end, first, j = len(page), np.int64(0), 0
+    first: Word = np.int64(0)
+    end, j = len(page), 0
     whole = (width + 7) >> 3
     mask = (np.int64(1) << width) - 1
     while True:
@@ -179,7 +183,7 @@ def _codes(page: Array, at: int, width: int, values: Array, codes: Array) -> int
         packed = head & 1
         length = (head >> 1) * 8 if packed else head >> 1
         top = first + length
-        code = np.int64(0)
+        code: Word = np.int64(0)
         if not packed:
             if at + whole > end:
                 return BAD
@@ -190,10 +194,10 @@ def _codes(page: Array, at: int, width: int, values: Array, codes: Array) -> int
             elif packed:
                 bit = (values[j] - first) * width
                 begin = at + (bit >> 3)
-                bytes_ = ((bit & 7) + width + 7) >> 3
-                if begin + bytes_ > end:
+                size = ((bit & 7) + width + 7) >> 3
+                if begin + size > end:
                     return BAD
-                codes[j] = (_number(page, begin, bytes_) >> (bit & 7)) & mask
+                codes[j] = (_number(page, begin, size) >> (bit & 7)) & mask
             else:
                 codes[j] = code
             j += 1
@@ -202,12 +206,12 @@ def _codes(page: Array, at: int, width: int, values: Array, codes: Array) -> int
 
 
 @kernel
-def find_values(page: Array, count: int, has_levels: bool, is_coded: bool, rows: Array, found: Array) -> int:
+def find_values(page: Array, count: int, has_levels: bool, is_coded: bool, rows: Array, found: Array) -> Word:
     """Of these rows of a page of data, which ascend: their codes into the dictionary, or which of the plain values each
     has; NULL where there is none. Returns where the plain values begin."""
     if len(rows) and (rows[0] < 0 or rows[-1] >= count):
         return BAD
-    at = np.int64(0)
+    at: Word = np.int64(0)
     if has_levels:
         if len(page) < 4:
             return BAD
@@ -219,10 +223,74 @@ def find_values(page: Array, count: int, has_levels: bool, is_coded: bool, rows:
             found[j] = rows[j]
     if not is_coded:
         return at
-    width = np.int64(page[at]) if at < len(page) else np.int64(0)  # a page of NULLs may have no values at all
+    width: Word = np.int64(page[at]) if at < len(page) else np.int64(0)  # a page of NULLs may have no values at all
     if width > 32:
         return BAD
     return _codes(page, at + 1, width, found, found)
+
+
+@kernel
+def values_start(page: Array, count: int, has_levels: bool) -> Word:
+    """Where the values of a page of data begin, if it is plain to see that none is NULL; else BAD."""
+    if not has_levels:
+        return 0
+    if len(page) < 4:
+        return BAD
+    end = 4 + _number(page, 0, 4)
+    if end > len(page):
+        return BAD
+    head, at = _varint(page, 4, end)
+    if at == BAD or at >= end or head & 1 or head >> 1 < count or page[at] != 1:
+        return BAD
+    return end
+
+
+@kernel
+def sift_codes(page: Array, at: Word, count: int, wanted: Array, rows: Array) -> Word:
+    """The rows of a page without NULLs whose codes are wanted; returns how many there are."""
+    if at >= len(page) or page[at] > 32:
+        return BAD
+    width, end = np.uint64(page[at]), len(page)
+    whole, mask = (np.int64(width) + 7) >> 3, (np.uint64(1) << width) - np.uint64(1)
+    at += 1
+    done: Word = np.int64(0)
+    top: Word = 0
+    while done < count:
+        head, at = _varint(page, at, end)
+        if at == BAD or head > _MOST:
+            return BAD
+        if head & 1:
+            length: Word = min((head >> 1) * 8, count - done)
+            if at + ((length * np.int64(width) + 7) >> 3) > end:
+                return BAD
+            bits, held, place = np.uint64(0), np.uint64(0), at
+            for k in range(length):
+                while held < width:
+                    bits |= np.uint64(page[place]) << held
+                    held += np.uint64(8)
+                    place += 1
+                code: Word = np.int64(bits & mask)
+                bits >>= width
+                held -= width
+                if code >= len(wanted):
+                    return BAD
+                rows[top] = done + k
+                top += wanted[code]
+            at += (head >> 1) * np.int64(width)
+        else:
+            length = min(head >> 1, count - done)
+            if at + whole > end:
+                return BAD
+            code = _number(page, at, whole)
+            if code >= len(wanted):
+                return BAD
+            at += whole
+            if wanted[code]:
+                for k in range(length):
+                    rows[top + k] = done + k
+                top += length
+        done += length
+    return top
 
 
 @kernel

@@ -9,7 +9,7 @@ metadata.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError
-from ceql.io.parquet_rows import ColumnRows, Unreadable, holds_times, is_readable
+from ceql.io.parquet_rows import NOT_READ, ColumnRows, ReadAt, holds_times, is_readable
 from ceql.io.plain_types import plain_type
 from ceql.io.schemas import is_text
 from ceql.io.sort_keys import Int64s
+from ceql.jit import Array
 
 _PIECE_ROWS = 1 << 17  # row groups smaller than this are read together
 _MOST_ROWS = 1 << 23  # larger row groups would take too much memory at once
@@ -82,7 +83,7 @@ class Picking:
 
     def __init__(self, file: _File, groups: list[int]) -> None:
         self._file = file
-        self._opened = file.opened()
+        self._opened: Any = None  # while something is read; pieces may be many, and files open at once few
         self._groups = groups
         rows = [rows for rows, _ in file.group_rows()]
         self._ends = np.cumsum([rows[group] for group in groups])
@@ -90,21 +91,56 @@ class Picking:
 
     def take(self, columns: Sequence[str], rows: Int64s) -> pa.RecordBatch | None:
         """These rows of the piece, which ascend; None, if a column has something that only Arrow can read."""
-        self._file.check_unchanged()
         cuts = [0, *np.searchsorted(rows, self._ends).tolist()]
         try:
-            found = [pa.concat_arrays(list(self._parts(name, rows, cuts))) for name in columns]
-        except (Unreadable, pa.ArrowException):
+            with self._open():
+                found = [pa.concat_arrays(list(self._parts(name, rows, cuts))) for name in columns]
+        except NOT_READ:
             return None
         return pa.RecordBatch.from_arrays(found, names=list(columns))
+
+    def sift(self, name: str, wanted: Callable[[pa.Array], Array]) -> Int64s | None:
+        """The rows with a value that is wanted; None, if the column is not written as codes throughout.
+
+        `wanted` says it of each text, and of NULL at last.
+        """
+        starts = [0, *self._ends.tolist()]
+        try:
+            with self._open():
+                found = [self._column(k, name) for k in range(len(self._groups))]
+                rows = [own.sift(wanted(own.values)) + start for own, start in zip(found, starts, strict=False)]
+        except NOT_READ:
+            return None
+        return np.concatenate(rows)
+
+    def share(self, name: str, wanted: Callable[[pa.Array], Array]) -> float:
+        """Which part of the texts that a column has is wanted."""
+        try:
+            with self._open():
+                found = np.concatenate([wanted(self._column(k, name).values) for k in range(len(self._groups))])
+        except NOT_READ:
+            return 1.0
+        return float(found.mean())
 
     def _parts(self, name: str, rows: Int64s, cuts: list[int]) -> Iterator[pa.Array]:
         for k, (begin, end) in enumerate(pairwise(cuts)):
             if begin < end or not len(rows):
-                column = self._columns.get((k, name))
-                if column is None:
-                    column = self._columns[k, name] = self._file.column_rows(self._opened, self._groups[k], name)
-                yield column.take(rows[begin:end] - (self._ends[k - 1] if k else 0))
+                yield self._column(k, name).take(rows[begin:end] - (self._ends[k - 1] if k else 0))
+
+    def _column(self, group: int, name: str) -> ColumnRows:
+        found = self._columns.get((group, name))
+        if found is None:
+            found = self._columns[group, name] = self._file.column_rows(self._groups[group], name, self._read)
+        return found
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        with self._file.opened() as self._opened:
+            yield
+
+    def _read(self, start: int, size: int) -> pa.Buffer:
+        self._opened.seek(start)
+        return self._opened.read_buffer(size)
 
 
 class _File:
@@ -207,15 +243,11 @@ class _File:
     def opened(self) -> Any:
         """The file, to be read from."""
         with self._reading():
+            self.check_unchanged()
             return self._fragment.filesystem.open_input_file(self._fragment.path)
 
-    def column_rows(self, file: Any, group: int, name: str) -> ColumnRows:
-        """What reads single rows of a column from the opened file."""
-
-        def read(start: int, size: int) -> pa.Buffer:
-            file.seek(start)
-            return file.read_buffer(size)
-
+    def column_rows(self, group: int, name: str, read: ReadAt) -> ColumnRows:
+        """What reads single rows of a column."""
         index = self._columns[name]
         chunk = self._metadata.row_group(group).column(index)
         return ColumnRows(chunk, self._metadata.schema.column(index), self._types[name], read)

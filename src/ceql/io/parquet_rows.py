@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,12 @@ from ceql.jit import Array
 
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd", "GZIP": "gzip", "BROTLI": "brotli"}
 _ENCODINGS = {"PLAIN", "RLE", "RLE_DICTIONARY", "PLAIN_DICTIONARY", "BIT_PACKED"}
-_NUMBERS = {"INT32": np.dtype("<i4"), "INT64": np.dtype("<i8"), "FLOAT": np.dtype("<f4"), "DOUBLE": np.dtype("<f8")}
+_NUMBERS: dict[str, np.dtype[Any]] = {
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "FLOAT": np.dtype("<f4"),
+    "DOUBLE": np.dtype("<f8"),
+}
 _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     "INT32": (pa.types.is_int32, pa.types.is_uint32, pa.types.is_date32),
     "INT64": (pa.types.is_int64, pa.types.is_uint64),
@@ -32,13 +36,21 @@ _TYPES: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
 }
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _PAGE_ENCODINGS = (kernels.PLAIN, kernels.CODES, kernels.OLD_CODES)
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 19
 _BLOCK_PAGES = 1 << 10  # that are found at once
 _KEPT_PAGES = 2  # rows are asked for in order, and those of matches that overlap lie next to each other
 
 
+ReadAt = Callable[[int, int], pa.Buffer]
+"""Gives bytes of a file: from where on, and how many."""
+
+
 class Unreadable(Exception):
     """The column has something that this reader does not know."""
+
+
+NOT_READ = (Unreadable, IndexError, ValueError, OSError, pa.ArrowException)
+"""What is raised of a column that cannot be read so, damaged ones included."""
 
 
 def holds_times(column: Any, type: pa.DataType) -> bool:
@@ -71,9 +83,9 @@ class _Run(NamedTuple):
 
 
 class ColumnRows:
-    """The rows of a column of a row group. `read` gives so many bytes of the file from a place on."""
+    """The rows of a column of a row group."""
 
-    def __init__(self, chunk: Any, column: Any, type: pa.DataType, read: Callable[[int, int], pa.Buffer]) -> None:
+    def __init__(self, chunk: Any, column: Any, type: pa.DataType, read: ReadAt) -> None:
         self._type = type
         self._number = _NUMBERS.get(column.physical_type)
         self._has_levels = column.max_definition_level == 1
@@ -85,22 +97,55 @@ class ColumnRows:
     def take(self, rows: Int64s) -> pa.Array:
         """The values of these rows of the row group, which ascend."""
         found = np.empty(len(rows), np.int64)
-        try:
-            runs = list(self._runs(rows, found))
-            return self._numbers(found, runs) if self._number is not None else self._texts(found, runs)
-        except (IndexError, pa.ArrowException, OSError) as error:
-            raise Unreadable from error
+        runs = list(self._runs(rows, found))
+        self._bytes.release()
+        return self._numbers(found, runs) if self._number is not None else self._texts(found, runs)
+
+    @property
+    def values(self) -> pa.Array:
+        """The values that there are, if the column has a dictionary of texts; plain pages may have others."""
+        if self._number is not None:
+            raise Unreadable
+        found = self._dictionary
+        assert isinstance(found, pa.Array)
+        return found
+
+    def sift(self, wanted: Array) -> Int64s:
+        """The rows with a value that is wanted: the k-th of `values`, or the one after them, which stands for NULL."""
+        found, first = [], 0
+        for number, page in enumerate(self._bytes.pages()):
+            data = self._page(number, page)
+            if page.encoding == kernels.PLAIN:
+                raise Unreadable
+            rows = np.empty(page.rows + 1, np.int64)
+            start = kernels.values_start(data, page.rows, self._has_levels)
+            if start != kernels.BAD:
+                count = kernels.sift_codes(data, start, page.rows, wanted[:-1], rows)
+                if count == kernels.BAD:
+                    raise Unreadable
+                found.append(rows[:count] + first)
+            else:
+                codes, every = rows[:-1], np.arange(page.rows)
+                if kernels.find_values(data, page.rows, self._has_levels, True, every, codes) == kernels.BAD:
+                    raise Unreadable
+                if codes.max(initial=kernels.NULL) >= len(wanted) - 1:
+                    raise Unreadable
+                found.append(np.flatnonzero(wanted[codes]) + first)
+            first += page.rows
+        if first != self._bytes.count:
+            raise Unreadable
+        return np.concatenate([np.zeros(0, np.int64), *found])
 
     def _runs(self, rows: Int64s, found: Int64s) -> Iterator[_Run]:
         """Fill `found` with codes, and with the numbers of plain values in their pages."""
-        first = following = 0  # of the codes that were found last
+        first = following = end = 0  # of the codes that were found last
         for number, page in enumerate(self._bytes.pages()):
-            begin = int(np.searchsorted(rows, page.first)) if not number else end
-            end = int(np.searchsorted(rows, page.first + page.count))
+            begin = end
+            end = int(rows.searchsorted(page.first + page.rows))
             if begin < end:
                 data, is_coded = self._page(number, page), page.encoding != kernels.PLAIN
                 here = rows[begin:end] - page.first
-                start = kernels.find_values(data, page.count, self._has_levels, is_coded, here, found[begin:end])
+                start = kernels.find_values(data, page.rows, self._has_levels, is_coded, here, found[begin:end])
                 if start == kernels.BAD:
                     raise Unreadable
                 if is_coded:
@@ -151,7 +196,7 @@ class ColumnRows:
         described = self._bytes.dictionary
         if described is None:
             raise Unreadable
-        page, count = self._unpacked(described), described.count
+        page, count = self._unpacked(described), described.rows
         if self._number is None:
             return _texts(page, 0, np.arange(count))
         return _numbers(page, 0, self._number)[:count]
@@ -180,7 +225,7 @@ class _Page(NamedTuple):
     """Where its body begins in the file."""
     packed: int
     size: int
-    count: int
+    rows: int
     encoding: int
     first: int
     """Its first row."""
@@ -189,18 +234,25 @@ class _Page(NamedTuple):
 class _Bytes:
     """The pages of a column, found as they are asked for. Bytes are read in blocks, of which one is held."""
 
-    def __init__(self, chunk: Any, read: Callable[[int, int], pa.Buffer]) -> None:
+    def __init__(self, chunk: Any, read: ReadAt) -> None:
         self._read = read
+        self.count: int = chunk.num_values
         starts = [chunk.data_page_offset, *([chunk.dictionary_page_offset] if chunk.has_dictionary_page else [])]
         self._next = min(starts)  # where the next header begins
         self._end = self._next + chunk.total_compressed_size
         self._block = pa.py_buffer(b"")
         self._start = self._next  # of the block
         self._pages: list[_Page] = []
-        self._rows = 0
+        self._first = 0
         self._found = np.zeros((_BLOCK_PAGES, 6), np.int64)
         self._room = np.zeros((8, 8), np.int64), np.zeros(8, np.int64)
-        self.dictionary: _Page | None = None
+        self._dictionary: _Page | None = None
+
+    @property
+    def dictionary(self) -> _Page | None:
+        """The page of the dictionary, which comes first."""
+        next(self.pages(), None)
+        return self._dictionary
 
     def pages(self) -> Iterator[_Page]:
         """The pages of data, in order."""
@@ -227,17 +279,17 @@ class _Bytes:
         if count == kernels.BAD:
             raise Unreadable
         for kind, start, packed, size, rows, encoding in self._found[:count].tolist():
-            page = _Page(kind, self._start + start, packed, size, rows, encoding, self._rows)
+            page = _Page(kind, self._start + start, packed, size, rows, encoding, self._first)
             self._next = page.start + packed
             if encoding not in _PAGE_ENCODINGS or self._next > self._end:
                 raise Unreadable
             if kind == kernels.DICTIONARY:
-                if self.dictionary is not None:
+                if self._dictionary is not None:
                     raise Unreadable
-                self.dictionary = page
+                self._dictionary = page
             else:
                 self._pages.append(page)
-                self._rows += rows
+                self._first += rows
         return count > 0
 
     def body(self, page: _Page) -> pa.Buffer:
@@ -245,6 +297,10 @@ class _Bytes:
         if not self._start <= page.start <= page.start + page.packed <= self._start + self._block.size:
             self._move(page.start, page.packed)
         return self._block.slice(page.start - self._start, page.packed)
+
+    def release(self) -> None:
+        """Give up the block."""
+        self._block = pa.py_buffer(b"")
 
     def _move(self, start: int, size: int) -> None:
         """Hold the block that begins here."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from ceql.io.schemas import conform, is_text, take_rows
 from ceql.io.sort_keys import Int64s, encode
 from ceql.io.soundness import check_fully
 from ceql.io.times import called, time_keys
+from ceql.jit import Array
 
 _SPARSE = 4  # where no more than one row in so many is wanted, rows are read one by one
 
@@ -64,7 +66,7 @@ class Read(NamedTuple):
     rows: Int64s | None = None
     """The rows of the piece that were read; None for all."""
     seen: Sequence[pa.RecordBatch] = ()
-    """The early columns of all rows, where rows of a piece were left out that could not be left out as a whole."""
+    """The early columns of all rows, where a piece was left out whose types somebody wants to know."""
 
 
 class Held(NamedTuple):
@@ -170,38 +172,72 @@ class ParquetScan:
         late = [name for name in wanted.columns if name not in wanted.early]
         if sieve is None or not early or not late:
             return Read(self.load(piece, wanted))
+        codes = [name for name in early if name in wanted.coded]
+        found = self._sifted(piece, codes, [*early, *late], sieve) if codes == early else None
+        if found is not None:
+            return self._told(piece, found, early, wanted, sieve)
         seen = self.load(piece, Wanted(early, wanted.coded))
-        values = {name: _values([batch.column(name) for batch in seen]) for name in early if name in wanted.coded}
+        values = {name: _values([batch.column(name) for batch in seen]) for name in codes}
         if sieve.leaves_out and not sieve.may_matter(lambda n: values[n] if n in values else piece.bounds(n)):
             return None
-        found = self._few(piece, seen, late, wanted.columns, sieve)
-        return found or Read(side_by_side(seen, self.load(piece, Wanted(late, frozenset())), wanted.columns))
+        found = self._few(piece, seen, late, sieve)
+        if found is not None:
+            return self._told(piece, found, early, wanted, sieve)
+        return Read(side_by_side(seen, self.load(piece, Wanted(late, frozenset())), wanted.columns))
 
-    def _few(
-        self, piece: Piece, seen: list[pa.RecordBatch], late: list[str], names: list[str], sieve: Sieve
-    ) -> Read | None:
-        """The rows that can matter, by the columns that were read; None if they are not few, or cannot be picked."""
-        picked = [sieve.rows(batch) for batch in seen]
-        rows = [found for found in picked if found is not None]
-        count = sum(map(len, rows))
-        if len(rows) < len(seen) or count * _SPARSE > piece.rows or not all(map(piece.can_pick, late)):
+    def _told(self, piece: Piece, found: Read, early: list[str], wanted: Wanted, sieve: Sieve) -> Read | None:
+        """What was found, with its columns in order; None if it is nothing, unless others must be told of the piece."""
+        if found.batches:
+            return found._replace(batches=[batch.select(wanted.columns) for batch in found.batches])
+        return None if sieve.leaves_out else found._replace(seen=self.load(piece, Wanted(early, wanted.coded)))
+
+    def _sifted(self, piece: Piece, codes: list[str], names: list[str], sieve: Sieve) -> Read | None:
+        """The rows that can matter, by their codes; None if they are not few, or cannot be picked.
+
+        The codes of one column leave some rows, which all later columns are read at.
+        """
+        if not all(map(piece.can_pick, names)):
             return None
-        told = () if sieve.leaves_out else seen
+        picking = piece.picking()
+        shares = {name: picking.share(name, partial(_wanted, sieve, name)) for name in codes}
+        first = min(shares, key=shares.__getitem__)
+        if shares[first] * _SPARSE > 1:
+            return None
+        rows = picking.sift(first, partial(_wanted, sieve, first))
+        if rows is None or len(rows) * _SPARSE > piece.rows:
+            return None
+        if not len(rows):
+            return Read([], rows)
+        known = self.pick(picking, codes, rows)
+        some = None if known is None else sieve.rows(known)
+        if known is None or some is None:
+            return None
+        return self._completed(picking, take_rows(known, pa.array(some)), rows[some], names[len(codes) :])
+
+    def _few(self, piece: Piece, seen: list[pa.RecordBatch], late: list[str], sieve: Sieve) -> Read | None:
+        """The rows that can matter, by the columns that were read; None if they are not few, or cannot be picked."""
+        rows = [found for batch in seen if (found := sieve.rows(batch)) is not None]
+        if len(rows) < len(seen) or sum(map(len, rows)) * _SPARSE > piece.rows or not all(map(piece.can_pick, late)):
+            return None
         starts = np.cumsum([0, *(batch.num_rows for batch in seen)])
         here = np.concatenate([found + start for found, start in zip(rows, starts, strict=False)])
-        if not count:
-            return Read([], here, told)
-        others = self.pick(piece.picking(), late, here)
-        if others is None:
-            return None
         known = together([take_rows(batch, pa.array(own)) for batch, own in zip(seen, rows, strict=True)])
-        return Read(side_by_side([known], [others], names), here, told)
+        return self._completed(piece.picking(), known, here, late)
+
+    def _completed(self, picking: Picking, known: pa.RecordBatch, rows: Int64s, late: list[str]) -> Read | None:
+        """These rows, of which some columns are known, with further columns; None if these cannot be picked."""
+        if not len(rows):
+            return Read([], rows)
+        others = self.pick(picking, late, rows)
+        return None if others is None else Read(side_by_side([known], [others], [*known.schema.names, *late]), rows)
 
     def _in_order(self, piece: Piece, found: Read, wanted: Wanted) -> tuple[Held, int | None, int | None]:
         """The events of a piece by time, and their first and last time."""
         batches, rows, seen = found
         if self._time is None or not batches:
             return Held(piece, batches, None, rows, seen), None, None
+        if rows is not None and any(batch.column(self._time).null_count for batch in batches):
+            return self._in_order(piece, Read(self.load(piece, wanted)), wanted)  # the error names the event
         keys, passed = [], piece.first
         for batch in batches:
             keys.append(time_keys(batch, self._time, None, self._stream, passed)[1])
@@ -226,6 +262,16 @@ def side_by_side(
         table = table.append_column(field, column)
     found: list[pa.RecordBatch] = table.select(list(names)).to_batches()
     return found
+
+
+def _wanted(sieve: Sieve, name: str, texts: pa.Array) -> Array:
+    """Which of these values of a column can matter, and at last, whether NULL can."""
+    every = pa.concat_arrays([texts, pa.nulls(1, texts.type)])
+    rows = sieve.rows(pa.record_batch({name: every}))
+    wanted = np.full(len(every), rows is None, np.bool_)
+    if rows is not None:
+        wanted[rows] = True
+    return wanted
 
 
 def _coded(name: str) -> pa.Field:

@@ -32,7 +32,22 @@ def may_hold(bound: BoundGuards, bounds: Callable[[str], Bounds]) -> bool:
 
 
 class Possible:
-    """Which events of stream 0 may satisfy a guard, by those of their columns that have these names."""
+    """Which events of stream 0 may satisfy a guard, by some of their columns."""
+
+    def __init__(self, bound: BoundGuards) -> None:
+        self._bound = bound
+        self._known: dict[tuple[str, ...], _ByColumns] = {}
+
+    def rows(self, batch: pa.RecordBatch) -> Array | None:
+        """The rows of events that may, by the columns that the batch has; None if that is not known."""
+        names = tuple(batch.schema.names)
+        if names not in self._known:
+            self._known[names] = _ByColumns(self._bound, names)
+        return self._known[names].rows(batch)
+
+
+class _ByColumns:
+    """The same by the columns that have these names."""
 
     def __init__(self, bound: BoundGuards, names: Sequence[str]) -> None:
         self._bound = bound
@@ -42,7 +57,6 @@ class Possible:
         self._table: Array | None = np.full(size, -1, np.int32) if self._slots and size <= _MOST_CODES else None
 
     def rows(self, batch: pa.RecordBatch) -> Array | None:
-        """The rows of events that may; None if that is not known."""
         if self._table is None:
             return None
         codes: Array = np.zeros(batch.num_rows, np.int32)

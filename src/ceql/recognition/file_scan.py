@@ -29,6 +29,8 @@ from ceql.recognition.rows import Positions, RowStore
 from ceql.recognition.types_seen import TypesSeen
 from ceql.syntax import tree as t
 
+_WIDE = 64  # positions that lie this far apart are sorted
+
 
 class FileScan:
     """The passes of a query over Parquet files that are in order of time, or are so piece by piece."""
@@ -105,7 +107,7 @@ class FileScan:
         if not bound.skips or waits:
             return lambda: None
         # a window that counts events counts them in order of time, so that all times must be known
-        possible = None if plan.counts_events else Possible(bound.guards, sorted(wanted.early))
+        possible = None if plan.counts_events else Possible(bound.guards)
         knows_types = bound.type is None or bound.type in wanted.early
 
         def look() -> Sieve | None:
@@ -134,17 +136,14 @@ class FileScan:
         """Events by their rows in the files, in this order, repeats too; of the pieces that were not given up."""
         positions = rows if self._position_of is None else self._position_of[rows]
         schema = self._bound.schema
-        here, back = np.unique(positions, return_inverse=True)
-        parts = [no_rows(schema)]
+        here, back = _distinct(positions)
+        parts = []
         for held in self._rows:
             own = here[np.searchsorted(here, held.first) : np.searchsorted(here, held.following)]
             if len(own):
                 parts.append(held.take(own))
-        table = pa.Table.from_batches(parts).combine_chunks()
-        if len(here) == len(positions) and bool((np.diff(positions) > 0).all()):
-            return table
-        (batch,) = table.to_batches() or [no_rows(schema)]
-        return pa.table(take_rows(batch, pa.array(back)))
+        batch = parts[0] if len(parts) == 1 else pa.concat_batches([no_rows(schema), *parts])
+        return pa.table(batch if back is None else take_rows(batch, pa.array(back)))
 
 
 class _Sieve(NamedTuple):
@@ -209,6 +208,23 @@ class _PieceRows:
             parts.append(one_batch(self._others.take(positions)))
         columns = {name: column for part in parts for name, column in zip(part.schema.names, part.columns, strict=True)}
         return conform(pa.record_batch(columns), self._scan.schema)
+
+
+def _distinct(positions: Positions) -> tuple[Positions, Positions | None]:
+    """Each of these positions once, ascending, and where each stands among them; None if they are so already."""
+    if bool((positions[1:] > positions[:-1]).all()):
+        return positions, None
+    # sorting them would take longer: most matches lie near those before them
+    first = positions.min()
+    offsets = positions - first
+    if (width := int(offsets.max()) + 1) > _WIDE * len(positions):
+        return np.unique(positions, return_inverse=True)
+    occurs = np.zeros(width, np.bool_)
+    occurs[offsets] = True
+    found = np.flatnonzero(occurs)
+    place = np.empty(width, np.int64)
+    place[found] = np.arange(len(found))
+    return found + first, place[offsets]
 
 
 def _codable(bound: BoundPlan, columns: Sequence[str]) -> list[str]:
