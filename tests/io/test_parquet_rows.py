@@ -106,6 +106,16 @@ def test_codes_are_sifted(layout: str, tmp_path: Path) -> None:
             assert picked.sift(wanted).tolist() == [k for k, text in enumerate(whole.to_pylist()) if text in texts]
 
 
+def test_texts_that_are_none_are_not_compared(tmp_path: Path) -> None:
+    damaged = pa.array([b"\xff", b"fine"]).view(pa.string())
+    pq.write_table(pa.table({"text": damaged}), tmp_path / "e.parquet")
+    with pq.ParquetFile(tmp_path / "e.parquet") as file:
+        metadata = file.metadata
+    picked = rows_of(metadata.row_group(0).column(0), metadata.schema.column(0), pa.string(), tmp_path / "e.parquet")
+    with pytest.raises(Unreadable):
+        _ = picked.values
+
+
 def test_other_columns_are_left_to_arrow(tmp_path: Path) -> None:
     nested = {"list": [[1]], "struct": [{"a": 1}]}
     table = pa.table(nested | {"flag": [True], "bytes": [b"x"], "span": pa.array([1], pa.duration("s"))})

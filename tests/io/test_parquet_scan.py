@@ -162,7 +162,7 @@ def test_small_row_groups_are_read_together(read: list[Any], tmp_path: Path) -> 
     assert {first for first, _ in read} == {0, 60, 360, 480, 540}
 
 
-@pytest.mark.parametrize("query", ["filters", "long", "unique", "keys"])
+@pytest.mark.parametrize("query", ["filters", "long", "unique", "keys", "rare", "rare, keys"])
 def test_files_that_polars_wrote(query: str, tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     pl.DataFrame(TABLE).write_parquet(path, row_group_size=GROUP)

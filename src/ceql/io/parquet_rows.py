@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ceql.io import parquet_kernels as kernels
 from ceql.io.sort_keys import Int64s
+from ceql.io.soundness import is_utf8
 from ceql.jit import Array
 
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd", "GZIP": "gzip", "BROTLI": "brotli"}
@@ -106,8 +107,9 @@ class ColumnRows:
         """The values that there are, if the column has a dictionary of texts; plain pages may have others."""
         if self._number is not None:
             raise Unreadable
-        found = self._dictionary
-        assert isinstance(found, pa.Array)
+        found: pa.Array = self._dictionary
+        if not is_utf8(found):  # those who ask want to compare them
+            raise Unreadable
         return found
 
     def sift(self, wanted: Array) -> Int64s:
