@@ -36,6 +36,7 @@ TABLE = pa.table(
         "key": _texts(["k", "l", "m"]),
         "time": pa.array(np.arange(N) * 1_000_000_007, pa.timestamp("ns")),
         "row": np.arange(N),
+        "flag": pa.array(np.arange(N) % 3 == 0),
     }
 )
 QUERIES = {
@@ -216,6 +217,8 @@ def test_other_columns_are_read_for_matches_alone(read: list[Any], tmp_path: Pat
         (pc.divide(events["row"], GROUP)).to_pylist()
     )
     assert events["unique"].type == pa.string()
+    # truth values are not read one by one, which does not keep others from it
+    assert not any({"unique", "flag"} <= {*columns} for _, columns in read)
 
 
 def test_few_rows_of_a_piece_are_read_one_by_one(read: list[Any], tmp_path: Path) -> None:

@@ -169,8 +169,8 @@ class _PieceRows:
         self.first = found.piece.first
         self.following = self.first + found.piece.rows
         others = [name for name in scan.schema.names if name not in wanted.columns]
-        picks = found.order is None and all(map(found.piece.can_pick, others))
-        self._picked, self._loaded = (others, []) if picks else ([], others)
+        self._picked = [name for name in others if found.order is None and found.piece.can_pick(name)]
+        self._loaded = [name for name in others if name not in self._picked]
 
     @cached_property
     def _picking(self) -> Picking:
@@ -202,6 +202,7 @@ class _PieceRows:
             picked = self._scan.pick(self._picking, self._picked, positions - self.first)
             if picked is None:
                 self._picked, self._loaded = [], [*self._loaded, *self._picked]
+                self.__dict__.pop("_others", None)
             else:
                 parts.append(picked)
         if self._loaded:
