@@ -28,7 +28,7 @@ from ceql.engine.common.check import require
 from ceql.errors import ArgumentError, CeqlError, DataError, ResourceError, SchemaError, did_you_mean
 from ceql.io.growing import Growing
 from ceql.io.nested import with_columns
-from ceql.io.schemas import conform, no_rows, unify_schemas
+from ceql.io.schemas import conform, no_rows, one_batch, unify_schemas
 from ceql.io.sequencer import Sequencer
 from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.io.sources import open_source
@@ -46,7 +46,6 @@ from ceql.recognition.totals_table import Request
 from ceql.recognition.types_seen import TypesSeen
 from ceql.results.matches import Matches
 from ceql.results.source import RowsKept
-from ceql.results.tables import one_batch
 from ceql.syntax import tree as t
 from ceql.syntax.absence import trailing
 

@@ -261,6 +261,27 @@ def test_blocks_of_json_may_differ(tmp_path, monkeypatch):
     assert rows_of(source, ["b"])[-1]["b"] == "new"
 
 
+def test_blocks_of_csv_have_the_types_of_the_first(tmp_path, monkeypatch):
+    path = tmp_path / "e.csv"
+    lines = [
+        f"t{k},{k},{k / 4},{str(k % 2 == 0).lower()},1970-01-0{k % 9 + 1} 10:00:00.{k:03},2020-01-01,"
+        for k in range(99)
+    ]
+    path.write_text("\n".join(["text,whole,part,flag,time,day,none", *lines, ""]))
+    whole = open_source(path)
+    found, schema = rows_of(whole), whole.schema
+    monkeypatch.setattr(files, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(files, "_BLOCK_BYTES", 500)
+    source = open_source(path)
+    assert source.schema == schema
+    assert rows_of(source) == found
+    assert rows_of(source, ["time", "flag"]) == [{"flag": row["flag"], "time": row["time"]} for row in found]
+    for late in ("t,1.5,2,true,1970-01-01 10:00:00,2020-01-01,", "t,1,2,true,1970-01-01 10:00:00,2020-01-01,5"):
+        path.write_text("\n".join(["text,whole,part,flag,time,day,none", *lines, late, ""]))
+        with pytest.raises(DataError, match="taken from the first part of a large CSV"):
+            rows_of(open_source(path))
+
+
 def test_empty_csv_fields_are_null_and_quoted_ones_are_text(tmp_path):
     path = tmp_path / "e.csv"
     path.write_text('a,b\nx,1\n,\n"",NULL\nNA,3\n')

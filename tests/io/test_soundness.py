@@ -8,6 +8,7 @@ import io
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +206,20 @@ def test_csv_that_python_writes_passes_however_it_is_cut(rows, quoting, size):
     while block := looking.read(size):
         seen += block
     assert seen == data
+
+
+@pytest.mark.parametrize("size", [700, 1025, 4099, 1 << 14, 1 << 20])
+def test_large_blocks_are_followed_across_their_seams(size):
+    lines = [f'A,"{"x" * (k % 13)}{chr(10) * (k % 7 == 0)}""{k}",{k}' for k in range(2000)]
+    data = ("\n".join(["type,v,w", *lines]) + "\n").encode()
+    looking, seen = Unquoted(io.BytesIO(data), ",", "events.csv"), b""
+    while block := looking.read(size):
+        seen += block
+    assert seen == data
+    broken = data + b'A,"2,3\nA,4,5\n'
+    looking = Unquoted(io.BytesIO(broken), ",", "events.csv")
+    with pytest.raises(DataError, match=f"in line {data.count(10) + 1} is never closed"):
+        list(iter(partial(looking.read, size), b""))
 
 
 def test_rows_that_spark_hands_to_a_task() -> None:

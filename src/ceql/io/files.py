@@ -7,6 +7,7 @@ is read whole, so that a column's type is inferred from all of its values; a lar
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import weakref
 import zlib
@@ -168,7 +169,9 @@ class _Csv:
 
         with _reading(self._path), self._open() as file:
             return csv.read_csv(
-                self._input(file), parse_options=self._parsing(), convert_options=self._converting(None)
+                pa.PythonFile(self._bytes(file), "r"),
+                parse_options=self._parsing(),
+                convert_options=self._converting(None),
             )
 
     @cached_property
@@ -176,7 +179,8 @@ class _Csv:
         if self.in_memory:
             return self._table.schema
         with self._open() as file:
-            return self._stream(file, None).schema
+            # the reader looks blocks ahead; the second one ends the last line of the first
+            return self._stream(_Head(self._bytes(file), 2 * _BLOCK_BYTES), None).schema
 
     @property
     def rows(self) -> int | None:
@@ -189,27 +193,28 @@ class _Csv:
                 yield from _pieces(self, _selected(self._table, names), batch_rows)
                 return
             with self._open() as file:
-                for batch in self._stream(file, names):
+                for batch in self._stream(self._bytes(file), names, self.schema):
                     self.done = file.tell() / self.size
                     yield batch
 
     def _open(self) -> IO[bytes]:
         return open(self._path, "rb", buffering=0)
 
-    def _input(self, file: IO[bytes]) -> Any:
+    def _bytes(self, file: IO[bytes]) -> io.RawIOBase:
         plain = pa.CompressedInputStream(pa.PythonFile(file), "gzip") if self._zipped else file
-        return pa.PythonFile(Unquoted(plain, self._delimiter, self._path), "r")
+        return Unquoted(plain, self._delimiter, self._path)
 
-    def _stream(self, file: IO[bytes], names: list[str] | None) -> Any:
+    def _stream(self, file: io.RawIOBase, names: list[str] | None, types: pa.Schema | None = None) -> Any:
+        """The batches; with `types`, which were inferred before, since it takes time to infer them again."""
         from pyarrow import csv
 
         self.skipped = 0
         with _reading(self._path):
             return csv.open_csv(
-                self._input(file),
+                pa.PythonFile(file, "r"),
                 read_options=csv.ReadOptions(block_size=_BLOCK_BYTES),
                 parse_options=self._parsing(),
-                convert_options=self._converting(names),
+                convert_options=self._converting(names, types),
             )
 
     def _parsing(self) -> Any:
@@ -225,15 +230,33 @@ class _Csv:
         self.skipped += 1
         return "skip"
 
-    def _converting(self, names: list[str] | None) -> Any:
+    def _converting(self, names: list[str] | None, types: pa.Schema | None = None) -> Any:
         from pyarrow import csv
 
         return csv.ConvertOptions(
             include_columns=names,
+            column_types=types,
             null_values=["", "null", "NULL"],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
+
+
+class _Head(io.RawIOBase):
+    """The first bytes of a file, as if there were no more."""
+
+    def __init__(self, file: io.RawIOBase, size: int) -> None:
+        self._file = file
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes | None:
+        wanted = self._left if size < 0 else min(size, self._left)
+        block = self._file.read(wanted) if wanted else b""
+        self._left -= len(block or b"")
+        return block
 
 
 class _JsonLines:

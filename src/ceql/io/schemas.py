@@ -165,6 +165,14 @@ def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column.take(rows) for column in batch.columns], schema=batch.schema)
 
 
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """All rows in one record batch."""
+    batches = rows.combine_chunks().to_batches()
+    if batches:
+        return batches[0]
+    return no_rows(rows.schema) if rows.num_columns else without_columns(rows.num_rows)
+
+
 def _cast(column: pa.Array, name: str, type: pa.DataType, widen: bool) -> pa.Array:
     column = plain(column, name)
     if column.type == type or pa.types.is_null(type):

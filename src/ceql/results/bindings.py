@@ -25,8 +25,10 @@ def bindings(events: pa.Array, variables: Sequence[pa.Array]) -> Bools:
 def names_column(found: Bools, names: Sequence[str]) -> pa.Array:
     """The names of the variables that are true in each row, as list<string>."""
     offsets = np.zeros(len(found) + 1, np.int32)
-    np.cumsum(found.sum(axis=1), out=offsets[1:])
-    values = pa.array(names, pa.string()).take(pa.array(np.nonzero(found)[1]))
+    for bound in found.T:  # there are few variables: much quicker than a sum along the rows
+        offsets[1:] += bound
+    np.cumsum(offsets, out=offsets)
+    values = pa.array(names, pa.string()).take(pa.array(np.flatnonzero(found) % max(1, len(names))))
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from ceql.analysis.selection import Selection
 from ceql.errors import DataError
+from ceql.io.schemas import one_batch
 from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.totals_table import Request
 from ceql.results.source import RowsKept
-from ceql.results.tables import one_batch
 from ceql.syntax import tree as t
 
 

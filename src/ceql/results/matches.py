@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ceql.analysis.aggregates import read_summaries
 from ceql.errors import ResourceError
-from ceql.io.schemas import conform, unify_schemas
+from ceql.io.schemas import conform, one_batch, unify_schemas
 from ceql.recognition.result_columns import unique_names, variable_fields
 from ceql.recognition.totals_table import Every, Request
 from ceql.results import views
@@ -25,7 +25,7 @@ from ceql.results.bindings import bindings, names_column, project
 from ceql.results.match import Match, true_names
 from ceql.results.reader import First, Reader, WithRows, positions_of
 from ceql.results.source import MatchSource
-from ceql.results.tables import long, one_batch, wide
+from ceql.results.tables import long, wide
 from ceql.results.text import clean
 from ceql.results.timeline import Timeline
 

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from ceql.analysis.selection import Selection
 from ceql.errors import DataError
-from ceql.io.schemas import take_rows
+from ceql.io.schemas import one_batch, take_rows
 from ceql.recognition.aggregation import Aggregation
 from ceql.results.match import EventRows, Match, to_matches
 from ceql.results.source import MatchSource, Positions, RowsKept
-from ceql.results.tables import one_batch
 
 EVENT_ROWS = 1 << 16
 _MATCH_ROWS = 1 << 10

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ceql.analysis.selection import Selection
 from ceql.engine.common.chunk import Int64s
-from ceql.io.schemas import column_of, no_rows, take_rows, without_columns
+from ceql.io.schemas import column_of, take_rows, without_columns
 from ceql.recognition.result_columns import is_measure, true_name, unique_names, variable_fields
 from ceql.results.bindings import Bools, bindings
 
@@ -55,14 +55,6 @@ def long(batch: pa.RecordBatch, rows: pa.RecordBatch, selection: Selection, firs
         columns += take_rows(rows.select([attribute]), pa.array(found, mask=hidden)).columns
         own.append(attribute)
     return pa.RecordBatch.from_arrays(columns, names=unique_names(own, taken=()))
-
-
-def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """All rows in one record batch."""
-    batches = rows.combine_chunks().to_batches()
-    if batches:
-        return batches[0]
-    return no_rows(rows.schema) if rows.num_columns else without_columns(rows.num_rows)
 
 
 def bound_events(batch: pa.RecordBatch, selection: Selection) -> Iterator[tuple[str, pa.Array, Int64s]]:

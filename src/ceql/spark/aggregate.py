@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 from ceql.analysis.aggregates import Summary, read_summaries
 from ceql.analysis.conditions import replaced
 from ceql.errors import ArgumentError
+from ceql.io.schemas import one_batch
 from ceql.jit import Array
 from ceql.plan import make_plan
 from ceql.query import Query
@@ -26,7 +27,6 @@ from ceql.recognition.graph_totals import follow
 from ceql.recognition.options import Options
 from ceql.recognition.totals import Totals
 from ceql.recognition.totals_table import Every, Layout, Request
-from ceql.results.tables import one_batch
 from ceql.spark.batch import rows_in_tasks
 from ceql.spark.prepare import Frames, MatchArguments, prepare
 from ceql.spark.result_rows import spark_type

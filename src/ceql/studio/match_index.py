@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.engine.common.chunk import Int64s
+from ceql.io.schemas import one_batch
 from ceql.results.axis import Floats
-from ceql.results.tables import bound_events, one_batch
+from ceql.results.tables import bound_events
 from ceql.results.text import cell, to_python
 from ceql.studio.runs import Run
 
