@@ -296,12 +296,9 @@ class SetRecognizer:
                 header["schema"] = snapshot.schema_to_text(intake.journals[0].recognition.bound.schema)
                 header["rows"] = [intake.rows.first, len(intake.rows.batches)]
                 tables |= {f"rows.{k}": [batch] for k, batch in enumerate(intake.rows.batches)}
-                header["recognitions"] = []
-                for number, journal in enumerate(intake.journals):
-                    own, own_arrays, own_tables = journal.state(intake.feeds)
-                    header["recognitions"].append(own)
-                    arrays |= {f"{number}/{name}": array for name, array in own_arrays.items()}
-                    tables |= {f"{number}/{name}": [table] for name, table in own_tables.items()}
+                states = [journal.state(intake.feeds) for journal in intake.journals]
+                header["recognitions"], arrays, own = snapshot.joined(states)
+                tables |= own
             return snapshot.write(header, arrays, tables)
 
 
@@ -339,12 +336,8 @@ def _restored(
     """The intake with what was recognised, and what waits for its turn."""
     bounds = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
     require(len(header["recognitions"]) == len(bounds), "a query has no state")
-    journals = []
-    for number, (bound, own) in enumerate(zip(bounds, header["recognitions"], strict=True)):
-        front = f"{number}/"
-        own_arrays = {name.removeprefix(front): array for name, array in arrays.items() if name.startswith(front)}
-        own_tables = {name.removeprefix(front): b[0] for name, b in tables.items() if name.startswith(front) and b}
-        journals.append(Journal(bound, True, (own, own_arrays, own_tables)))
+    states = snapshot.parted(header["recognitions"], arrays, tables)
+    journals = [Journal(bound, True, state) for bound, state in zip(bounds, states, strict=True)]
     require(len({journal.position for journal in journals}) == 1, "its queries are not at the same place")
     sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
     require((sequencer.streams, sequencer.time) == (recognizer._streams, bounds[0].time), "events of others wait")

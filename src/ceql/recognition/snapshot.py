@@ -38,6 +38,8 @@ NARROWED = "narrowed"
 _FRONT = len(MAGIC) + 4 + _DIGEST
 
 Parts = tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch]]]
+State = tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]
+"""That of one recognition: a header, arrays, and tables of one batch."""
 
 
 def write(
@@ -101,6 +103,30 @@ def guarded() -> Iterator[None]:
         raise
     except Exception as error:
         raise DataError(f"the snapshot is damaged: {error or type(error).__name__}") from error
+
+
+def joined(states: Sequence[State]) -> tuple[list[dict[str, Any]], dict[str, Array], dict[str, list[pa.RecordBatch]]]:
+    """The states of several recognitions as parts of one blob: their headers, and arrays and tables under names with a
+    number before them."""
+    arrays = {f"{k}/{name}": array for k, (_, own, _) in enumerate(states) for name, array in own.items()}
+    tables = {f"{k}/{name}": [table] for k, (_, _, own) in enumerate(states) for name, table in own.items()}
+    return [header for header, _, _ in states], arrays, tables
+
+
+def parted(
+    headers: Sequence[dict[str, Any]], arrays: Mapping[str, Array], tables: Mapping[str, Sequence[pa.RecordBatch]]
+) -> list[State]:
+    """The states that were `joined`, one for each header; other arrays and tables may stand beside theirs."""
+    states: list[State] = [(header, {}, {}) for header in headers]
+    for name, array in arrays.items():
+        number, mark, own = name.partition("/")
+        if mark:
+            states[int(number)][1][own] = array
+    for name, batches in tables.items():
+        number, mark, own = name.partition("/")
+        if mark and batches:
+            states[int(number)][2][own] = batches[0]
+    return states
 
 
 def _digest(*content: bytes | memoryview) -> bytes:
