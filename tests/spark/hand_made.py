@@ -308,7 +308,8 @@ class Operator:
             bindings = {name: list(map(self._place, events)) for name, events in row["bindings"]}
             own = {name: row[f"key{k}"] for k, (name, _) in enumerate(spec.keys)}
             shown = {name: own[name] for name in spec.specs[spec.names.index(row["query"])].keys}
-            return row["query"] + ways._canonical(list(map(self._place, row["events"])), bindings, None, None, shown)
+            events = list(map(self._place, row["events"]))
+            return f"{row['query']}{ways._canonical(events, bindings, None, None, shown)}"
         plan, keys = self.shipped.example.query.plan, spec.keys
         values = [[self._place(e) for e in v] if isinstance(v, list) else v for v in row.values()]
         variables = dict(zip(plan.columns, values[len(keys) + 2 : -1], strict=True))

@@ -81,7 +81,7 @@ def test_random_cases_of_two_streams(case: generators.Generated, draw: random.Ra
     hand_made.check(case, draw)
 
 
-@settings(EXAMPLES, max_examples=40)
+@settings(EXAMPLES, max_examples=25)
 @given(
     st.lists(
         generators.uncorrelated_cases() | generators.correlated_cases() | generators.conditioned_cases(),

@@ -30,7 +30,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 
 def together(stream: Stream, queries: dict[str, str] | None = None, **options: Any) -> DataFrame:
-    options = {"order_by": "id", "buckets": 3, "late": "late"} | options
+    options = dict[str, Any](order_by="id", buckets=3, late="late") | options
     return match(stream.read(), queries or SET, events="ids", id="id", **options)
 
 
@@ -46,7 +46,7 @@ def alone(events: list[Event]) -> dict[str, Counter[Any]]:
 def test_a_set_goes_on_where_it_stopped(stream: Stream) -> None:
     """With late events, metrics, what is owed at the end, and what a batch finds."""
     numbers = iter(range(100))
-    stream.add(*(some(numbers, begin) for begin in (0, 4, 30)))
+    stream.add(*(some(numbers, begin) for begin in (0, 30)))
     first = stream.run(together(stream))
     assert any(found(first.rows).values())
     stream.add(*(some(numbers, begin) for begin in (34, 60)))
@@ -89,7 +89,6 @@ def test_a_set_that_does_not_fit_the_checkpoint_is_refused(stream: Stream) -> No
     del changed["silent"]
     for result, told in [
         (together(stream, changed), "another set of queries: 'measured' added, 'silent' gone, 'pair' changed; start"),
-        (together(stream, rules, buckets=2), "in 3 buckets, not in 2"),
         (stream.match(SET["pair"]), "made by another query.*silent: SELECT a WHERE"),
     ]:
         with pytest.raises(ceql.DataError, match=f"(?s){told}"), errors():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -45,26 +45,31 @@ class SetSpec:
         """One of them, for what they have in common."""
         return self.specs[0]
 
+    @cached_property
+    def guards(self) -> SharedGuards:
+        """The guards of all queries, for one bucket after another: they remember nothing but the last batch."""
+        first = self.first
+        schema = with_unit(snapshot.schema_from_text(first.schema), first.options.time, first.options.time_unit)
+        events = InputSchema(schema, False, first.type, first.streams, first.untyped)
+        queries = [(one.plan.guards, one.plan.source) for one in self.specs]
+        return SharedGuards(bind_together(queries, events), partial(_named, first, schema.names))
+
+
+def _named(spec: TaskSpec, names: list[str], batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
+    """The attributes that guards read, under their own names, and the stream of each row."""
+    columns = [batch.column(spec.place[name]) for name in names]
+    streams: int | Array = 0
+    if len(spec.streams) > 1:
+        streams = np.asarray(batch.column(STREAM).to_numpy(zero_copy_only=False)).astype(np.int32)
+    return pa.RecordBatch.from_arrays(columns, names=names), streams
+
 
 class _Together:
     """What the queries of a task share (`recognition.bound_plan.Sharing`)."""
 
     def __init__(self, spec: SetSpec) -> None:
-        self._spec = first = spec.first
-        schema = with_unit(snapshot.schema_from_text(first.schema), first.options.time, first.options.time_unit)
-        self._names = schema.names
-        events = InputSchema(schema, False, first.type, first.streams, first.untyped)
-        queries = [(one.plan.guards, one.plan.source) for one in spec.specs]
-        self._guards = SharedGuards(bind_together(queries, events), self._named)
+        self._guards = spec.guards
         self._keys: SharedKeys | None = None
-
-    def _named(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
-        """The attributes that guards read, under their own names, and the stream of each row."""
-        columns = [batch.column(self._spec.place[name]) for name in self._names]
-        streams: int | Array = 0
-        if len(self._spec.streams) > 1:
-            streams = np.asarray(batch.column(STREAM).to_numpy(zero_copy_only=False)).astype(np.int32)
-        return pa.RecordBatch.from_arrays(columns, names=self._names), streams
 
     def reader(self, number: int, spec: TaskSpec, table: SymbolTable) -> SymbolReader | ShippedSymbols:
         """What gives the symbols of a query."""
@@ -113,13 +118,16 @@ class SetTaskRecognizer(TaskRecognizer):
             if not query.recognition.is_idle
         }
         headers, arrays, tables = snapshot.joined(list(states.values()))
+        for own in headers:
+            del own["schema"]  # that of all queries is there already
         header = {"position": self.rows.following, "queries": list(states), "recognitions": headers}
         return header, arrays, tables
 
     def _restore_queries(
         self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
     ) -> None:
-        known = dict(zip(header["queries"], snapshot.parted(header["recognitions"], arrays, tables), strict=True))
+        headers = [{**own, "schema": header["first_schema"]} for own in header["recognitions"]]
+        known = dict(zip(header["queries"], snapshot.parted(headers, arrays, tables), strict=True))
         for name, query in zip(self._set.names, self._queries, strict=True):
             if name in known:
                 query.recognition.restore(*known.pop(name))
