@@ -107,7 +107,7 @@ def on_group_state(df: DataFrame, query: str) -> DataFrame:
     original = streaming.stepped
 
     def instead(blobs: DataFrame, processor: streaming.BucketProcessor) -> DataFrame:
-        spec, terms, keeps_late = processor._given
+        (spec,), terms, keeps_late = processor._given
 
         def step(key: Any, frames: Iterable[pandas.DataFrame], state: GroupState) -> Iterator[pandas.DataFrame]:
             if key[0] == SEAL:

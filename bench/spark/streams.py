@@ -25,6 +25,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from bench.spark import data, rivals_by_hand
 from bench.spark.parts import by_ids, prepared_by_ids, query_of, session_on
 from ceql.spark import streaming as steps
+from ceql.spark.stream_job import job_of
 
 SIZES = (50_000, 200_000)
 FILES = 12
@@ -104,14 +105,15 @@ def _instead(df: DataFrame, query: str, size: int) -> DataFrame:
     """The plan of `match`, with a step that recognises nothing and keeps states of this size."""
     prepared = prepared_by_ids(df, query)
     steps.use_rocksdb(df.sparkSession)
-    blobs = steps.packed(prepared, BUCKETS, 1000).groupBy(steps.BUCKET)
-    return steps.opened(blobs.transformWithState(_Idle(size), steps.STEPPED, "append", "EventTime"), prepared, None)
+    blobs = steps.packed(prepared, 0, BUCKETS, 1000).groupBy(steps.BUCKET)
+    stepped = blobs.transformWithState(_Idle(size), steps.STEPPED, "append", "EventTime")
+    return steps.opened(stepped, job_of(prepared, BUCKETS), None)
 
 
 def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tuple[dict[str, float], int]:
     """Seconds of the processor for what Python does in a micro-batch, and the bytes of a bucket's state."""
     prepared = prepared_by_ids(spark.read.parquet(str(source)), query)
-    terms = steps.checkpoint_terms(prepared, BUCKETS)
+    terms = job_of(prepared, BUCKETS).terms
     table = prepared.frame.toArrow().sort_by("time").combine_chunks()
     bucket = pa.array((table["key0"].to_numpy() % BUCKETS).astype(np.int32))
     table = table.add_column(0, steps.BUCKET, bucket)

@@ -31,6 +31,7 @@ from ceql.io.nested import with_columns
 from ceql.io.schemas import conform, no_rows, one_batch, unify_schemas
 from ceql.io.sequencer import Sequencer
 from ceql.io.sorted_runs import ENDED, EventBatch
+from ceql.io.source import Source
 from ceql.io.sources import open_source
 from ceql.plan import Plan
 from ceql.recognition import snapshot
@@ -277,7 +278,7 @@ class Recognizer:
     # --- feeding ---
 
     def _refuse_nested(self) -> None:
-        _refuse_nested(self._turn)
+        refuse_nested(self._turn)
 
     def _draft(self) -> _Intake:
         """The intake, to be changed: what changes in place is copied."""
@@ -286,12 +287,7 @@ class Recognizer:
         return intake._replace(schemas=intake.schemas.copy(), sequencer=sequencer, last=None)
 
     def _push(self, intake: _Intake, events: Any, stream: int) -> tuple[_Intake, list[EventBatch]]:
-        source = open_source(events)
-        source.time = self._options.time
-        known = intake.schemas.get(stream)
-        if known is not None and source.time in known.names:
-            source.time_type = known.field(source.time).type
-        source = with_columns(source, self._nested)
+        source = open_fed(events, self._options, intake.schemas.get(stream), self._nested)
         if source.open_schema:
             intake = intake._replace(open=True)
         batches = list(source.batches())
@@ -307,7 +303,7 @@ class Recognizer:
                 intake = intake._replace(waiting=intake.waiting.plus((batch, stream)), waiting_rows=rows)
             if len(intake.schemas) == len(self._streams):
                 return self._start(intake)
-            self._check_waiting(intake)
+            check_waiting(intake.waiting_rows, intake.schemas, self._streams, self._options)
             return intake, []
         ready: list[EventBatch] = []
         for batch in batches:
@@ -323,16 +319,6 @@ class Recognizer:
         if batch.num_rows >= MANY or self._unmeasured < 0:
             self._row_bytes = batch.nbytes / max(1, batch.num_rows)
             self._unmeasured = MANY
-
-    def _check_waiting(self, intake: _Intake) -> None:
-        most = self._options.max_buffered_rows
-        if intake.waiting_rows > most:
-            silent = next(name for k, name in enumerate(self._streams) if k not in intake.schemas)
-            raise ResourceError(
-                f"{intake.waiting_rows} rows would wait for stream '{silent}', which has not shown its columns yet, "
-                f"and max_buffered_rows is {most}: feed that stream (an empty table will do), or raise the limit",
-                limit="max_buffered_rows",
-            )
 
     def _start(self, intake: _Intake) -> tuple[_Intake, list[EventBatch]]:
         """Bind the query to the columns, now that every stream has shown its own."""
@@ -581,7 +567,7 @@ class Fed:
 
     def next_of(self, reading: _Pass) -> pa.RecordBatch | None:
         """The next matches of a pass."""
-        _refuse_nested(self._turn)
+        refuse_nested(self._turn)
         with self._turn:
             if self._kept is not None:
                 reading.kept += 1
@@ -693,7 +679,7 @@ class Fed:
 
     def _at_once(self, work: Callable[[Journal], int]) -> int | None:
         """Do the feed whole by `work`, which gives the number of its matches; None if they are found already."""
-        _refuse_nested(self._turn)
+        refuse_nested(self._turn)
         with self._turn:
             if self._error is not None:
                 raise self._error
@@ -772,7 +758,28 @@ def _after(skip: int, work: Work) -> Work:
         skip = max(0, skip - batch.num_rows)
 
 
-def _refuse_nested(turn: threading.RLock) -> None:
+def open_fed(events: Any, options: Options, known: pa.Schema | None, nested: Sequence[str]) -> Source:
+    """What is fed to a stream as a source; `known` are the columns that the stream has shown before."""
+    source = open_source(events)
+    source.time = options.time
+    if known is not None and source.time in known.names:
+        source.time_type = known.field(source.time).type
+    return with_columns(source, nested)
+
+
+def check_waiting(rows: int, schemas: Mapping[int, pa.Schema], streams: Sequence[str | None], options: Options) -> None:
+    """Refuse to let more rows wait, for streams that have not shown their columns, than the options say."""
+    most = options.max_buffered_rows
+    if rows > most:
+        silent = next(name for k, name in enumerate(streams) if k not in schemas)
+        raise ResourceError(
+            f"{rows} rows would wait for stream '{silent}', which has not shown its columns yet, "
+            f"and max_buffered_rows is {most}: feed that stream (an empty table will do), or raise the limit",
+            limit="max_buffered_rows",
+        )
+
+
+def refuse_nested(turn: threading.RLock) -> None:
     """A signal handler or finaliser that feeds in the middle of a feed would find a state that is not whole."""
     if turn._is_owned():  # type: ignore[attr-defined]
         raise CeqlError("this recogniser is in the middle of a feed of the same thread, and cannot be used in it")

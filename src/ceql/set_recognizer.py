@@ -17,13 +17,11 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from ceql.engine.common.check import require
-from ceql.errors import CeqlError, DataError, ResourceError
+from ceql.errors import DataError, ResourceError
 from ceql.io.growing import Growing
-from ceql.io.nested import with_columns
 from ceql.io.schemas import conform, no_rows, unify_schemas
 from ceql.io.sequencer import Sequencer
 from ceql.io.sorted_runs import ENDED, EventBatch
-from ceql.io.sources import open_source
 from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.recognition import snapshot
@@ -33,7 +31,14 @@ from ceql.recognition.options import Options
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.rows import RowStore
 from ceql.recognition.together import BoundTogether, in_order, in_rounds
-from ceql.recognizer import options_from_json, options_to_json, stream_number
+from ceql.recognizer import (
+    check_waiting,
+    open_fed,
+    options_from_json,
+    options_to_json,
+    refuse_nested,
+    stream_number,
+)
 from ceql.results.fed_set import FedSet
 from ceql.results.match_set import MatchSet, Shown
 from ceql.syntax.absence import trailing
@@ -156,8 +161,7 @@ class SetRecognizer:
     @contextmanager
     def _alone(self, finished: bool = False) -> Iterator[None]:
         """A turn of this thread. Unless `finished` is fine, the recogniser must take events."""
-        if self._turn._is_owned():  # type: ignore[attr-defined]
-            raise CeqlError("this recogniser is in the middle of a feed of the same thread, and cannot be used in it")
+        refuse_nested(self._turn)
         with self._turn:
             if self._intake.finished and not finished:
                 raise DataError("this recogniser is finished and takes no more events")
@@ -170,16 +174,11 @@ class SetRecognizer:
         return intake._replace(schemas=intake.schemas.copy(), sequencer=sequencer, rows=intake.rows.copy())
 
     def _push(self, intake: _Intake, events: Any, stream: int) -> tuple[_Intake, list[EventBatch]]:
-        source = open_source(events)
-        source.time = self._options.time
-        known = intake.schemas.get(stream)
-        if known is not None and source.time in known.names:
-            source.time_type = known.field(source.time).type
-        source = with_columns(source, self._nested)
+        source = open_fed(events, self._options, intake.schemas.get(stream), self._nested)
         if source.open_schema:
             intake = intake._replace(open=True)
         batches = list(source.batches())
-        if known is None:
+        if stream not in intake.schemas:
             if source.open_schema and not batches:
                 return intake, []  # without a dict, the columns are not known yet
             intake.schemas[stream] = source.schema
@@ -188,12 +187,7 @@ class SetRecognizer:
                 intake = intake._replace(waiting=intake.waiting.plus((batch, stream)))
             if len(intake.schemas) == len(self._streams):
                 return self._start(intake)
-            if intake.waiting_rows > self._options.max_buffered_rows:
-                raise ResourceError(
-                    f"{intake.waiting_rows} rows would wait for a stream that has not shown its columns yet, and "
-                    f"max_buffered_rows is {self._options.max_buffered_rows}: feed that stream, or raise the limit",
-                    limit="max_buffered_rows",
-                )
+            check_waiting(intake.waiting_rows, intake.schemas, self._streams, self._options)
             return intake, []
         ready: list[EventBatch] = []
         for batch in batches:
@@ -296,12 +290,9 @@ class SetRecognizer:
                 header["schema"] = snapshot.schema_to_text(intake.journals[0].recognition.bound.schema)
                 header["rows"] = [intake.rows.first, len(intake.rows.batches)]
                 tables |= {f"rows.{k}": [batch] for k, batch in enumerate(intake.rows.batches)}
-                header["recognitions"] = []
-                for number, journal in enumerate(intake.journals):
-                    own, own_arrays, own_tables = journal.state(intake.feeds)
-                    header["recognitions"].append(own)
-                    arrays |= {f"{number}/{name}": array for name, array in own_arrays.items()}
-                    tables |= {f"{number}/{name}": [table] for name, table in own_tables.items()}
+                states = [journal.state(intake.feeds) for journal in intake.journals]
+                header["recognitions"], arrays, own = snapshot.joined(states)
+                tables |= own
             return snapshot.write(header, arrays, tables)
 
 
@@ -339,12 +330,8 @@ def _restored(
     """The intake with what was recognised, and what waits for its turn."""
     bounds = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
     require(len(header["recognitions"]) == len(bounds), "a query has no state")
-    journals = []
-    for number, (bound, own) in enumerate(zip(bounds, header["recognitions"], strict=True)):
-        front = f"{number}/"
-        own_arrays = {name.removeprefix(front): array for name, array in arrays.items() if name.startswith(front)}
-        own_tables = {name.removeprefix(front): b[0] for name, b in tables.items() if name.startswith(front) and b}
-        journals.append(Journal(bound, True, (own, own_arrays, own_tables)))
+    states = snapshot.parted(header["recognitions"], arrays, tables)
+    journals = [Journal(bound, True, state) for bound, state in zip(bounds, states, strict=True)]
     require(len({journal.position for journal in journals}) == 1, "its queries are not at the same place")
     sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
     require((sequencer.streams, sequencer.time) == (recognizer._streams, bounds[0].time), "events of others wait")

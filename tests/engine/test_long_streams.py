@@ -130,7 +130,7 @@ def test_free_events_in_a_window_are_exact_on_a_long_stream(
         use_tiny_buffers(monkeypatch.setattr)
     kinds, keys = np.array(table.column("type").to_pylist()), table.column("k").to_numpy()
     expected = []
-    for end in np.flatnonzero(kinds == "C"):
+    for end in np.flatnonzero(kinds == "C").tolist():
         starts = [n for n in range(max(0, end - 50), end) if kinds[n] == "A" and keys[n] % 5 == keys[end] % 5]
         for start in starts:
             if keys[start] < keys[end] - 3:

@@ -17,6 +17,7 @@ from ceql.engine.states.machine import StateMachine
 from ceql.io.sequencer import Sequencer
 from ceql.recognition import journal
 from ceql.recognition.frame import Recognition
+from ceql.recognition.snapshot import State
 
 Row = tuple[str, int]
 
@@ -192,7 +193,7 @@ def test_a_recogniser_goes_on_after_many_states_were_taken(monkeypatch: pytest.M
     states: list[int] = []
     original = Recognition.state
 
-    def state(self: Recognition) -> journal.State:
+    def state(self: Recognition) -> State:
         states.append(self.position)
         return original(self)
 

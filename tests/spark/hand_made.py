@@ -12,7 +12,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
@@ -29,8 +29,9 @@ from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.bucket import CheckpointTerms
+from ceql.spark.set_task import SetSpec
 from ceql.spark.shipped_plan import WINDOW
-from ceql.spark.streaming import BUCKET, DATA, SEAL, BucketUpdate, late_events, pack, unpacker
+from ceql.spark.streaming import BUCKET, DATA, SEAL, BucketUpdate, pack, unpacker
 from ceql.spark.task_spec import (
     BITS,
     ORDER,
@@ -46,6 +47,7 @@ from ceql.syntax.absence import trailing
 from ceql.syntax.printer import print_query
 
 FAR = ways.EPOCH + 10**9  # a watermark that has passed everything
+MOST = 12  # events of a set: the candidates of some queries are as many as there are choices among them
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
@@ -54,7 +56,7 @@ class Shipped:
     """An example's rows as the JVM would ship them, in order of time; `bucket` is the first column."""
 
     example: ways.Example
-    spec: TaskSpec
+    spec: TaskSpec | SetSpec
     terms: CheckpointTerms
     rows: pa.RecordBatch
 
@@ -64,8 +66,18 @@ class Shipped:
         return [value // 1000 for value in self.rows.column(TIME).cast(pa.int64()).to_pylist()]
 
 
-def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int = 0, ids: bool = True) -> Shipped:
-    """The rows of an example, with about this part of the guards decided before Python sees them."""
+def ship(
+    example: ways.Example,
+    buckets: int = 2,
+    exact: float = 0.0,
+    seed: int = 0,
+    ids: bool = True,
+    others: Sequence[ways.Example] = (),
+) -> Shipped:
+    """The rows of an example, with about this part of the guards decided before Python sees them.
+
+    There is all that queries of `others`, which have the same events and keys, need as well.
+    """
     draw = random.Random(seed)
     plan = example.query.plan
     streams = list(example.tables.items())
@@ -79,7 +91,9 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
     guards = range(len(plan.guards))
     decided = tuple(k for k in guards if draw.random() < exact)
     shown = (ways.POSITION,) if ids else tuple(schema.names)
-    reads = tuple(name for name in bound.needed_columns() if name not in (ways.STAMP, ways.POSITION))
+    bounds = [bound, *(BoundPlan(o.query.plan, schema, tuple(names), options, untyped=untyped) for o in others)]
+    needed = dict.fromkeys(name for own in bounds for name in own.needed_columns())
+    reads = tuple(name for name in needed if name not in (ways.STAMP, ways.POSITION))
     undecided = tuple(k for k in guards if k not in decided)
     spec = TaskSpec(
         query=plan.source,
@@ -92,7 +106,7 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
         ids=ids,
         exact=decided,
         undecided=undecided,
-        schema=schema_to_text(pa.schema([schema.field(name) for name in reads])) if undecided else "",
+        schema=schema_to_text(pa.schema([schema.field(name) for name in reads])),
         type=bound.type,
         streams=tuple(names),
         untyped=untyped,
@@ -109,7 +123,7 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
         shown=shown,
         order=(TIME, *([STREAM] if several else ()), "o_0"),
     )
-    drops = bound.skips and not plan.counts_events and not undecided
+    drops = bound.skips and not plan.counts_events and not undecided and not others
     tables = [pa.table({n: _column(table, n, schema) for n in schema.names}) for _, table in streams]
     pieces = [_ship_one(table, k, bound, spec, drops, several) for k, table in enumerate(tables)]
     whole = pa.concat_tables(pieces).sort_by([(name, "ascending") for name in terms.order]).combine_chunks()
@@ -118,6 +132,34 @@ def ship(example: ways.Example, buckets: int = 2, exact: float = 0.0, seed: int 
     whole = whole.add_column(0, BUCKET, pa.array(of, pa.int32()))
     batches = whole.to_batches()
     return Shipped(example, spec, terms, batches[0] if batches else _empty(whole.schema))
+
+
+def ship_together(examples: Sequence[ways.Example], buckets: int, ids: bool) -> Shipped:
+    """The rows of examples with the same events and keys, as they are shipped for a set of their queries.
+
+    The name of a query is its number.
+    """
+    whole = ship(examples[0], buckets, ids=ids, others=examples[1:])
+    assert isinstance(whole.spec, TaskSpec)
+    specs, keys = [], dict[str, pa.DataType]()
+    for example in examples:
+        plan = example.query.plan
+        shown = tuple(part.refs[0].attribute for part in plan.shown_keys)
+        kinds = (whole.rows.schema.field(key_column(k)).type for k in range(len(shown)))
+        keys |= zip(shown, kinds, strict=True)
+        specs.append(
+            replace(
+                whole.spec,
+                query=plan.source,
+                keys=shown,
+                hidden_keys=len(plan.split_by),
+                compared=compared_attributes(plan),
+                undecided=tuple(range(len(plan.guards))),
+            )
+        )
+    names = tuple(map(str, range(len(examples))))
+    terms = replace(whole.terms, fingerprint="set", queries=tuple((name, "") for name in names))
+    return replace(whole, spec=SetSpec(names, tuple(specs), tuple(keys.items())), terms=terms)
 
 
 def reads_plain_times(example: ways.Example) -> bool:
@@ -247,29 +289,35 @@ class Operator:
                 self.timers[bucket] = update.wakes_at
 
     def _read(self, is_late: bool, count: int, blob: bytes) -> None:
-        spec = self.shipped.spec
         if is_late:
             opened = pa.ipc.open_stream(pa.py_buffer(blob))
-            events = [event for batch in opened for event in late_events(batch, spec).to_pylist()]
+            events = [event for batch in opened for event in batch.column(0).to_pylist()]
             assert len(events) == count
             self.late += map(self._place, events)
             return
         step = pa.record_batch({"late": pa.array([False]), "data": pa.array([blob], pa.binary())})
-        rows = [row for batch in unpacker(StructType(), spec, None)([step]) for row in batch.to_pylist()]
+        rows = [row for batch in unpacker(StructType(), False)([step]) for row in batch.to_pylist()]
         assert len(rows) == count
         for row in rows:
             self.found[self._canonical(row)] += 1
 
     def _canonical(self, row: dict[str, Any]) -> str:
-        """A row of the result as `expected` writes it."""
-        plan, keys = self.shipped.example.query.plan, self.shipped.spec.keys
+        """A row of the result as `expected` writes it; of a set, with the name of the query before it."""
+        spec = self.shipped.spec
+        if isinstance(spec, SetSpec):
+            bindings = {name: list(map(self._place, events)) for name, events in row["bindings"]}
+            own = {name: row[f"key{k}"] for k, (name, _) in enumerate(spec.keys)}
+            shown = {name: own[name] for name in spec.specs[spec.names.index(row["query"])].keys}
+            events = list(map(self._place, row["events"]))
+            return f"{row['query']}{ways._canonical(events, bindings, None, None, shown)}"
+        plan, keys = self.shipped.example.query.plan, spec.keys
         values = [[self._place(e) for e in v] if isinstance(v, list) else v for v in row.values()]
         variables = dict(zip(plan.columns, values[len(keys) + 2 : -1], strict=True))
         return ways._canonical(values[-1], variables, None, None, dict(zip(keys, values, strict=False)))
 
     def _place(self, event: Any) -> int:
         """The position of an event of the result."""
-        return int(event if self.shipped.spec.ids else event[ways.POSITION])
+        return int(event if self.shipped.spec.first.ids else event[ways.POSITION])
 
 
 def arrivals(shipped: Shipped, draw: random.Random) -> list[int]:
@@ -331,3 +379,28 @@ def check(case: generators.Generated, draw: random.Random) -> Counter[str]:
     if isinstance(case.query.window, t.TimeWindow):
         assert not operator.states, "the window has left everything"
     return operator.found
+
+
+def check_together(cases: Sequence[generators.Generated], draw: random.Random) -> None:
+    """The queries of cases over the events of all of them give what each gives by itself.
+
+    Those that are divided in the same way are a set, as `query_set` has it.
+    """
+    drawn = [event for case in cases for event in case.events]
+    events = [event | {"time": at} for at, event in enumerate(draw.sample(drawn, min(len(drawn), MOST)))]
+    groups = defaultdict(list)
+    for case in cases:
+        example = ways.Example.of(print_query(case.query), events)
+        if reads_plain_times(example) or waits_for_events(case.query):
+            continue
+        window, plan = case.query.window, example.query.plan
+        attribute = window.attribute if isinstance(window, t.AttributeWindow) else None
+        groups[plan.partition, attribute, plan.query.consume is t.Consume.ANY].append(example)
+    for examples in groups.values():
+        ids = draw.random() < 0.5
+        operator = run(ship_together(examples, draw.randint(1, 3), ids), draw, most=draw.choice([1, 3, 10]))
+        wanted = Counter[str]()
+        for number, example in enumerate(examples):
+            wanted.update({f"{number}{key}": count for key, count in expected(example).items()})
+        assert operator.found == wanted
+        assert operator.late == []

@@ -81,6 +81,19 @@ def test_random_cases_of_two_streams(case: generators.Generated, draw: random.Ra
     hand_made.check(case, draw)
 
 
+@settings(EXAMPLES, max_examples=25)
+@given(
+    st.lists(
+        generators.uncorrelated_cases() | generators.correlated_cases() | generators.conditioned_cases(),
+        min_size=2,
+        max_size=5,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_random_sets(cases: list[generators.Generated], draw: random.Random) -> None:
+    hand_made.check_together(cases, draw)
+
+
 def example_at(query: str, *events: tuple[str, int, str]) -> ways.Example:
     """An example of events given as type, time and key."""
     return ways.Example.of(query, [{"type": kind, "time": time, "k": key} for kind, time, key in events])

@@ -85,11 +85,8 @@ def test_columns_and_one_scan_for_one_key(frame: DataFrame) -> None:
     assert {name: row.bindings[name] for name in "xy"} == {"x": row.events[:1], "y": row.events[1:]}
 
 
-def test_errors_name_the_query_and_streams_are_refused(spark: SparkSession, frame: DataFrame) -> None:
+def test_errors_name_the_query(frame: DataFrame) -> None:
     with pytest.raises(ceql.SchemaError, match=r"query 'b': the events have no column 'w'"):
         match(frame, {"a": "SELECT * WHERE A", "b": "SELECT * WHERE A AS x FILTER x.w > 3"})
     with pytest.raises(ceql.QueryError, match="query 'b'"):
         match(frame, {"a": "SELECT * WHERE A", "b": "SELECT"})
-    stream = spark.readStream.format("rate").load().withColumnRenamed("timestamp", "time")
-    with pytest.raises(ceql.SchemaError, match="several queries over a streaming DataFrame"):
-        match(stream.selectExpr("time", "'A' AS type"), {"a": "SELECT * WHERE A"})

@@ -28,6 +28,7 @@ import paths
 from ceql.recognition.options import Options
 from ceql.spark import match, streaming
 from ceql.spark.prepare import MatchArguments, prepare
+from ceql.spark.stream_job import job_of
 
 POSITION, STAMP = "pos", "stamp"
 ZONE = "Europe/Paris"  # of the session; not UTC, so that a slip shows
@@ -188,12 +189,12 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
             frames[name] = stream.withWatermark(STAMP, f"{LATENESS} milliseconds")
         arguments = MatchArguments(Options(example.options["type"], STAMP), (POSITION,), True, POSITION)
         prepared.append(prepare(frames.get(None, frames), example.query.plan, arguments))
-        terms.append(streaming.checkpoint_terms(prepared[-1], 2))
-        packed = streaming.packed(prepared[-1], terms[-1].buckets, LATENESS)
+        terms.append(job_of(prepared[-1], 2).terms)
+        packed = streaming.packed(prepared[-1], 0, terms[-1].buckets, LATENESS)
         blobs.append(packed.withColumn(streaming.BUCKET, F.col(streaming.BUCKET) + 1 + 4 * k))
     streaming.use_rocksdb(spark)
     together = reduce(DataFrame.unionAll, blobs).groupBy(streaming.BUCKET)
-    dispatch = _dispatcher([(p.spec, a, False) for p, a in zip(prepared, terms, strict=True)])
+    dispatch = _dispatcher([((p.spec,), a, False) for p, a in zip(prepared, terms, strict=True)])
     found = together.transformWithState(
         dispatch, "case int, late boolean, rows long, data binary", "append", "EventTime"
     )
@@ -207,7 +208,7 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
             continue
         assert not row.late
         k = row["case"]
-        unpack = streaming.unpacker(prepared[k].schema, prepared[k].spec, None)
+        unpack = streaming.unpacker(prepared[k].schema, False)
         blob = pa.RecordBatch.from_pydict({"late": [False], "rows": [row.rows], "data": [bytes(row.data)]})
         for batch in unpack([blob]):
             batch = batch.drop_columns(["start_time", "end_time"]).append_column("start_time", pa.nulls(batch.num_rows))

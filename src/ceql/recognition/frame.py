@@ -508,6 +508,12 @@ class Recognition(ABC):
             self._kept.restore(arrays["kept"], tables["kept"], self.position)
             self._thinned = self._kept.count
 
+    def begin_at(self, position: int) -> None:
+        """Begin with the event at this position: those before are of no consequence."""
+        self.position = position
+        if self._kept is not None:
+            self._kept.skip(position)
+
     def _check_header(self, header: dict[str, Any]) -> None:
         if header.get("unsigned_keys") and self.bound.window.shift:
             raise DataError(

@@ -16,18 +16,18 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from ceql.io.sorted_runs import EventBatch
-from ceql.jit import Array
 from ceql.recognition.aggregation import Aggregation, Take
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import Recognition
 from ceql.recognition.graph_totals import follow, leave
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
+from ceql.recognition.snapshot import State
 
 LEAST_BYTES = 8 << 20  # of feeds, before a new state is taken
 _OBJECT = 1024  # bytes that a batch takes besides its columns
@@ -38,7 +38,6 @@ _FEW = 4  # batches of matches that are dropped before it pays not to look for t
 _COUNTED = ("nodes_reclaimed", "collections")
 _log = logging.getLogger(__name__)
 
-State = tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]
 Work = Generator[pa.RecordBatch, None, None]
 
 

@@ -61,7 +61,7 @@ def _type(span: int) -> Any:
 
 def widened(notes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays that `narrowed` was given."""
-    found = {name: array for name, array in arrays.items() if "/" not in name}
+    found = {name: array for name, array in arrays.items() if name.rsplit("/", 2)[0] not in notes}
     for name, note in notes.items():
         array = np.empty(note["shape"], np.int64)
         columns = array.reshape(len(array), -1)

@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ceql.errors import CeqlError, DataError
 from ceql.io.plain_types import plain_batch, plain_schema
 from ceql.jit import Array
 from ceql.recognition.migrations import STEPS, migrate
-from ceql.recognition.narrow import narrowed, widened
+from ceql.recognition.narrow import FEW, narrowed, widened
 
 MAGIC = b"CEQS"
 VERSION = 1 + len(STEPS)
@@ -35,9 +37,12 @@ _CODEC = "lz4"
 _READING = pa.ipc.IpcReadOptions(use_threads=False)  # they cost more than what they would do
 NARROWED = "narrowed"
 """The entry of a header that says how narrow arrays are widened."""
+_SMALL = "small"
 _FRONT = len(MAGIC) + 4 + _DIGEST
 
 Parts = tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch]]]
+State = tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]
+"""That of one recognition: a header, arrays, and tables of one batch."""
 
 
 def write(
@@ -101,6 +106,45 @@ def guarded() -> Iterator[None]:
         raise
     except Exception as error:
         raise DataError(f"the snapshot is damaged: {error or type(error).__name__}") from error
+
+
+def joined(states: Sequence[State]) -> tuple[list[dict[str, Any]], dict[str, Array], dict[str, list[pa.RecordBatch]]]:
+    """The states of several recognitions as parts of one blob: headers, arrays and tables.
+
+    Names of arrays and tables have a number before them. Small arrays are one after another in a single one, since a
+    part of a blob takes hundreds of bytes; the headers say which they are.
+    """
+    headers, arrays, small = list[dict[str, Any]](), dict[str, Array](), [np.zeros(0, np.int64)]
+    for k, (header, own, _) in enumerate(states):
+        little = {name: array for name, array in own.items() if array.dtype == np.int64 and array.size < FEW}
+        small += [array.reshape(-1) for array in little.values()]
+        arrays |= {f"{k}/{name}": array for name, array in own.items() if name not in little}
+        headers.append({**header, _SMALL: [[name, list(array.shape)] for name, array in little.items()]})
+    arrays[_SMALL] = np.concatenate(small)
+    tables = {f"{k}/{name}": [table] for k, (_, _, own) in enumerate(states) for name, table in own.items()}
+    return headers, arrays, tables
+
+
+def parted(
+    headers: Sequence[dict[str, Any]], arrays: Mapping[str, Array], tables: Mapping[str, Sequence[pa.RecordBatch]]
+) -> list[State]:
+    """The states that were `joined`, one for each header; other arrays and tables may stand beside theirs."""
+    states: list[State] = [(header, {}, {}) for header in headers]
+    at = 0
+    for header, own, _ in states:
+        for name, shape in header.get(_SMALL, ()):
+            size = math.prod(shape)
+            own[name] = arrays[_SMALL][at : at + size].reshape(shape).copy()
+            at += size
+    for name, array in arrays.items():
+        number, mark, part = name.partition("/")
+        if mark:
+            states[int(number)][1][part] = array
+    for name, batches in tables.items():
+        number, mark, part = name.partition("/")
+        if mark and batches:
+            states[int(number)][2][part] = batches[0]
+    return states
 
 
 def _digest(*content: bytes | memoryview) -> bytes:

@@ -138,7 +138,7 @@ class _Adding(TaskRecognizer):
         super()._find_main(main)
         self.aggregation.begin = self._emit_from
 
-    def _results(self, found: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _results(self, number: int, found: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from ()
 
     def finish(self) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from ceql.recognition.options import Options
 from ceql.spark import batch, query_set
 from ceql.spark.prepare import Frames, MatchArguments, prepare
 from ceql.spark.report import report
+from ceql.spark.stream_job import StreamJob, job_of
 from ceql.spark.streaming import stream
 from ceql.spark.streaming_checks import check_streaming
 from ceql.spark.task_metrics import metrics
@@ -62,28 +63,39 @@ def match(
     Columns: the partition keys, `start_time`, `end_time`, one array for each selected variable, and `events`, an array
     of all events of the match.
 
-    With a dict of queries by name (or a `ceql.QuerySet`), all of them are matched in one pass, in batch. Columns:
+    With a dict of queries by name (or a `ceql.QuerySet`), all of them are matched in one pass. Columns:
     `query` (the name), the partition keys of all queries, `start_time`, `end_time`, `bindings` (a map from each
     selected variable to its events), `measures` (a map from each measure to its value as text), and `events`.
     """
     arguments = match_arguments(type, time, time_unit, order_by, events, id, memory, max_states)
-    if isinstance(query, QuerySet | Mapping):
-        if late is not None or observe is not None or skewed or events == "columns":
-            raise ValueError("late=, observe=, skewed= and events='columns' are for one query, not for several")
-        return query_set.run(df, query_set.to_set(query), arguments, partitions)
+    several = isinstance(query, QuerySet | Mapping)
+    if several and (skewed or events == "columns"):
+        raise ValueError("skewed= and events='columns' are for one query, not for several")
     delay = check_streaming(df, time)
-    prepared = prepare(df, _plan(query), arguments)
     if delay is None:
         if late is not None:
             raise ValueError("late= is for streaming: in a batch no event comes too late")
-        return batch.run(prepared, partitions, skewed, observe)
+        if not isinstance(query, str | Query):
+            if observe is not None:
+                raise ValueError("observe= in a batch is for one query, not for several")
+            return query_set.run(df, query_set.to_set(query), arguments, partitions)
+        return batch.run(prepare(df, _plan(query), arguments), partitions, skewed, observe)
     if partitions is not None or skewed:
         raise ValueError("partitions= and skewed= are for batch; a stream has buckets=")
     if buckets < 1:
         raise ValueError("buckets must be at least 1")
     if observe is not None and not isinstance(observe, str):
         raise ValueError("a stream's metrics are in its progress reports: pass observe= a name, not an Observation")
-    return stream(prepared, delay, buckets, late, observe)
+    return stream(stream_job(df, query, arguments, buckets), delay, late, observe)
+
+
+def stream_job(
+    df: Frames, query: str | Query | QuerySet | Mapping[str, str | Query], arguments: MatchArguments, buckets: int
+) -> StreamJob:
+    """What a streaming query of one query, or of several, has to do."""
+    if isinstance(query, str | Query):
+        return job_of(prepare(df, _plan(query), arguments), buckets)
+    return query_set.stream_job(df, query_set.to_set(query), arguments, buckets)
 
 
 def matcher(

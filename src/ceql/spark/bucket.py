@@ -2,7 +2,8 @@
 
 A micro-batch brings a bucket's rows in any order. Rows at or before the watermark are late. The others wait until the
 watermark has passed them, and then go to the recogniser in order of time, so that the matches do not depend on how rows
-arrive. One blob carries the bucket from a micro-batch to the next: a snapshot like a recogniser's.
+arrive. The recogniser is that of a query, or of several over the same rows. One blob carries the bucket from a
+micro-batch to the next: a snapshot like a recogniser's.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.recognition import snapshot
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
+from ceql.spark.set_task import SetSpec, recognizer_over
 from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
 from ceql.spark.task_spec import TIME, TaskSpec
 
@@ -40,12 +42,14 @@ class CheckpointTerms:
     shown: tuple[str, ...]
     order: tuple[str, ...]
     """The shipped columns that put rows in order; they follow from the rest."""
+    queries: tuple[tuple[str, str], ...] = ()
+    """Of a set: the name and the fingerprint of each query, by name; `fingerprint` is that of the whole."""
 
 
 class Bucket:
     """The state of one bucket."""
 
-    def __init__(self, spec: TaskSpec, terms: CheckpointTerms) -> None:
+    def __init__(self, spec: TaskSpec | SetSpec, terms: CheckpointTerms) -> None:
         self._spec = spec
         self._terms = terms
         self._recognizer: TaskRecognizer | None = None
@@ -76,7 +80,7 @@ class Bucket:
             order = [(name, "ascending") for name in self._terms.order]
             table = pa.table(ready).sort_by(order).combine_chunks()
             if self._recognizer is None:
-                self._recognizer = TaskRecognizer(self._spec, table.schema)
+                self._recognizer = recognizer_over(self._spec, table.schema)
             for batch in table.to_batches():
                 yield from self._recognizer.feed(batch)
         yield from self._compact(watermark)
@@ -129,8 +133,7 @@ class Bucket:
     @property
     def groups(self) -> int:
         """Substreams that are remembered."""
-        keys = None if self._recognizer is None else self._recognizer.recognition.keys
-        return keys.known if keys is not None else int(self._recognizer is not None)
+        return 0 if self._recognizer is None else self._recognizer.groups
 
     @property
     def wakes_at(self) -> int | None:
@@ -148,12 +151,13 @@ class Bucket:
             "kind": KIND,
             "query": terms.fingerprint,
             "text": terms.query,
+            "queries": [list(query) for query in terms.queries],
             "buckets": terms.buckets,
             "type": terms.type,
             "time": terms.time,
             "order_by": list(terms.order_by),
             "shown": list(terms.shown),
-            "exact": list(self._spec.exact),
+            "exact": list(self._spec.first.exact),
             "schema": schema_to_text(self._schema) if self._schema is not None else None,
             "shard": None,
         }
@@ -167,7 +171,7 @@ class Bucket:
         return snapshot.write(header, arrays, tables, narrow=True)
 
     @classmethod
-    def from_bytes(cls, blob: bytes, spec: TaskSpec, terms: CheckpointTerms) -> Bucket:
+    def from_bytes(cls, blob: bytes, spec: TaskSpec | SetSpec, terms: CheckpointTerms) -> Bucket:
         """Go on from a blob; `DataError` says why when it is of another query or division."""
         header, arrays, tables = snapshot.read(blob)
         with snapshot.guarded():
@@ -179,12 +183,14 @@ class Bucket:
                 self._schema = schema_from_text(header["schema"])
             if "waiting" in tables:
                 self._waiting = tables["waiting"][0]
-                if header["exact"] != list(spec.exact):
+                if header["exact"] != list(spec.first.exact):
                     raise DataError(
                         f"events wait in the checkpoint that were prepared in another way: {_CHANGED}; {_AGAIN}"
                     )
             if header["shard"] is not None:
-                self._recognizer = TaskRecognizer.from_state(spec, header["shard"], arrays, tables)
+                own = header["shard"]
+                self._recognizer = recognizer_over(spec, schema_from_text(own["first_schema"]))
+                self._recognizer.restore(own, arrays, tables)
             return self
 
 
@@ -194,6 +200,8 @@ _CHANGED = "columns had other types when the checkpoint was made, or another ver
 
 def _check(header: dict[str, Any], terms: CheckpointTerms) -> None:
     if header["query"] != terms.fingerprint:
+        if terms.queries and header.get("queries"):
+            raise DataError(f"the checkpoint was made by another set of queries: {_changes(header, terms)}; {_AGAIN}")
         raise DataError(
             f"the checkpoint was made by another query; {_AGAIN}. It was begun with:\n{header['text']}\n"
             f"and is now asked for:\n{terms.query}"
@@ -211,6 +219,17 @@ def _check(header: dict[str, Any], terms: CheckpointTerms) -> None:
             f"the checkpoint's events have the columns {', '.join(header['shown'])}, "
             f"and the stream's now {', '.join(terms.shown)}; {_AGAIN}"
         )
+
+
+def _changes(header: dict[str, Any], terms: CheckpointTerms) -> str:
+    """What has become of the queries of a set."""
+    before, now = dict(header["queries"]), dict(terms.queries)
+    changes = {
+        "added": [name for name in now if name not in before],
+        "gone": [name for name in before if name not in now],
+        "changed": [name for name in now if name in before and now[name] != before[name]],
+    }
+    return ", ".join(f"{', '.join(map(repr, names))} {what}" for what, names in changes.items() if names)
 
 
 def _without_zones(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

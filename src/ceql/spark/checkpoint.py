@@ -6,7 +6,7 @@ The state is read through Spark's state data source, and left as it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,13 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ceql.errors import DataError
-from ceql.plan import make_plan
 from ceql.query import Query
+from ceql.query_set import QuerySet
 from ceql.recognition import snapshot
-from ceql.spark.api import EventsAs, match_arguments
+from ceql.spark.api import EventsAs, match_arguments, stream_job
 from ceql.spark.bucket import Bucket, CheckpointTerms
-from ceql.spark.prepare import Frames, prepare
-from ceql.spark.streaming import SEAL, checkpoint_terms
+from ceql.spark.prepare import Frames
+from ceql.spark.set_task import SetSpec
+from ceql.spark.stream_job import spec_of
+from ceql.spark.streaming import SEAL
 from ceql.spark.task_report import Task, reported
 from ceql.spark.task_spec import TaskSpec
 
@@ -49,7 +51,7 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
 
 def end_of_input(
     df: Frames,
-    query: str | Query,
+    query: str | Query | QuerySet | Mapping[str, str | Query],
     checkpoint: str,
     *,
     type: str = "type",
@@ -76,23 +78,21 @@ def end_of_input(
     the streaming query, where it has several. The checkpoint is only read. If the stream goes on after all, what came
     out here comes again.
     """
-    plan = query.plan if isinstance(query, Query) else make_plan(query)
-    prepared = prepare(df, plan, match_arguments(type, time, time_unit, order_by, events, id, memory, max_states))
-    session = prepared.frame.sparkSession
+    arguments = match_arguments(type, time, time_unit, order_by, events, id, memory, max_states)
+    job = stream_job(df, query, arguments, 1)
+    session = job.groups[0].carrier.frame.sparkSession
     source = session.read.format("statestore").option("stateVarName", "state").option("operatorId", operator)
-    states = source.load(checkpoint).where(F.col("key.bucket") != SEAL).select(F.col("value.state").alias("state"))
-    task = _finishing(prepared.spec, checkpoint_terms(prepared, 1))
-    return states.mapInArrow(reported("end of input", task), prepared.schema)
+    states = source.load(checkpoint).where(F.col("key.bucket") != SEAL).select("key.bucket", "value.state")
+    return states.mapInArrow(reported("end of input", _finishing(job.specs, job.terms)), job.schema)
 
 
-def _finishing(spec: TaskSpec, terms: CheckpointTerms) -> Task:
+def _finishing(specs: tuple[TaskSpec | SetSpec, ...], terms: CheckpointTerms) -> Task:
     """The function that turns states of buckets into the matches that are left in them."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for state in batch.column(0):
-                blob = state.as_py()
-                buckets = snapshot.read(blob)[0].get("buckets", 1)
-                yield from Bucket.from_bytes(blob, spec, replace(terms, buckets=buckets)).finish()
+            for number, blob in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                own = replace(terms, buckets=snapshot.read(blob)[0].get("buckets", 1))
+                yield from Bucket.from_bytes(blob, spec_of(number, specs, own), own).finish()
 
     return run

@@ -3,14 +3,17 @@
 Queries whose events are divided among tasks in the same way form a group: those with the same keys, those that a window
 of time cuts into chunks, those that run in one task. Each group is one scan, one shuffle and one pass (`set_task`). The
 rows of a group are shipped by way of a query that stands for all of them: any event of a type that some query names, by
-the group's keys. The results of all groups have the same columns and are united.
+the group's keys. The results of all groups have the same columns and are united. Over a stream, all groups go through
+one stateful step (`streaming`), and those that have no keys are one group.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
+from hashlib import blake2b
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -18,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
 from ceql.analysis.conditions import leaves
-from ceql.errors import SchemaError, naming
+from ceql.errors import naming
 from ceql.plan import Plan, plan_query
 from ceql.query import Query
 from ceql.query_set import QuerySet, compile_all
@@ -27,6 +30,7 @@ from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.batch import Way, divide, rows_in_tasks
 from ceql.spark.prepare import Frames, MatchArguments, Prepared, prepare
 from ceql.spark.set_task import SetSpec, set_task
+from ceql.spark.stream_job import RowGroup, StreamJob, terms_of
 from ceql.spark.task_report import reported
 from ceql.syntax import tree as t
 
@@ -39,13 +43,44 @@ def to_set(queries: QuerySet | Mapping[str, str | Query]) -> QuerySet:
 
 
 def run(frames: Frames, queries: QuerySet, arguments: MatchArguments, partitions: int | None) -> DataFrame:
-    """The lazy DataFrame of the matches of all queries."""
+    """The lazy DataFrame of the matches of all queries, in batch."""
+    bound = _bind(frames, queries, arguments)
+    schema = _schema(bound)
+    results = [
+        rows_in_tasks(group.carrier, partitions).mapInArrow(reported("match", set_task(group.spec)), schema)
+        for group in _groups(frames, bound, arguments)
+    ]
+    return reduce(DataFrame.unionAll, results)
+
+
+def stream_job(frames: Frames, queries: QuerySet, arguments: MatchArguments, buckets: int) -> StreamJob:
+    """The queries over a stream.
+
+    Neither states nor the terms of a checkpoint depend on the order of the queries.
+    """
+    bound = _bind(frames, queries, arguments)
+    groups = tuple(sorted(_groups(frames, bound, arguments, True), key=lambda group: min(group.spec.names)))
+    plans = sorted(queries.plans.items())
+    prints = tuple((name, plan.fingerprint) for name, plan in plans)
+    whole = blake2b(json.dumps(prints).encode(), digest_size=16).hexdigest()
+    text = "\n".join(f"{name}: {plan.source.strip()}" for name, plan in plans)
+    terms = terms_of(groups, whole, text, buckets, prints)
+    return StreamJob(groups, terms, _schema(bound), bound.whole.event_type)
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """All queries, bound to the columns of the events."""
+
+    whole: Prepared
+    """A query that stands for all of them."""
+    bounds: Mapping[str, BoundPlan]
+    keys: Mapping[str, pa.DataType]
+    """The keys that the result shows."""
+
+
+def _bind(frames: Frames, queries: QuerySet, arguments: MatchArguments) -> _Bound:
     plans = queries.plans
-    if _is_streaming(frames):
-        raise SchemaError(
-            "several queries over a streaming DataFrame are not supported: match each of them by itself, or match all "
-            "of them in foreachBatch, over the rows of a batch"
-        )
     whole = prepare(frames, _any_event(list(plans.values())), arguments)
     bounds: dict[str, BoundPlan] = {}
     for name, plan in plans.items():
@@ -53,40 +88,37 @@ def run(frames: Frames, queries: QuerySet, arguments: MatchArguments, partitions
             bounds[name] = BoundPlan(
                 plan, whole.bound.schema, whole.bound.streams, whole.bound.options, untyped=whole.bound.untyped
             )
-    keys = _keys(bounds)
-    results = [
-        _run_group(frames, {name: bounds[name] for name in names}, way, whole, arguments, partitions, keys)
-        for (way, _), names in _groups(bounds, whole).items()
-    ]
-    return reduce(DataFrame.unionAll, results)
+    return _Bound(whole, bounds, _keys(bounds))
 
 
-def _is_streaming(frames: Frames) -> bool:
-    return any(df.isStreaming for df in (frames.values() if isinstance(frames, Mapping) else [frames]))
+def _groups(frames: Frames, bound: _Bound, arguments: MatchArguments, streaming: bool = False) -> list[SetGroup]:
+    """The queries that run in one pass: those that are divided in the same way, by the same.
 
-
-def _groups(bounds: Mapping[str, BoundPlan], whole: Prepared) -> dict[tuple[Way, Hashable], list[str]]:
-    """The queries that run in one pass: those that are divided in the same way, by the same."""
-    found: dict[tuple[Way, Hashable], list[str]] = {}
-    for name, bound in bounds.items():
-        window, way = bound.plan.query.window, divide(replace(whole, bound=bound)).way
+    A stream is divided by keys or not at all.
+    """
+    found: dict[tuple[Way, Hashable], dict[str, BoundPlan]] = {}
+    for name, own in bound.bounds.items():
+        window, way = own.plan.query.window, divide(replace(bound.whole, bound=own)).way
+        way = Way.SINGLE if streaming and way is not Way.KEYED else way
         attribute = window.attribute if isinstance(window, t.AttributeWindow) else None  # it is shipped
         cut_by = type(window) if way is Way.CHUNKED else None
-        found.setdefault((way, (bound.plan.partition, attribute, cut_by)), []).append(name)
-    return found
+        found.setdefault((way, (own.plan.partition, attribute, cut_by)), {})[name] = own
+    return [_group(frames, bound, own, way, arguments) for (way, _), own in found.items()]
 
 
-def _run_group(
-    frames: Frames,
-    bounds: Mapping[str, BoundPlan],
-    way: Way,
-    whole: Prepared,
-    arguments: MatchArguments,
-    partitions: int | None,
-    keys: dict[str, pa.DataType],
-) -> DataFrame:
-    plans = [bound.plan for bound in bounds.values()]
-    guarded = sorted({name for bound in bounds.values() for name in _read_by_guards(bound)})
+@dataclass(frozen=True)
+class SetGroup(RowGroup):
+    """Queries that are divided in the same way, and the rows that are shipped for them."""
+
+    spec: SetSpec
+
+
+def _group(
+    frames: Frames, bound: _Bound, bounds: Mapping[str, BoundPlan], way: Way, arguments: MatchArguments
+) -> SetGroup:
+    whole = bound.whole
+    plans = [own.plan for own in bounds.values()]
+    guarded = sorted({name for own in bounds.values() for name in _read_by_guards(own)})
     compared = sorted({name for plan in plans for name in compared_attributes(plan)})
     shown = whole.spec.shown
     shipped = tuple(dict.fromkeys([*shown, *guarded, *compared]))
@@ -110,9 +142,7 @@ def _run_group(
         )
         _ = own.plan  # made here once, and pickled along
         specs.append(own)
-    spec = SetSpec(tuple(bounds), tuple(specs), tuple(keys.items()))
-    rows = rows_in_tasks(carrier, partitions)
-    return rows.mapInArrow(reported("match", set_task(spec)), _schema(whole, keys))
+    return SetGroup(carrier, SetSpec(tuple(bounds), tuple(specs), tuple(bound.keys.items())))
 
 
 def _read_by_guards(bound: BoundPlan) -> set[str]:
@@ -179,11 +209,11 @@ def _keys(bounds: Mapping[str, BoundPlan]) -> dict[str, pa.DataType]:
     return found
 
 
-def _schema(whole: Prepared, keys: Mapping[str, pa.DataType]) -> StructType:
+def _schema(bound: _Bound) -> StructType:
     """The columns of the result, in order."""
-    event, time = whole.event_type, whole.schema["start_time"].dataType
+    event, time = bound.whole.event_type, bound.whole.schema["start_time"].dataType
     taken, shown = {name.lower() for name in FIXED}, []
-    for name, kind in keys.items():
+    for name, kind in bound.keys.items():
         while name.lower() in taken:
             name += "_"
         taken.add(name.lower())

@@ -1,19 +1,21 @@
 """Several queries as they run in one task: shipped rows in time order in, rows of the common result out.
 
-Each query has its own recogniser over the rows (`task_recognizer`). Types, conditions and keys are read once for all
+Each query has its own recognition of the rows (`task_recognizer`). Types, conditions and keys are read once for all
 (`predicates.shared_symbols`, `io.shared_keys`): the JVM ships the attributes, and decides nothing but which types and
 keys matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ceql.engine.common.check import require
 from ceql.io.partition_keys import PartitionKeys
 from ceql.io.shared_keys import QueryKeys, SharedKeys
 from ceql.jit import Array
@@ -21,12 +23,11 @@ from ceql.predicates.bind import InputSchema, bind_together
 from ceql.predicates.shared_symbols import SharedGuards, SymbolReader
 from ceql.predicates.symbols import SymbolTable
 from ceql.predicates.time_arithmetic import with_unit
+from ceql.recognition import snapshot
 from ceql.recognition.result_columns import is_measure, true_name, variable_fields
-from ceql.recognition.snapshot import schema_from_text
 from ceql.results.combined import as_text, key_fields, map_of
-from ceql.results.reader import pieces
 from ceql.spark.shipped_symbols import ShippedSymbols
-from ceql.spark.task_recognizer import TaskRecognizer, larger
+from ceql.spark.task_recognizer import Task, TaskQuery, TaskRecognizer, task_of
 from ceql.spark.task_spec import STREAM, TaskSpec
 
 
@@ -44,26 +45,31 @@ class SetSpec:
         """One of them, for what they have in common."""
         return self.specs[0]
 
+    @cached_property
+    def guards(self) -> SharedGuards:
+        """The guards of all queries, for one bucket after another: they remember nothing but the last batch."""
+        first = self.first
+        schema = with_unit(snapshot.schema_from_text(first.schema), first.options.time, first.options.time_unit)
+        events = InputSchema(schema, False, first.type, first.streams, first.untyped)
+        queries = [(one.plan.guards, one.plan.source) for one in self.specs]
+        return SharedGuards(bind_together(queries, events), partial(_named, first, schema.names))
+
+
+def _named(spec: TaskSpec, names: list[str], batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
+    """The attributes that guards read, under their own names, and the stream of each row."""
+    columns = [batch.column(spec.place[name]) for name in names]
+    streams: int | Array = 0
+    if len(spec.streams) > 1:
+        streams = np.asarray(batch.column(STREAM).to_numpy(zero_copy_only=False)).astype(np.int32)
+    return pa.RecordBatch.from_arrays(columns, names=names), streams
+
 
 class _Together:
     """What the queries of a task share (`recognition.bound_plan.Sharing`)."""
 
     def __init__(self, spec: SetSpec) -> None:
-        self._spec = first = spec.first
-        schema = with_unit(schema_from_text(first.schema), first.options.time, first.options.time_unit)
-        self._names = schema.names
-        events = InputSchema(schema, False, first.type, first.streams, first.untyped)
-        queries = [(one.plan.guards, one.plan.source) for one in spec.specs]
-        self._guards = SharedGuards(bind_together(queries, events), self._named)
+        self._guards = spec.guards
         self._keys: SharedKeys | None = None
-
-    def _named(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
-        """The attributes that guards read, under their own names, and the stream of each row."""
-        columns = [batch.column(self._spec.place[name]) for name in self._names]
-        streams: int | Array = 0
-        if len(self._spec.streams) > 1:
-            streams = np.asarray(batch.column(STREAM).to_numpy(zero_copy_only=False)).astype(np.int32)
-        return pa.RecordBatch.from_arrays(columns, names=self._names), streams
 
     def reader(self, number: int, spec: TaskSpec, table: SymbolTable) -> SymbolReader | ShippedSymbols:
         """What gives the symbols of a query."""
@@ -84,21 +90,57 @@ class _Together:
         return self._guards.concerned(batch, streams)
 
 
-class _Member(TaskRecognizer):
-    """One of the queries of a task."""
+class SetTaskRecognizer(TaskRecognizer):
+    """The state of several queries over the rows of one task, or of one bucket of a stream.
 
-    def __init__(self, number: int, spec: SetSpec, schema: pa.Schema, together: _Together) -> None:
-        own = spec.specs[number]
-        self._set, self._number = spec, number
-        super().__init__(own, schema, partial(together.reader, number, own), together)
+    The rows that their matches may name are kept once for all of them.
+    """
 
-    def _results(self, found: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        if self._emit_from:
-            ends = found.column("end").to_numpy()
-            found = found.slice(int(np.searchsorted(ends, self._emit_from)))
-        for piece in pieces(found):
-            if piece.num_rows:
-                yield rows_of(self._set, self._number, piece, self.rows.take)
+    def __init__(self, spec: SetSpec, schema: pa.Schema) -> None:
+        self._set = spec
+        super().__init__(spec.first, schema)
+
+    def _make_queries(self) -> list[TaskQuery]:
+        together = _Together(self._set)
+        return [
+            TaskQuery(own, self.schema, partial(together.reader, number, own), together)
+            for number, own in enumerate(self._set.specs)
+        ]
+
+    def _shown(self, number: int, matches: pa.RecordBatch) -> pa.RecordBatch:
+        return rows_of(self._set, number, matches, self.rows.take)
+
+    def _state_of_queries(self) -> snapshot.Parts:
+        """The states of the queries by name. One that is idle has none: it begins anew where the others are."""
+        states = {
+            name: query.recognition.state()
+            for name, query in zip(self._set.names, self._queries, strict=True)
+            if not query.recognition.is_idle
+        }
+        headers, arrays, tables = snapshot.joined(list(states.values()))
+        for own in headers:
+            del own["schema"]  # that of all queries is there already
+        header = {"position": self.rows.following, "queries": list(states), "recognitions": headers}
+        return header, arrays, tables
+
+    def _restore_queries(
+        self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
+    ) -> None:
+        headers = [{**own, "schema": header["first_schema"]} for own in header["recognitions"]]
+        known = dict(zip(header["queries"], snapshot.parted(headers, arrays, tables), strict=True))
+        for name, query in zip(self._set.names, self._queries, strict=True):
+            if name in known:
+                query.recognition.restore(*known.pop(name))
+            else:
+                query.recognition.begin_at(header["position"])
+        require(not known, "it has states of queries that are not in the set")
+        positions = {query.recognition.position for query in self._queries}
+        require(positions == {header["position"]}, "its queries are not at the same place")
+
+
+def recognizer_over(spec: TaskSpec | SetSpec, schema: pa.Schema) -> TaskRecognizer:
+    """What recognises one query or several over rows with these columns."""
+    return SetTaskRecognizer(spec, schema) if isinstance(spec, SetSpec) else TaskRecognizer(spec, schema)
 
 
 def rows_of(spec: SetSpec, number: int, matches: pa.RecordBatch, take: Callable[[Array], pa.Table]) -> pa.RecordBatch:
@@ -144,18 +186,6 @@ def rows_of(spec: SetSpec, number: int, matches: pa.RecordBatch, take: Callable[
     )
 
 
-def set_task(spec: SetSpec) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def set_task(spec: SetSpec) -> Task:
     """The function that a task runs over its rows, which are in order."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        members: list[_Member] = []
-        for batch in larger(batches):
-            if not members:
-                together = _Together(spec)
-                members = [_Member(k, spec, batch.schema, together) for k in range(len(spec.specs))]
-            for member in members:
-                yield from member.feed(batch)
-        for member in members:
-            yield from member.finish()
-
-    return run
+    return task_of(partial(SetTaskRecognizer, spec))

@@ -5,6 +5,7 @@
 Spark's price is per row and per key, so there are few of both. `pack` turns an Arrow batch into one IPC blob for each
 bucket, so that a row of the shuffle is thousands of events. A state belongs to a hash bucket of keys. Matches leave the
 stateful step as blobs, too, which `unpack` opens. A row of the step with NULL for `late` has counts (`task_metrics`).
+Queries of a set that divide their events in the same way share rows and buckets; all of them go through one step.
 
 The stateful step defines lateness itself: a row is late if its time is at or before the watermark. The step counts late
 rows and can hand them out, where Spark would drop them unseen. So the packed rows have NULL for their event time, which
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -35,14 +37,15 @@ from ceql.errors import SchemaError
 from ceql.io.schemas import take_rows
 from ceql.io.soundness import check
 from ceql.recognition.snapshot import to_ipc
-from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.prepare import WATERMARK, Prepared
 from ceql.spark.result_types import arrow_types, as_rows
+from ceql.spark.set_task import SetSpec
 from ceql.spark.settle import settle
+from ceql.spark.stream_job import StreamJob, spec_of
 from ceql.spark.task_metrics import Counts, observed_name, sums
 from ceql.spark.task_recognizer import larger
-from ceql.spark.task_report import TaskLog, reported
+from ceql.spark.task_report import Task, TaskLog, reported
 from ceql.spark.task_spec import TaskSpec
 from ceql.spark.worker_errors import message_alone
 
@@ -61,18 +64,18 @@ a query that does not fit is refused even if its rows meet no state."""
 _log = logging.getLogger("ceql")
 
 
-def stream(prepared: Prepared, delay: int, buckets: int, late: str | None, observe: str | None = None) -> DataFrame:
+def stream(job: StreamJob, delay: int, late: str | None, observe: str | None = None) -> DataFrame:
     """The streaming DataFrame of matches; `delay` is the watermark's, in milliseconds."""
-    terms = checkpoint_terms(prepared, buckets)
-    if (number := tasks(prepared)) > 2 * terms.buckets + 2:
+    if (number := tasks(job.groups[0].carrier)) > 2 * job.buckets + 2:
         _log.warning(
             "spark.sql.shuffle.partitions is %d: every micro-batch has as many tasks, though there are %d states; set "
             "it to the number of cores before the query first starts (its checkpoint keeps the number)",
             number,
-            terms.buckets,
+            job.buckets,
         )
-    processor = BucketProcessor(prepared.spec, terms, late is not None)
-    return opened(stepped(packed(prepared, terms.buckets, delay), processor), prepared, late, observe)
+    processor = BucketProcessor(job.specs, job.terms, late is not None)
+    blobs = [packed(group.carrier, *job.buckets_of(number), delay) for number, group in enumerate(job.groups)]
+    return opened(stepped(reduce(DataFrame.unionAll, blobs), processor), job, late, observe)
 
 
 def tasks(prepared: Prepared) -> int:
@@ -80,24 +83,9 @@ def tasks(prepared: Prepared) -> int:
     return int(prepared.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
-def checkpoint_terms(prepared: Prepared, buckets: int) -> CheckpointTerms:
-    """The terms that a checkpoint of this query sets."""
-    keyed = divide(prepared).way is Way.KEYED
-    return CheckpointTerms(
-        fingerprint=prepared.plan.fingerprint,
-        query=prepared.plan.source.strip(),
-        buckets=buckets if keyed else 1,
-        type=prepared.spec.options.type,
-        time=prepared.spec.options.time,
-        order_by=prepared.spec.ordered_by,
-        shown=prepared.spec.shown,
-        order=prepared.order,
-    )
-
-
-def packed(prepared: Prepared, buckets: int, delay: int) -> DataFrame:
-    """The shipped rows as blobs by bucket."""
-    bucket = F.pmod(F.hash(*prepared.keys), F.lit(buckets)) if buckets > 1 else F.lit(0)
+def packed(prepared: Prepared, first: int, buckets: int, delay: int) -> DataFrame:
+    """The shipped rows as blobs by bucket: so many, from number `first` on."""
+    bucket = F.pmod(F.hash(*prepared.keys), F.lit(buckets)) + F.lit(first) if buckets > 1 else F.lit(first)
     rows = prepared.frame.select(bucket.alias(BUCKET), *prepared.frame.columns)
     clock = F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay})
     return rows.mapInArrow(reported("pack", pack), PACKED).withColumn(CLOCK, clock)
@@ -109,7 +97,7 @@ def stepped(blobs: DataFrame, processor: BucketProcessor) -> DataFrame:
     return blobs.groupBy(BUCKET).transformWithState(loaded_late(processor), STEPPED, "append", "EventTime")
 
 
-def opened(blobs: DataFrame, prepared: Prepared, late: str | None, observe: str | None = None) -> DataFrame:
+def opened(blobs: DataFrame, job: StreamJob, late: str | None, observe: str | None = None) -> DataFrame:
     """The matches (and late events) of the stateful step, counted and opened."""
     counted = blobs.observe(
         observed_name(observe),
@@ -117,13 +105,13 @@ def opened(blobs: DataFrame, prepared: Prepared, late: str | None, observe: str 
         F.coalesce(F.sum(F.when(~F.col(LATE), F.col(ROWS))), F.lit(0)).alias("matches"),
         *sums(F.when(F.col(LATE).isNull(), F.col(DATA).cast("string"))),
     )
-    fields = list(prepared.schema.fields)
+    fields = list(job.schema.fields)
     if late is not None:
-        if late.lower() in (name.lower() for name in prepared.schema.names):
+        if late.lower() in (name.lower() for name in job.schema.names):
             raise SchemaError(f"late='{late}' is already a column of the result; give it another name")
-        fields.append(StructField(late, prepared.event_type))
+        fields.append(StructField(late, job.event_type))
     schema = StructType(fields)
-    return counted.mapInArrow(unpacker(schema, prepared.spec, late), schema)
+    return counted.mapInArrow(unpacker(schema, late is not None), schema)
 
 
 def use_rocksdb(session: SparkSession) -> None:
@@ -163,8 +151,8 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class BucketProcessor(StatefulProcessor):
     """The stateful step, as transformWithState calls it."""
 
-    def __init__(self, spec: TaskSpec, terms: CheckpointTerms, keeps_late: bool) -> None:
-        self._given = (spec, terms, keeps_late)
+    def __init__(self, specs: tuple[TaskSpec | SetSpec, ...], terms: CheckpointTerms, keeps_late: bool) -> None:
+        self._given = (specs, terms, keeps_late)
         self._log = TaskLog("step")
         self._total = Counts()
 
@@ -180,12 +168,12 @@ class BucketProcessor(StatefulProcessor):
         if key[0] == SEAL:
             self._seal()
             return iter(())
-        return self._run([bytes(row[DATA]) for row in rows], timerValues)
+        return self._run(key[0], [bytes(row[DATA]) for row in rows], timerValues)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
-        return self._run([], timerValues)
+        return self._run(key[0], [], timerValues)
 
     def close(self) -> None:
         total = self._total
@@ -197,7 +185,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _seal(self) -> None:
         """Set the terms of a new checkpoint; refuse to go on from a checkpoint with other terms."""
-        spec, terms, _ = self._given
+        (spec, *_), terms, _ = self._given
         before = self._state.get()
         with message_alone():
             if before is None:
@@ -205,11 +193,13 @@ class BucketProcessor(StatefulProcessor):
             else:
                 Bucket.from_bytes(bytes(before[0]), spec, terms)
 
-    def _run(self, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
+    def _run(self, bucket: int, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
+        specs, terms, keeps_late = self._given
         before = self._state.get()
         blob = bytes(before[0]) if before is not None else None
         with message_alone():
-            update = BucketUpdate(*self._given, blob, timers.getCurrentWatermarkInMs())
+            spec = spec_of(bucket, specs, terms)
+            update = BucketUpdate(spec, terms, keeps_late, blob, timers.getCurrentWatermarkInMs())
             for row in update.run(arrived):
                 yield Row(**dict(zip(STEPPED.names, row, strict=True)))
         self._total += update.counts
@@ -217,7 +207,8 @@ class BucketProcessor(StatefulProcessor):
         for timer in list(self._handle.listTimers()):
             self._handle.deleteTimer(timer)
         if update.after is not None:
-            self._state.update((update.after,))
+            if update.after != blob:
+                self._state.update((update.after,))
             if update.wakes_at is not None:
                 self._handle.registerTimer(update.wakes_at)
         elif before is not None:
@@ -264,8 +255,9 @@ class BucketUpdate:
     """
 
     def __init__(
-        self, spec: TaskSpec, terms: CheckpointTerms, keeps_late: bool, before: bytes | None, clock: int
+        self, spec: TaskSpec | SetSpec, terms: CheckpointTerms, keeps_late: bool, before: bytes | None, clock: int
     ) -> None:
+        self._spec = spec.first
         self._keeps_late = keeps_late
         self._clock = max(0, clock)
         self._bucket = Bucket(spec, terms)
@@ -284,7 +276,11 @@ class BucketUpdate:
             yield False, found.num_rows, to_ipc([found])
         if bucket.late:
             rows = sum(batch.num_rows for batch in bucket.late)
-            yield True, rows, to_ipc(bucket.late) if self._keeps_late else None
+            yield (
+                True,
+                rows,
+                to_ipc([_late_events(batch, self._spec) for batch in bucket.late]) if self._keeps_late else None,
+            )
         if not bucket.is_empty:
             self.after = bucket.to_bytes()
             if (wakes := bucket.wakes_at) is not None:
@@ -294,10 +290,8 @@ class BucketUpdate:
         self.counts = Counts(shipped, bucket.relevant, bucket.groups, len(self.after or b""))
 
 
-def unpacker(
-    schema: StructType, spec: TaskSpec, late: str | None
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that opens the blobs: rows of the result."""
+def unpacker(schema: StructType, late: bool) -> Task:
+    """The function that opens the blobs: rows of the result. With `late`, the last column has late events."""
     wanted = arrow_types(schema)
 
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -306,10 +300,10 @@ def unpacker(
                 if is_late is None or blob is None:  # counts, or late events that nobody wants
                     continue
                 for found in _from_ipc(blob):
-                    if late is None:
+                    if not late:
                         yield found
                     elif is_late:
-                        yield as_rows([None] * (len(wanted) - 1) + [late_events(found, spec)], wanted)
+                        yield as_rows([None] * (len(wanted) - 1) + found.columns, wanted)
                     else:
                         yield as_rows([*found.columns, None], wanted)
         settle()
@@ -317,10 +311,11 @@ def unpacker(
     return unpack
 
 
-def late_events(rows: pa.RecordBatch, spec: TaskSpec) -> pa.Array:
-    """Shipped rows as the events that the result would have shown."""
+def _late_events(rows: pa.RecordBatch, spec: TaskSpec) -> pa.RecordBatch:
+    """A column of the events that the result would have shown of shipped rows."""
     columns = [rows.column(spec.place[name]) for name in spec.shown]
-    return columns[0] if spec.ids else pa.StructArray.from_arrays(columns, names=list(spec.shown))
+    events = columns[0] if spec.ids else pa.StructArray.from_arrays(columns, names=list(spec.shown))
+    return pa.RecordBatch.from_arrays([events], names=[LATE])
 
 
 def _from_ipc(blob: bytes) -> list[pa.RecordBatch]:

@@ -78,7 +78,7 @@ class SwappableSymbols:
         return [step for step in row if step.fires(bits)]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)  # those of a set of queries as well
 def swappable_symbols(plan: Plan) -> SwappableSymbols | None:
     """The symbols that can be swapped under a query; None where no two can."""
     cea = _automaton(plan)

@@ -48,8 +48,7 @@ class Counts:
     @classmethod
     def of(cls, recognizer: TaskRecognizer, shipped: int) -> Counts:
         """The counts of a batch task at its end."""
-        keys = recognizer.recognition.keys
-        return cls(shipped, recognizer.relevant, keys.known if keys is not None else 1)
+        return cls(shipped, recognizer.relevant, recognizer.groups)
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, name) + getattr(other, name) for name in NAMES))

@@ -18,10 +18,11 @@ from ceql.io.sorted_runs import EventBatch
 from ceql.io.soundness import check
 from ceql.io.times import time_keys
 from ceql.jit import Array
+from ceql.recognition import snapshot
 from ceql.recognition.bound_plan import BoundPlan, Sharing, SymbolsOver
+from ceql.recognition.frame import Recognition
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
-from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.results.reader import pieces
 from ceql.spark.result_rows import result_rows
 from ceql.spark.settle import settle
@@ -47,8 +48,8 @@ def tell_if_interpreted() -> None:
         )
 
 
-class TaskRecognizer:
-    """The state of a query over the rows of one task, or of one bucket of a stream."""
+class TaskQuery:
+    """One query at work on the rows of a task."""
 
     def __init__(
         self,
@@ -57,7 +58,6 @@ class TaskRecognizer:
         symbols: SymbolsOver | None = None,
         sharing: Sharing | None = None,
     ) -> None:
-        tell_if_interpreted()
         self.spec = spec
         options = replace(spec.options, type=None, time=TIME)
         times = (spec.place[spec.options.time],) if spec.options.time in spec.place else ()
@@ -66,11 +66,6 @@ class TaskRecognizer:
         self.recognition = recognise(bound)
         self._ties = TieCheck(swappable_symbols(spec.plan), self.recognition.table, spec.ordered_by)
         self.recognition.inspect = self._inspect
-        self._columns = [spec.place[name] for name in spec.shown]
-        self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
-        self._emit_from = 0
-        self._kept = 0  # rows after the last compaction
-        self._held = np.zeros(0, np.int64)  # their positions
         self.relevant = 0
         """Events that were recognised since this was made: without those that can change nothing."""
 
@@ -78,6 +73,48 @@ class TaskRecognizer:
         first = self.recognition.position - batch.num_rows
         self.relevant += len(events.symbol)
         self._ties.check(events, batch, first, self.recognition.reused)
+
+    @property
+    def groups(self) -> int:
+        """Substreams that are remembered."""
+        keys = self.recognition.keys
+        return keys.known if keys is not None else 1
+
+
+class TaskRecognizer:
+    """The state of a query over the rows of one task, or of one bucket of a stream.
+
+    `set_task` makes one of several queries, which see the same rows and have matches by number.
+    """
+
+    def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
+        tell_if_interpreted()
+        self.spec = spec
+        self.schema = schema
+        self._queries = self._make_queries()
+        self._columns = [spec.place[name] for name in spec.shown]
+        self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
+        self._emit_from = 0
+        self._kept = 0  # rows after the last compaction
+        self._held = np.zeros(0, np.int64)  # their positions
+
+    def _make_queries(self) -> list[TaskQuery]:
+        return [TaskQuery(self.spec, self.schema)]
+
+    @property
+    def recognition(self) -> Recognition:
+        """The recognition of the (first) query."""
+        return self._queries[0].recognition
+
+    @property
+    def relevant(self) -> int:
+        """Events that were recognised since this was made, added up over the queries."""
+        return sum(query.relevant for query in self._queries)
+
+    @property
+    def groups(self) -> int:
+        """Substreams that are remembered, added up over the queries."""
+        return sum(query.groups for query in self._queries)
 
     def _named(self, data: Any) -> Any:
         """The shown attributes under their own names."""
@@ -91,82 +128,96 @@ class TaskRecognizer:
         if times.null_count:
             raise DataError(NO_TIME)
         if pa.types.is_floating(times.type):  # NaN is no time either
-            time_keys(batch, TIME, None, "the DataFrame", self.recognition.position)
+            time_keys(batch, TIME, None, "the DataFrame", self.rows.following)
         if MAIN in batch.schema.names:
             self._find_main(batch.column(MAIN))
         self.rows.add(self._named(batch.select(self._columns)))
-        for found in self.recognition.feed(EventBatch(batch, 0)):
-            yield from self._results(found)
+        for number, query in enumerate(self._queries):
+            for found in query.recognition.feed(EventBatch(batch, 0)):
+                yield from self._results(number, found)
         if self.rows.count > 2 * self._kept + _COMPACT_ROWS:
             yield from self.compact()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The matches that are left, once no rows will come."""
-        for found in self.recognition.finish():
-            yield from self._results(found)
+        for number, query in enumerate(self._queries):
+            for found in query.recognition.finish():
+                yield from self._results(number, found)
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
         """Forget everything that the window has left, and the rows that no match can name any more.
 
         `now` is the key of a time before which no event will come.
         """
-        for found in self.recognition.compact(now):
-            yield from self._results(found)
-        self._held = self.recognition.held()
+        for number, query in enumerate(self._queries):
+            for found in query.recognition.compact(now):
+                yield from self._results(number, found)
+        held = [query.recognition.held() for query in self._queries]
+        self._held = held[0] if len(held) == 1 else np.unique(np.concatenate(held))
         self.rows.keep(self._held)
         self._kept = self.rows.count
 
     @property
     def is_idle(self) -> bool:
         """Whether no match is under way, after `compact`, so that the future does not depend on the past."""
-        return not self.rows.count and self.recognition.is_idle
+        return not self.rows.count and all(query.recognition.is_idle for query in self._queries)
 
     @property
     def expires_at(self) -> int | None:
-        """The time (its key) from which all that is under way will have left the window, where that is by time."""
-        return self.recognition.expires_at
+        """The time (its key) from which all that is under way will have left the window, where that is by time.
+
+        Of several queries, the one for which this is so first.
+        """
+        busy = [query.recognition.expires_at for query in self._queries if not query.recognition.is_idle]
+        return min((time for time in busy if time is not None), default=None)
 
     # --- state ---
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, list[pa.RecordBatch]]]:
+    def state(self) -> snapshot.Parts:
         """The state after `compact`: a header, arrays and tables for a snapshot."""
-        header, arrays, own = self.recognition.state()
-        tables = {"rows": self.rows.batches} | {name: [batch] for name, batch in own.items()}
-        full = {"recognition": header, "first_schema": schema_to_text(self.recognition.bound.schema)}
-        return full, {**arrays, "rows.positions": self._held}, tables
+        header, arrays, tables = self._state_of_queries()
+        header["first_schema"] = snapshot.schema_to_text(self.schema)
+        return header, arrays | {"rows.positions": self._held}, tables | {"rows": self.rows.batches}
 
-    @classmethod
-    def from_state(
-        cls,
-        spec: TaskSpec,
-        header: dict[str, Any],
-        arrays: dict[str, Array],
-        tables: dict[str, list[pa.RecordBatch]],
-    ) -> TaskRecognizer:
+    def _state_of_queries(self) -> snapshot.Parts:
+        header, arrays, own = self.recognition.state()
+        return {"recognition": header}, arrays, {name: [batch] for name, batch in own.items()}
+
+    def restore(
+        self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
+    ) -> None:
         """Go on from a `state`."""
-        self = cls(spec, schema_from_text(header["first_schema"]))
+        self._restore_queries(header, arrays, tables)
+        rows = tables["rows"][0] if tables["rows"] else None
+        self._held = arrays["rows.positions"] if rows is not None else self._held
+        self.rows.restore(self._held, rows, self.recognition.position)
+        self._kept = self.rows.count
+
+    def _restore_queries(
+        self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
+    ) -> None:
         own = {name: batches[0] for name, batches in tables.items() if name not in ("rows", "waiting")}
         self.recognition.restore(header["recognition"], arrays, own)
-        if tables["rows"]:
-            self._held = arrays["rows.positions"]
-            self.rows.restore(self._held, tables["rows"][0], self.recognition.position)
-        else:
-            self.rows.restore(self._held, None, self.recognition.position)
-        self._kept = self.rows.count
-        return self
+
+    # --- matches ---
 
     def _find_main(self, main: pa.Array) -> None:
         """Find where the chunk proper begins: the rows before only warm the recogniser up."""
-        if self._emit_from == self.recognition.position:
+        if self._emit_from == self.rows.following:
             inside = np.flatnonzero(main.to_numpy(zero_copy_only=False))
             self._emit_from += int(inside[0]) if len(inside) else len(main)
 
-    def _results(self, found: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _results(self, number: int, found: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Matches of the query with this number as rows of the result, without those that are left to others."""
         if self._emit_from:
             ends = found.column("end").to_numpy()
             found = found.slice(int(np.searchsorted(ends, self._emit_from)))
         for piece in pieces(found):
-            yield result_rows(piece, self.rows.take, self.spec, self.recognition.bound.result)
+            if piece.num_rows:
+                yield self._shown(number, piece)
+
+    def _shown(self, number: int, matches: pa.RecordBatch) -> pa.RecordBatch:
+        return result_rows(matches, self.rows.take, self.spec, self.recognition.bound.result)
 
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]

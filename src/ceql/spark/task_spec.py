@@ -79,6 +79,11 @@ class TaskSpec:
     flat: bool = False
     """Whether the attributes of variables of one event are columns of the result."""
 
+    @property
+    def first(self) -> TaskSpec:
+        """This, as one of several queries over the same rows (`set_task.SetSpec`) is called by which to read them."""
+        return self
+
     @cached_property
     def plan(self) -> Plan:
         """The plan over the shipped columns."""
