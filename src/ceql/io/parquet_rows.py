@@ -239,6 +239,7 @@ class _Bytes:
     def __init__(self, chunk: Any, read: ReadAt) -> None:
         self._read = read
         self.count: int = chunk.num_values
+        self._most: int = chunk.total_uncompressed_size
         starts = [chunk.data_page_offset, *([chunk.dictionary_page_offset] if chunk.has_dictionary_page else [])]
         self._next = min(starts)  # where the next header begins
         self._end = self._next + chunk.total_compressed_size
@@ -283,15 +284,17 @@ class _Bytes:
         for kind, start, packed, size, rows, encoding in self._found[:count].tolist():
             page = _Page(kind, self._start + start, packed, size, rows, encoding, self._first)
             self._next = page.start + packed
-            if encoding not in _PAGE_ENCODINGS or self._next > self._end:
+            if encoding not in _PAGE_ENCODINGS or self._next > self._end or size > self._most:
                 raise Unreadable
             if kind == kernels.DICTIONARY:
-                if self._dictionary is not None:
+                if self._dictionary is not None or 4 * rows > size:  # no value takes less
                     raise Unreadable
                 self._dictionary = page
             else:
                 self._pages.append(page)
                 self._first += rows
+                if self._first > self.count:  # room is made for as many as a page says it has
+                    raise Unreadable
         return count > 0
 
     def body(self, page: _Page) -> pa.Buffer:
