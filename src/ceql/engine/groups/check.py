@@ -140,7 +140,8 @@ def check_sizes(arrays: dict[str, Array], words: int, carried: bool) -> tuple[Ar
     used = (len(arrays["nodes"]), len(entries), len(cells))
     for size, least in zip(sizes.tolist(), used, strict=False):
         require(least <= size < 1 << 40, "its tables are larger than they can be")
-    for size, least in zip(sizes[1:3].tolist(), (64, 1), strict=False):  # hash tables are made for them
+    hashed = sizes[1 : 3 if carried else 2]  # of entries and of cells
+    for size, least in zip(hashed.tolist(), (64, 1), strict=False):
         require(size & (size - 1) == 0 and size >= least, "its tables are larger than they can be")
     require(words >= KEY, "its table of partial matches is none")
     return entries, rows, buckets, cells, sizes
