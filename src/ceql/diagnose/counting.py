@@ -146,6 +146,7 @@ class CorrelatedCounter(Counter):
         def bounded(plan: Plan, counting: bool = False) -> CorrelatedRecognition:
             made = recognise(replace(bound, plan=plan, options=options), counting)
             assert isinstance(made, CorrelatedRecognition)
+            made.running = made.auto  # groups are counted where events meet them, free ones too
             if made.enumerates:
                 made.whole.on_candidates = Budget("candidates" if made.chooses else "matches")
             if made.whole.carrier is not None:
