@@ -48,7 +48,7 @@ STREAMS = (
     Stream("SELECT x WHERE A AS x ; B ; C AS z FILTER z[v > 4] PARTITION BY k WITHIN 20 EVENTS CONSUME BY PARTITION"),
     Stream("SELECT * WHERE A ; B WITHIN 4 [w]"),
     Stream("SELECT NEXT * WHERE A+ ; B WITHIN 8 EVENTS", {"lateness": 4}),
-    Stream("SELECT MAX * WHERE A ; B+ ; C"),
+    Stream("SELECT MAX * WHERE A ; B+ ; C WITHIN 25 EVENTS"),
     Stream("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k WITHIN 12 EVENTS"),
     Stream("SELECT * WHERE A AS x ; B AS y ; C AS z FILTER x.v < y.v AND y.k != z.k WITHIN 9 EVENTS"),
     Stream("SELECT * WHERE A AS x ; B ; C AS z FILTER x.k = z.k AND x.v < z.v WITHIN 14 EVENTS"),
