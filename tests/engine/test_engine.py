@@ -92,7 +92,7 @@ def test_corpus_without_substreams(unsplit: None, case: corpus.Case) -> None:
     oracle.check(query.plan.query, case.events, found, **case.keywords)
 
 
-@settings(EXAMPLES, max_examples=150)
+@settings(EXAMPLES, max_examples=100)
 @given(rule_cases(), st.data())
 def test_random_rules(case: RuleCase, data: st.DataObject) -> None:
     checks.check_rule(case, data)
@@ -104,13 +104,13 @@ def test_random_cases_of_two_streams(case: generators.Generated, data: st.DataOb
     checks.check_case(case, data)
 
 
-@settings(EXAMPLES, max_examples=150)
+@settings(EXAMPLES, max_examples=100)
 @given(absent_cases(named=False) | absent_cases(named=True) | later_cases(), st.data())
 def test_random_absences(case: generators.Generated, data: st.DataObject) -> None:
     checks.check_case(case, data)
 
 
-@settings(EXAMPLES, max_examples=150)
+@settings(EXAMPLES, max_examples=80)
 @given(free_cases(named=False) | free_cases(named=True), st.data())
 def test_random_free_events(case: generators.Generated, data: st.DataObject) -> None:
     checks.check_case(case, data)
@@ -121,13 +121,13 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     checks.use_tiny_buffers(monkeypatch.setattr)
 
 
-@settings(EXAMPLES, max_examples=150)
+@settings(EXAMPLES, max_examples=100)
 @given(generators.uncorrelated_cases(), st.data())
 def test_random_cases_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     checks.check_tiny_case(case, data)
 
 
-@settings(EXAMPLES, max_examples=100)
+@settings(EXAMPLES, max_examples=70)
 @given(generators.correlated_cases(), st.data())
 def test_random_correlated_cases_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     checks.check_tiny_case(case, data)
@@ -139,7 +139,7 @@ def test_random_conditions_in_tiny_buffers(tiny: None, case: generators.Generate
     checks.check_tiny_case(case, data)
 
 
-@settings(EXAMPLES, max_examples=60)
+@settings(EXAMPLES, max_examples=30)
 @given(free_cases(), st.data())
 def test_random_free_events_in_tiny_buffers(tiny: None, case: generators.Generated, data: st.DataObject) -> None:
     checks.check_tiny_case(case, data)
