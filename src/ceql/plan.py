@@ -168,12 +168,14 @@ class CorrelatedPlan(_BasePlan):
     shape: Shape
     """The formula, with the claims that substreams leave."""
     automaton: Correlated
+    carries_all: bool = False
+    """Whether free events carry runs on too, for those who count the groups that events meet."""
 
     @cached_property
     def running(self) -> Correlated:
         """The automaton as the engine runs it. Free events are not carried, if a window says how long they are kept."""
-        ends = isinstance(self.query.window, t.EventsWindow | t.TimeWindow)
-        return with_free_events(self.automaton) if ends else self.automaton
+        kept = isinstance(self.query.window, t.EventsWindow | t.TimeWindow)
+        return with_free_events(self.automaton) if kept and not self.carries_all else self.automaton
 
     @property
     def guards(self) -> tuple[Atom, ...]:

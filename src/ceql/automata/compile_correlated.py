@@ -276,7 +276,7 @@ class _Compiler:
         rest = tuple(sorted(asked - set(hashed)))
         sure = self.carrying.sure[state].issuperset(rest)
         ends = self._crossed(step, state)
-        able = sure and not (asked.intersection(hashed) or step.sources[0].tight) and self._is_own(state, rest)
+        able = sure and not (asked.intersection(hashed) or step.sources[0].tight) and self.carrying.is_own(state, rest)
         # runs in order stay where they are, for those that have found them: they cannot end
         order = order_of(self.carrying, way, rest) if able and not (ends or endings) else 0
         key = ({state: (before, ())}, step.sources[0].tight, hashed + rest, len(hashed), order, ends)
@@ -286,22 +286,6 @@ class _Compiler:
             self.rows.append(Index(*key))
         own = tuple(self._term(self.carrying.terms[term].what) for _, term in way.hashed)  # type: ignore[arg-type]
         return Link(self.indexes[known], now + own)
-
-    def _is_own(self, state: int, registers: tuple[int, ...]) -> bool:
-        """Whether these registers of a state have values of the last event alone.
-
-        Else each event makes a run of every group it meets, of which many carry the same: these are better united.
-        """
-        return self._carried_on[state].isdisjoint(registers)
-
-    @cached_property
-    def _carried_on(self) -> dict[int, set[int]]:
-        """Of each state: the registers that have values of earlier events."""
-        assert self.carrying is not None
-        found: defaultdict[int, set[int]] = defaultdict(set)
-        for (step, _), way in self.carrying.ways.items():
-            found[step.target].update(move.register for move in way.moves if self.carrying.carries_on(move))
-        return found
 
     def _links(self, step: Step, prev: list[tuple[int, Test]]) -> list[tuple[Link, ...]]:
         """The sources of a step as links; several where the states of a source are looked up by different values."""

@@ -65,9 +65,8 @@ def _order(auto: Correlated, where: int, sources: Iterable[int]) -> int:
     group."""
     carrying, index = auto.carrying, auto.indexes[where]
     assert carrying is not None
-    moves = [move for e in auto.transitions if e.target in sources for move in e.way.moves]
-    if any(move.register in index.registers and carrying.carries_on(move) for move in moves):
-        return 0  # many runs carry the same: their groups are fewer
+    if not all(carrying.is_own(state, index.registers) for state in sources):
+        return 0
     finding = [e for e in auto.transitions if any(link.where == where for link in e.links)]
     if not finding or any(len(e.links) != 1 or e.links[0].unlike for e in finding):
         return 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 from ceql.analysis.cutting import Condition
@@ -161,6 +163,21 @@ class Carrying:
     endings: Mapping[tuple[Step, int], tuple[Ending, ...]]
     """Of each step and source state that a gap lies between: what rules out the runs there. Absences without conditions
     on other events are not among them."""
+
+    @cached_property
+    def carried_on(self) -> Mapping[int, set[int]]:
+        """Of each state: the registers that have values of earlier events than the last."""
+        found: defaultdict[int, set[int]] = defaultdict(set)
+        for (step, _), way in self.ways.items():
+            found[step.target].update(move.register for move in way.moves if self.carries_on(move))
+        return found
+
+    def is_own(self, state: int, registers: Iterable[int]) -> bool:
+        """Whether these registers of a state have values of the last event alone.
+
+        Else each event makes a run of every group it meets, of which many carry the same: these are better united.
+        """
+        return self.carried_on[state].isdisjoint(registers)
 
     def carries_on(self, move: Move) -> bool:
         """Whether the register's value depends on the run that is found, and not on the event alone."""

@@ -146,14 +146,14 @@ class CorrelatedCounter(Counter):
         def bounded(plan: Plan, counting: bool = False) -> CorrelatedRecognition:
             made = recognise(replace(bound, plan=plan, options=options), counting)
             assert isinstance(made, CorrelatedRecognition)
-            made.running = made.auto  # groups are counted where events meet them, free ones too
             if made.enumerates:
                 made.whole.on_candidates = Budget("candidates" if made.chooses else "matches")
             if made.whole.carrier is not None:
                 made.whole.carrier = counted(made.whole.carrier)
             return made
 
-        plan = bound.plan
+        assert isinstance(bound.plan, CorrelatedPlan)
+        plan = replace(bound.plan, carries_all=True)
         self._counting: CorrelatedRecognition | None = bounded(plan, counting=True)
         if self._counting.enumerates:
             self._counting = None

@@ -81,7 +81,7 @@ class TaskSpec:
 
     @property
     def first(self) -> TaskSpec:
-        """This, as one of several queries over the same rows (`set_task.SetSpec`) is called by which to read them."""
+        """The query that says how rows are read: this one; of a `SetSpec`, the first."""
         return self
 
     @cached_property
