@@ -130,7 +130,7 @@ def test_what_was_collected_before_the_division_counts(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Sharded, "of", of)
     recognizer = ceql.compile(f"SELECT * WHERE {text}").recognizer(time_unit="ms")
-    recognizer.feed(long_stream(400)).count()
+    recognizer.feed(long_stream(2_000)).count()
     ((collections, reclaimed),) = counted
     metrics = recognizer.metrics()
     assert metrics.collections >= collections > 0

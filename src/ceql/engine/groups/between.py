@@ -10,9 +10,56 @@ import numpy as np
 
 from ceql.engine.common.layout import TOO_MANY
 from ceql.engine.groups.graph import A, B, C
-from ceql.engine.groups.layout import BASE, FIRST_ROW, LANES, PLACE, ROOM, Carrier, Counting
-from ceql.engine.groups.ordered import begin_before, give_up, next_in_order, rows_before
+from ceql.engine.groups.lanes import lanes_of, plus, put, same, times
+from ceql.engine.groups.layout import (
+    BASE,
+    BETWEEN_AT,
+    FIRST_ROW,
+    HEADS,
+    NEXT_ROW,
+    PLACE,
+    POSITION,
+    ROOM,
+    SINCE,
+    Carrier,
+    Counting,
+)
+from ceql.engine.groups.ordered import begin_at, next_in_order, next_with
+from ceql.engine.groups.table import locate
 from ceql.jit import Array, called, inlined, kernel
+
+
+@inlined
+def rows_before(carrier: Carrier, bucket: int, position: int) -> int:
+    """How many rows there were before an event at this position came."""
+    buckets = carrier.buckets
+    base, mask = buckets[bucket, BASE], buckets[bucket, ROOM] - 1
+    low, high = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+    while low < high:
+        middle = (low + high) >> 1
+        if carrier.rows[base + (middle & mask), POSITION] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def events_between(
+    carrier: Carrier, slots: Array, entries: Array, key: Array, index: int, partition: int, forgotten: int
+) -> tuple[int, int, int]:
+    """The bucket of the events that come between the runs of an index and what finds them, how many rows it has had,
+    and the position of the last one. The bucket is -1 if there are none."""
+    heads = carrier.indexes[carrier.indexes[index, BETWEEN_AT], HEADS]
+    head = locate(slots, entries, heads, partition, key, np.int64(0))
+    if head < 0 or entries[head, SINCE] <= forgotten:
+        return np.int64(-1), np.int64(0), np.int64(0)
+    buckets, ring = carrier.buckets, entries[head, entries.shape[1] - 1]
+    if ring < 0 or buckets[ring, NEXT_ROW] == buckets[ring, FIRST_ROW]:
+        return np.int64(-1), np.int64(0), np.int64(0)
+    rows = buckets[ring, NEXT_ROW]
+    last = buckets[ring, BASE] + ((rows - 1) & (buckets[ring, ROOM] - 1))
+    return ring, rows, carrier.rows[last, POSITION]
 
 
 @inlined
@@ -38,10 +85,8 @@ def next_between(
     event = carrier.rows[carrier.buckets[ring, BASE] + (row & (carrier.buckets[ring, ROOM] - 1)), PLACE]
     if event < 0:
         return np.int64(-1), np.int64(0)
-    first = begin_before(carrier, nodes, ordered, nodes[event, A])
-    run, following = next_in_order(carrier, nodes, ordered, first, bound, block)
-    while len(counts) > 0 and run >= 0 and counts[run] == 0:
-        run, following = next_in_order(carrier, nodes, ordered, following, bound, block)
+    first = begin_at(nodes, ordered, rows_before(carrier, nodes[ordered, A], nodes[event, A]))
+    run, _ = next_with(carrier, nodes, counts, ordered, first, bound, block)
     return (event, first) if run >= 0 else (np.int64(-1), np.int64(0))
 
 
@@ -61,18 +106,13 @@ def pairs(carrier: Carrier, nodes: Array, sums: Array, n: int, bound: int, one: 
 def pairs_in_lanes(carrier: Carrier, nodes: Array, n: int, counting: Counting, block: int) -> None:
     """The same in all lanes, in each of which a start may be inside the window or not."""
     lanes = counting.lanes
-    for lane in range(LANES):
-        lanes[n, lane] = 0
+    total = same(np.int64(0))
     ordered, bound = nodes[n, A], counting.bounds[0]
     run, cursor = next_in_order(carrier, nodes, ordered, np.int64(0), bound, block)
-    while run >= 0:
-        times = events_after(carrier, nodes, n, run)
-        if np.float64(lanes[run, 0]) * np.float64(times) + np.float64(lanes[n, 0]) > TOO_MANY:
-            give_up(lanes, n)
-            return
-        for lane in range(LANES):
-            lanes[n, lane] += lanes[run, lane] * times
+    while run >= 0 and total[0] <= TOO_MANY:
+        total = plus(total, times(lanes_of(lanes, run), same(np.int64(events_after(carrier, nodes, n, run)))))
         run, cursor = next_in_order(carrier, nodes, ordered, cursor, bound, block)
+    put(lanes, n, total)
 
 
 @kernel

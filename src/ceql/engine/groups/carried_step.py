@@ -14,6 +14,7 @@ from ceql.engine.common.layout import (
     COLLECT,
     COUNTER,
     DONE,
+    FOLLOW,
     LEAST,
     NO_KEY,
     NODES,
@@ -23,16 +24,15 @@ from ceql.engine.common.layout import (
 )
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
+from ceql.engine.groups.between import events_between, rows_before
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, all_hold, carry_on, passes
 from ceql.engine.groups.count import pending_from
 from ceql.engine.groups.ending import end_groups, ended_up_to
 from ceql.engine.groups.forbidden import UNION_NODES, room_to_tell, tell_groups
-from ceql.engine.groups.graph import BETWEEN, FACTOR, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank, union
+from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank, union
 from ceql.engine.groups.layout import (
-    BASE,
     BETWEEN_AT,
     ENTRIES,
-    FIRST_ROW,
     FORGOTTEN,
     FORGOTTEN_HERE,
     GROW_CELLS,
@@ -48,8 +48,6 @@ from ceql.engine.groups.layout import (
     NODE,
     NULL,
     ORDER,
-    POSITION,
-    ROOM,
     SEEN_EVENTS,
     SINCE,
     STAMP,
@@ -60,7 +58,7 @@ from ceql.engine.groups.layout import (
     Settings,
     Steps,
 )
-from ceql.engine.groups.ordered import append, find_in_order, forget, make_room, new_bucket, pass_dead, rows_before
+from ceql.engine.groups.ordered import append, find_in_order, forget, make_room, new_bucket, pass_dead
 from ceql.engine.groups.table import are_there, locate, new_entry, take_key
 from ceql.jit import Array, called, inlined
 
@@ -108,13 +106,13 @@ def step_carried(
     if begin < end:
         for o in range(begin, end):
             reason, made = _fire(
-                steps, carrier, nodes, times, slots, entries, regs, parts, fresh, events, way, settings, i, partition,
+                steps, carrier, nodes, slots, entries, regs, parts, fresh, events, settings, i, partition,
                 steps.order[o], key, exact, dead, gone, made,
             )  # fmt: skip
             if reason != DONE:
                 break
         if reason == DONE and made > 0:
-            reason, made = _sift(steps, carrier, nodes, regs, fresh, reached, events, i, bound, made)
+            reason, made = _sift(steps, carrier, nodes, times, regs, fresh, reached, events, i, key, exact, bound, made)
         if reason == DONE and made > 0:
             reason = _room_to_file(
                 steps, carrier, nodes, slots, entries, regs, parts, fresh, events, i, partition, gone, made,
@@ -156,14 +154,12 @@ def _fire(
     steps: Steps,
     carrier: Carrier,
     nodes: Array,
-    times: Array,
     slots: Array,
     entries: Array,
     regs: Array,
     parts: Array,
     fresh: Fresh,
     events: Events,
-    way: Array,
     settings: Settings,
     i: int,
     partition: int,
@@ -219,10 +215,7 @@ def _fire(
             return INEXACT, made
         if tested != PASSES:
             return DONE, made
-        return _make(
-            steps, carrier, nodes, times, entries, regs, fresh, events, i, e, only, base, child,
-            most, exact, made,
-        )  # fmt: skip
+        return _make(steps, carrier, nodes, entries, regs, fresh, events, settings, i, e, only, base, child, made)
     index = steps.link_index[one]
     tight = steps.tight[index] != 0
     order = carrier.indexes[index, ORDER]
@@ -234,29 +227,21 @@ def _fire(
             return DONE, made
         pass_dead(carrier, bucket, gone)
         rows = carrier.buckets[bucket, NEXT_ROW]
-        ring, events_so_far = np.int64(-1), np.int64(0)
+        ring, between = np.int64(-1), np.int64(0)
         if carrier.indexes[index, BETWEEN_AT] >= 0:  # the runs before the last event that comes between
-            ring = _ring(carrier, slots, entries, fresh.key, index, partition, forgotten)
+            ring, between, last = events_between(carrier, slots, entries, fresh.key, index, partition, forgotten)
             if ring < 0:
                 return DONE, made
-            events_so_far = carrier.buckets[ring, NEXT_ROW]
-            if events_so_far == carrier.buckets[ring, FIRST_ROW]:
-                return DONE, made
-            last = carrier.buckets[ring, BASE] + ((events_so_far - 1) & (carrier.buckets[ring, ROOM] - 1))
-            rows = rows_before(carrier, bucket, carrier.rows[last, POSITION])
+            rows = rows_before(carrier, bucket, last)
         hashed = carrier.indexes[index, HASHED] - steps.index_terms[index]  # registers before the one in order
         test = np.int64(carrier.tests_of[e]) if carrier.tests_of[e] < carrier.tests_of[e + 1] else np.int64(-1)
         reason, start, hardest = find_in_order(carrier, bucket, rows, test, hashed, values, i, dead, settings.block)
         if reason != DONE or start == NO_START:
             return reason, made
-        most = min(key, start)
         child = new_node(nodes, regs, start, bucket, hardest, rows, np.int64(ORDERED))
         if ring >= 0:
-            child = new_node(nodes, regs, start, child, ring, events_so_far, np.int64(BETWEEN))
-        return _make(
-            steps, carrier, nodes, times, entries, regs, fresh, events, i, e, head, base, child, most,
-            exact, made,
-        )  # fmt: skip
+            child = new_node(nodes, regs, start, child, ring, between, np.int64(BETWEEN))
+        return _make(steps, carrier, nodes, entries, regs, fresh, events, settings, i, e, head, base, child, made)
     forgotten = ended_up_to(steps, parts, partition, index, forgotten)
     previous = head
     g = entries[head, NODE]
@@ -284,9 +269,8 @@ def _fire(
                 return COLLECT, made
             if each:
                 reason, made = _make(
-                    steps, carrier, nodes, times, entries, regs, fresh, events, i, e, g, base, found,
-                    min(key, start), exact, made,
-                )  # fmt: skip
+                    steps, carrier, nodes, entries, regs, fresh, events, settings, i, e, g, base, found, made
+                )
                 if reason != DONE:
                     return reason, made
             else:
@@ -300,22 +284,7 @@ def _fire(
     if regs[NODES] + count + 8 > nodes.shape[0]:  # of the node that unites them
         return COLLECT, made
     child = either(nodes, regs, fresh.found, count)
-    return _make(
-        steps, carrier, nodes, times, entries, regs, fresh, events, i, e, previous, base, child,
-        min(key, nodes[child, MAX]), exact, made,
-    )  # fmt: skip
-
-
-@inlined
-def _ring(
-    carrier: Carrier, slots: Array, entries: Array, key: Array, index: int, partition: int, forgotten: int
-) -> int:
-    """The bucket of the events that come between the runs of an index and what finds them; -1 if there are none."""
-    heads = carrier.indexes[carrier.indexes[index, BETWEEN_AT], HEADS]
-    head = locate(slots, entries, heads, partition, key, np.int64(0))
-    if head < 0 or entries[head, SINCE] <= forgotten:
-        return np.int64(-1)
-    return entries[head, entries.shape[1] - 1]
+    return _make(steps, carrier, nodes, entries, regs, fresh, events, settings, i, e, previous, base, child, made)
 
 
 @inlined
@@ -351,32 +320,43 @@ def _make(
     steps: Steps,
     carrier: Carrier,
     nodes: Array,
-    times: Array,
     entries: Array,
     regs: Array,
     fresh: Fresh,
     events: Events,
+    settings: Settings,
     i: int,
     e: int,
     g: int,
     base: int,
     child: int,
-    most: int,
-    exact: int,
     made: int,
 ) -> tuple[int, int]:
-    """A new run: the event after those of `child`, with what it carries on from group g."""
+    """A new run: the event after those of `child`, with what it carries on from group g. It gets its node later.
+
+    If the transition before has made a run in the same state with the same registers, they are one.
+    """
     if made == len(fresh.state):
         return GROW_FRESH, made
-    n = new_node(nodes, regs, most, events.position[i], child, exact, np.int64(steps.mark[e]))
-    if len(times) > 0:
-        times[n] = events.time[i]
     fresh.state[made] = steps.target[e]
-    fresh.node[made] = n
+    fresh.node[made] = child
     fresh.via[made] = e
     if not carry_on(carrier, e, events.values, i, entries, g, base, regs, fresh.vector, made):
         return GROW_CELLS, made
-    return DONE, made + 1
+    if made == 0 or len(carrier.after) > 0 or settings.mode == FOLLOW:
+        return DONE, made + 1
+    other, before = fresh.via[made - 1], fresh.node[made - 1]
+    if other == e or steps.target[other] != steps.target[e] or steps.mark[other] != steps.mark[e]:
+        return DONE, made + 1
+    if child < 0 or before < 0 or nodes[child, KIND] == FACTOR or nodes[before, KIND] == FACTOR:
+        return DONE, made + 1
+    for k in range(carrier.moves_of[e + 1] - carrier.moves_of[e]):
+        if fresh.vector[made, k] != fresh.vector[made - 1, k]:
+            return DONE, made + 1
+    if nodes[before, MAX] < nodes[child, MAX]:
+        child, before = before, child
+    fresh.node[made - 1] = new_node(nodes, regs, nodes[before, MAX], before, child, NONE, np.int64(UNION - 1))
+    return DONE, made
 
 
 @called
@@ -384,16 +364,21 @@ def _sift(
     steps: Steps,
     carrier: Carrier,
     nodes: Array,
+    times: Array,
     regs: Array,
     fresh: Fresh,
     reached: Reached | None,
     events: Events,
     i: int,
+    key: int,
+    exact: int,
     bound: int,
     made: int,
 ) -> tuple[int, int]:
-    """Keep the new runs that pass their tests, and note those that are complete: the reason to come back, and how
-    many runs are left."""
+    """Make nodes of the new runs that pass their tests, and note those that are complete: the reason to come back, and
+    how many runs are left."""
+    if regs[NODES] + made > nodes.shape[0]:
+        return COLLECT, made
     kept = np.int64(0)
     roots = np.int64(0)
     for m in range(made):
@@ -411,11 +396,15 @@ def _sift(
                 continue
             if kept < m:
                 fresh.state[kept] = fresh.state[m]
-                fresh.node[kept] = fresh.node[m]
                 for k in range(fresh.vector.shape[1]):
                     fresh.vector[kept, k] = fresh.vector[m, k]
+        child = fresh.node[m]
+        most = key if child < 0 else min(key, nodes[child, MAX])
+        n = new_node(nodes, regs, most, events.position[i], child, exact, np.int64(steps.mark[e]))
+        if len(times) > 0:
+            times[n] = events.time[i]
+        fresh.node[kept] = n
         kept += 1
-        n = fresh.node[kept - 1]
         if reached is not None:
             if nodes[n, MAX] >= bound:
                 note(

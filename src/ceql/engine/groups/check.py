@@ -56,9 +56,12 @@ def check_graph(nodes: Array, marks: int, listed: bool, carried: bool) -> None:
     right = nodes[unions, C]
     require(bool((rank[unions] == 1 + np.where(right < 0, 0, rank[right])).all()), wrong)
     following = nodes[factors, B]
+    require(bool(factors[following[following >= 0]].all()), wrong)
+    for column, named in ((A, factors | unions), (B, unions), (C, unions)):  # only products have factors
+        chosen = nodes[named, column]
+        require(not factors[chosen[chosen >= 0]].any(), wrong)
     for _ in range(MOST_FACTORS - 1):  # no product has more factors than a search has room for
-        following = following[following >= 0]
-        following = nodes[following[kinds[following] == FACTOR], B]
+        following = nodes[following[following >= 0], B]
     require(not (following >= 0).any(), wrong)
 
 

@@ -250,15 +250,19 @@ def _keep_buckets(entries: Array, regs: Array, kept: int, heads: int, buckets: A
 
 @kernel
 def pack_rows(regs: Array, carrier: Carrier, rows: Array, keys: Array, block: int) -> None:
-    """Put the rows of the buckets one after the other into new arrays, without those that larger rings replaced."""
+    """Put the rows of the buckets one after the other into new arrays, without those that larger rings replaced, and
+    without what no row has been written to."""
     top = 0
     for bucket in range(regs[BUCKETS_USED]):
-        size = size_of(carrier.buckets[bucket, ROOM], block)
+        room, end = carrier.buckets[bucket, ROOM], carrier.buckets[bucket, NEXT_ROW]
         base = carrier.buckets[bucket, BASE]
-        for k in range(size):
-            keys[top + k, 0] = carrier.keys[base + k, 0]
-            for column in range(rows.shape[1]):
-                rows[top + k, column] = carrier.rows[base + k, column]
+        size = size_of(room, block)
+        written = room if end > room else end
+        for level in range(0, size, room):
+            for k in range(level, level + written):
+                keys[top + k, 0] = carrier.keys[base + k, 0]
+                for column in range(rows.shape[1]):
+                    rows[top + k, column] = carrier.rows[base + k, column]
         carrier.buckets[bucket, BASE] = top
         top += size
     regs[ROWS_USED] = top

@@ -26,6 +26,7 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.marks import clear_marks
 from ceql.engine.groups.between import pairs, pairs_in_lanes
 from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
+from ceql.engine.groups.lanes import lanes_of, plus, put, times
 from ceql.engine.groups.layout import (
     COUNTED,
     LANES,
@@ -38,7 +39,7 @@ from ceql.engine.groups.layout import (
     Counting,
 )
 from ceql.engine.groups.live import list_live
-from ceql.engine.groups.ordered import add_lanes, give_up, next_in_order, sum_in_order
+from ceql.engine.groups.ordered import next_in_order, sum_in_order
 from ceql.jit import Array, called, inlined, kernel
 
 _NEVER = np.iinfo(np.int64).max  # as a bound: no start is inside the window
@@ -136,21 +137,15 @@ def _in_lanes(carrier: Carrier | None, nodes: Array, counting: Counting, n: int,
         if carrier is not None:
             pairs_in_lanes(carrier, nodes, n, counting, block)
         return
-    one = nodes[n, B] if kind >= 0 else nodes[n, A]
-    for lane in range(LANES):
-        lanes[n, lane] = lanes[one, lane]
+    total = lanes_of(lanes, nodes[n, B] if kind >= 0 else nodes[n, A])
     if kind == FACTOR and nodes[n, B] >= 0:
-        after = nodes[n, B]
-        if np.float64(lanes[one, 0]) * np.float64(lanes[after, 0]) > TOO_MANY:
-            give_up(lanes, n)
-        else:
-            for lane in range(LANES):
-                lanes[n, lane] *= lanes[after, lane]
+        total = times(total, lanes_of(lanes, nodes[n, B]))
     if kind < FACTOR:
         for side in range(B, C + 1):
             child = nodes[n, side]
             if child >= 0 and nodes[child, MAX] >= bounds[0]:
-                add_lanes(lanes, n, lanes, child)
+                total = plus(total, lanes_of(lanes, child))
+    put(lanes, n, total)
 
 
 @inlined

@@ -42,7 +42,7 @@ from ceql.engine.groups.graph import (
     most_unlike,
 )
 from ceql.engine.groups.layout import AT, CELL_NEXT, CELL_NODE, CELLS, DEPTH, HEIGHT, TODO, UNLIKE, Carrier, Settings
-from ceql.engine.groups.ordered import next_in_order
+from ceql.engine.groups.ordered import next_with
 from ceql.jit import Array, inlined, kernel
 
 MOST_FACTORS = 64  # a product has fewer
@@ -127,9 +127,7 @@ def search(
             product = n
             if carrier is not None and nodes[n, KIND] == ORDERED:
                 cursor = max(unlike, np.int64(0))
-                product, cursor = next_in_order(carrier, nodes, n, cursor, bound, settings.block)
-                while counted and product >= 0 and counts[product] == 0:
-                    product, cursor = next_in_order(carrier, nodes, n, cursor, bound, settings.block)
+                product, cursor = next_with(carrier, nodes, counts, n, cursor, bound, settings.block)
                 if product < 0:
                     break
                 height = _push(out, height, n, depth, todo, cells, cursor)

@@ -199,4 +199,4 @@ class Settings(NamedTuple):
     chain: bool  # whether every match is a chain: a search gives its events in order
     ordered: bool  # whether matches are wanted in order here
     lanes: int = 1  # positions whose matches are counted together, up to LANES
-    block: int = 16  # runs of an ordered index that are scanned before they are sorted: a power of two
+    block: int = 32  # runs of an ordered index that are scanned before they are sorted: a power of two

@@ -55,6 +55,7 @@ from ceql.engine.groups.layout import (
     NULL_BEFORE,
     NULL_NOW,
     NULLS_DIFFER,
+    PENDING,
     PENDING_DONE,
     SEEN_EVENTS,
     SINCE,
@@ -109,6 +110,7 @@ def advance(
         if reason != DONE:
             return reason
     i = regs[EVENT]
+    counted_by = regs[LEAST]  # the bound at which positions have waited long enough
     while i < stop:
         partition = events.partition[i]
         if partition < 0:
@@ -116,6 +118,11 @@ def advance(
             continue
         if regs[PHASE] == FRESH:
             reason = np.int64(DONE)
+            if counting is not None and regs[PENDING] > 0 and regs[LEAST] > counted_by:  # rows are kept for them
+                reason = count_pending(carrier, nodes, regs, counting, settings.limit, together, settings.block)
+                if reason != DONE:
+                    regs[EVENT] = i
+                    return reason
             if plain is not None:
                 reason = _step(
                     steps,
@@ -188,6 +195,8 @@ def advance(
                     partition,
                 )
             if counting is not None:
+                if regs[PENDING] == 0:  # until its window has no event in common with the current one
+                    counted_by = regs[LEAST] + settings.width if settings.window == W_COUNTED else events.key[i]
                 reason = wait_to_be_counted(
                     carrier,
                     nodes,

@@ -102,6 +102,7 @@ from ceql.errors import DataError, ResourceError
 from ceql.jit import Array
 
 _log = logging.getLogger(__name__)
+_FEW = 4096  # entries or cells: a table of fewer grows without a collection, which gives up what a window has left
 _NOTHING: tuple[Array, Array] = (np.zeros((0, ROWS), np.int64), np.zeros((0, BUCKETS), np.int64))
 
 
@@ -137,7 +138,7 @@ class GroupMachine(Machine):
         matches: int = 1 << 15,
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
-        block: int = 16,
+        block: int = 32,
     ) -> None:
         settings = settings._replace(block=block)
         super().__init__(settings, REGISTERS, 7, timed, memory, matches, positions, nodes)
@@ -302,7 +303,10 @@ class GroupMachine(Machine):
             )
         else:
             assert reason in (COLLECT, GROW_TABLE)
-            self.collect(for_table=reason == GROW_TABLE)
+            if reason == GROW_TABLE and len(self.entries) < _FEW:
+                self._room_for_entries()
+            else:
+                self.collect(for_table=reason == GROW_TABLE)
 
     def sum_up(self, summing: Summing | None) -> None:
         """Add up the matches of positions that have very many, or enumerate all again. The buffers are empty."""
@@ -526,9 +530,10 @@ class GroupMachine(Machine):
         """After an event that found no room for its sets: collect, and double the room if that was not enough."""
         assert self.carrier is not None
         again, self._short_of_cells = self._short_of_cells == self.regs[EVENT], int(self.regs[EVENT])
-        self.collect(for_table=True)
         have = len(self.carrier.cells)
-        if again or have < 1024 or 2 * int(self.regs[CELLS_USED]) >= have:
+        if have >= _FEW:
+            self.collect(for_table=True)
+        if again or have < _FEW or 2 * int(self.regs[CELLS_USED]) >= have:
             self._room_for_cells(max(1024, 2 * have))
 
     def _room_for_cells(self, room: int) -> None:

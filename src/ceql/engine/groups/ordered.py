@@ -1,7 +1,7 @@
 """Runs in order of the one value that they carry, so that those on one side of a bound are found without a scan.
 
 The runs of an ordered index under one key are a *bucket*: a ring of rows, in order of arrival. Rows have numbers that
-never change; row r stands at r modulo the ring's size. Beside the ring stand its *blocks*: of 16, 64, 256, ... rows
+never change; row r stands at r modulo the ring's size. Beside the ring stand its *blocks*: of 32, 128, 512, ... rows
 next to each other, the same rows sorted, those first that are easiest to satisfy. A block is written when its last row
 comes, and never changed. So the rows that pass a test are the first ones of each block, and all rows up to a number are
 a scan of a few and O(log w) blocks. A row is written once for each size of blocks.
@@ -12,16 +12,17 @@ of those up to it, and the last one before it with a greater max-start than its 
 passed over in leaps.
 
 Rows that the window has left at the beginning of the ring make room for new ones. A ring that is full becomes a larger
-one, whose blocks are written anew.
+one, to which its blocks are copied.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import DONE, TOO_MANY
+from ceql.engine.common.layout import DONE
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, compare, holds
 from ceql.engine.groups.graph import MAX, NO_START, A, B, C
+from ceql.engine.groups.lanes import lanes_of, only_if, plus, put, same
 from ceql.engine.groups.layout import (
     BASE,
     BUCKET_INDEX,
@@ -33,7 +34,6 @@ from ceql.engine.groups.layout import (
     GREATER_EQUAL,
     GROW_ROWS,
     INEXACT,
-    LANES,
     LEFT,
     LESS,
     LESS_EQUAL,
@@ -47,6 +47,7 @@ from ceql.engine.groups.layout import (
     POSITION,
     RIGHT,
     ROOM,
+    ROWS,
     ROWS_NEEDED,
     ROWS_USED,
     SIMPLE,
@@ -149,7 +150,7 @@ def forget(carrier: Carrier, bucket: int) -> None:
 @called
 def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, dead: int, block: int) -> int:
     """Make sure that a bucket has room for so many rows more; what it has stays what it is."""
-    rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
+    rows, buckets = carrier.rows, carrier.buckets
     first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
     base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
     if end + more - first <= room:
@@ -167,17 +168,62 @@ def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, dead: int, 
         regs[ROWS_NEEDED] = size
         return GROW_ROWS
     regs[ROWS_USED] = to + size
-    begin = _begin(first, larger, block)
     buckets[bucket, BASE] = to
     buckets[bucket, ROOM] = larger
-    buckets[bucket, NEXT_ROW] = begin
-    for r in range(begin, end):
-        if r < first:
-            append(carrier, bucket, np.int64(0), np.int64(-1), np.int64(NO_START), np.int64(0), block)
-        else:
-            at = base + (r & (room - 1))
-            append(carrier, bucket, keys[at, 0], rows[at, PLACE], rows[at, OWN_MOST], rows[at, POSITION], block)
+    _move(carrier, bucket, base, room, block)
     return DONE
+
+
+@inlined
+def _move(carrier: Carrier, bucket: int, source: int, before: int, block: int) -> None:
+    """Write a ring that has got a larger place, and its blocks, from those at `source`, where it had room for `before`
+    rows. Blocks that were there stay sorted."""
+    rows, buckets = carrier.rows, carrier.buckets
+    order, by_ranks = order_of_bucket(carrier, bucket)
+    base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
+    first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+    begin = _begin(first, room, block)
+    for r in range(begin, end):
+        at = base + (r & (room - 1))
+        if r < first:
+            _no_row(carrier, at, np.int64(-1))
+        else:
+            _copy_row(carrier, source + (r & (before - 1)), at)
+    level, size = 1, block
+    while 2 * size <= room:
+        for b in range(begin, end - size + 1, size):
+            place = b & (room - 1)
+            to = base + level * room + place
+            if b + size <= first:
+                for k in range(size):
+                    _no_row(carrier, to + k, np.int64(place + k) << 32)
+            elif 2 * size <= before:
+                old = source + level * before + (b & (before - 1))
+                for k in range(size):
+                    _copy_row(carrier, old + k, to + k)
+                    of = rows[to + k, PLACE]
+                    rows[to + k, PLACE] = ((place + ((of >> 32) & (size - 1))) << 32) | (of & LOWER)
+            else:
+                _write_block(carrier, order, by_ranks, base, room, level, b, size)
+        level += 1
+        size *= WIDER
+
+
+@inlined
+def _no_row(carrier: Carrier, at: int, place: int) -> None:
+    """A row that no window has."""
+    carrier.keys[at, 0] = 0
+    carrier.rows[at, PLACE] = place
+    carrier.rows[at, OWN_MOST] = NO_START
+    carrier.rows[at, MOST] = NO_START
+
+
+@inlined
+def _copy_row(carrier: Carrier, source: int, to: int) -> None:
+    rows = carrier.rows
+    carrier.keys[to, 0] = carrier.keys[source, 0]
+    for k in range(ROWS):
+        rows[to, k] = rows[source, k]
 
 
 @called
@@ -195,15 +241,23 @@ def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, posi
     order, by_ranks = order_of_bucket(carrier, bucket)
     level, size = 1, block
     while 2 * size <= room and end & (size - 1) == 0:
-        begin = (end - size) & (room - 1)
-        to = base + level * room + begin
-        if level == 1:
-            _sort(carrier, order, by_ranks, base + begin, to, size, base)
-        else:
-            _merge(carrier, order, by_ranks, to - room, to, size)
-        _look_back(rows, to, size)
+        _write_block(carrier, order, by_ranks, base, room, level, end - size, size)
         level += 1
         size *= WIDER
+
+
+@inlined
+def _write_block(
+    carrier: Carrier, order: int, by_ranks: bool, base: int, room: int, level: int, begin: int, size: int
+) -> None:
+    """Write the block that begins with row `begin`; the smaller ones are there."""
+    place = begin & (room - 1)
+    to = base + level * room + place
+    if level == 1:
+        _sort(carrier, order, by_ranks, base + place, to, size, base)
+    else:
+        _merge(carrier, order, by_ranks, to - room, to, size)
+    _look_back(carrier.rows, to, size)
 
 
 @inlined
@@ -279,21 +333,6 @@ def _comparison(carrier: Carrier, test: int, values: Array, i: int) -> tuple[boo
     return True, op, np.int64(values[i, right])
 
 
-@inlined
-def rows_before(carrier: Carrier, bucket: int, position: int) -> int:
-    """How many rows there were before an event at this position came."""
-    buckets = carrier.buckets
-    base, mask = buckets[bucket, BASE], buckets[bucket, ROOM] - 1
-    low, high = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
-    while low < high:
-        middle = (low + high) >> 1
-        if carrier.rows[base + (middle & mask), POSITION] < position:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @called
 def find_in_order(
     carrier: Carrier, bucket: int, end: int, test: int, hashed: int, values: Array, i: int, dead: int, block: int
@@ -314,16 +353,23 @@ def find_in_order(
         simple, op, other = _comparison(carrier, test, values, i)
     if simple and other == NULL:
         return DONE, most, hardest
-    if simple and not by_ranks:  # the last rows, which stand in no block
+    if simple and not by_ranks:  # the last rows, which stand in no block; without branches, which none could foresee
+        flip = np.int64(0) if order > 0 else np.int64(-1)  # so that what is harder is greater
+        limit = other ^ flip
+        if op in (LESS, GREATER):
+            if limit == NO_START:
+                return DONE, most, hardest
+            limit -= 1
+        harsh = np.int64(NO_START)
         in_blocks = max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
         while end > in_blocks:
             end -= 1
             at = base + (end & (room - 1))
-            own, value = rows[at, OWN_MOST], keys[at, 0]
-            if own >= least and compare(op, value, other, False, carrier.rank):
-                if most == NO_START or (value > hardest if order > 0 else value < hardest):
-                    hardest = value
-                most = max(most, own)
+            own, value = rows[at, OWN_MOST], keys[at, 0] ^ flip
+            passes = (own >= least) & (value <= limit)
+            most = max(most, own if passes else np.int64(NO_START))
+            harsh = max(harsh, value if passes else np.int64(NO_START))
+        hardest = harsh ^ flip
     while end > first:
         level, size = _block_before(end, room, block)
         end -= size
@@ -403,9 +449,20 @@ def next_in_order(carrier: Carrier, nodes: Array, n: int, cursor: int, bound: in
 
 
 @inlined
-def begin_before(carrier: Carrier, nodes: Array, n: int, position: int) -> int:
-    """Where `next_in_order` begins with those runs of an `ordered` node that were there before a position."""
-    return max(nodes[n, C] - rows_before(carrier, nodes[n, A], position), np.int64(0)) << _IN_BLOCK
+def begin_at(nodes: Array, n: int, rows: int) -> int:
+    """Where `next_in_order` begins with the first `rows` rows alone."""
+    return max(nodes[n, C] - rows, np.int64(0)) << _IN_BLOCK
+
+
+@inlined
+def next_with(
+    carrier: Carrier, nodes: Array, counts: Array, n: int, cursor: int, bound: int, block: int
+) -> tuple[int, int]:
+    """`next_in_order`, but for the runs that have nothing in `counts`, if it is not empty."""
+    run, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
+    while len(counts) > 0 and run >= 0 and counts[run] == 0:
+        run, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
+    return run, cursor
 
 
 @kernel
@@ -421,11 +478,11 @@ def sum_in_order(carrier: Carrier, nodes: Array, n: int, counting: Counting, sta
     Sorted blocks keep the sums of their rows as long as `stamp` stays the same: whoever asks next takes little longer
     than it takes to find the rows.
     """
-    rows, keys, buckets, lanes, sums = carrier.rows, carrier.keys, carrier.buckets, counting.lanes, counting.row_sums
-    for lane in range(LANES):
-        lanes[n, lane] = 0
+    rows, keys, buckets, lanes = carrier.rows, carrier.keys, carrier.buckets, counting.lanes
+    total = same(np.int64(0))
     bucket, hardest = nodes[n, A], nodes[n, B]
     if bucket < 0:
+        put(lanes, n, total)
         return
     order, by_ranks = order_of_bucket(carrier, bucket)
     base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
@@ -435,8 +492,8 @@ def sum_in_order(carrier: Carrier, nodes: Array, n: int, counting: Counting, sta
     while end > in_blocks:
         end -= 1
         at = base + (end & (room - 1))
-        if rows[at, OWN_MOST] >= least and not harder(keys[at, 0], hardest, order, by_ranks, carrier.rank):
-            add_lanes(lanes, n, lanes, rows[at, PLACE])
+        passes = (rows[at, OWN_MOST] >= least) & (not harder(keys[at, 0], hardest, order, by_ranks, carrier.rank))
+        total = plus(total, only_if(lanes_of(lanes, max(rows[at, PLACE], np.int64(0))), passes))
     while end > first:
         level, size = _block_before(end, room, block)
         end -= size
@@ -448,35 +505,19 @@ def sum_in_order(carrier: Carrier, nodes: Array, n: int, counting: Counting, sta
         if found > 0:
             if counting.summed[last] != stamp:
                 counting.summed[last] = stamp
-                _sum_block(rows, lanes, sums, at, size, base, least)
-            add_lanes(lanes, n, sums, at + found - 1)
+                _sum_block(rows, lanes, counting.row_sums, at, size, base, least)
+            total = plus(total, lanes_of(counting.row_sums, at + found - 1))
+    put(lanes, n, total)
 
 
 @inlined
 def _sum_block(rows: Array, lanes: Array, sums: Array, at: int, size: int, base: int, least: int) -> None:
     """The matches up to each row of a sorted block."""
+    total = same(np.int64(0))
     for k in range(at, at + size):
-        for lane in range(LANES):
-            sums[k, lane] = sums[k - 1, lane] if k > at else 0
         if rows[k, OWN_MOST] >= least:
-            add_lanes(sums, k, lanes, rows[base + (rows[k, PLACE] >> 32), PLACE])
-
-
-@inlined
-def add_lanes(lanes: Array, n: int, others: Array, other: int) -> None:
-    """Add matches, in all lanes; TOO_MANY + 1 where there are more than TOO_MANY. The first lane has the most."""
-    if lanes[n, 0] + others[other, 0] > TOO_MANY:
-        give_up(lanes, n)
-    else:
-        for lane in range(LANES):
-            lanes[n, lane] += others[other, lane]
-
-
-@inlined
-def give_up(lanes: Array, n: int) -> None:
-    """Write that there are too many matches, in all lanes."""
-    for lane in range(LANES):
-        lanes[n, lane] = TOO_MANY + 1
+            total = plus(total, lanes_of(lanes, rows[base + (rows[k, PLACE] >> 32), PLACE]))
+        put(sums, k, total)
 
 
 @kernel
