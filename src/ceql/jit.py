@@ -16,6 +16,7 @@ each compiles for itself, and a warning says so once.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import os
@@ -161,6 +162,19 @@ class _Lock:
 _lock = _Lock()
 
 
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Let Python look for no garbage meanwhile: Numba makes millions of objects that it keeps to the end, and looking
+    through them again and again takes an eighth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 class _Listener(event.Listener):  # type: ignore[misc]
     """Tells people at a terminal or notebook, once, why the first match takes seconds."""
 
@@ -261,7 +275,7 @@ def _compile(function: F, **options: Any) -> F:
         alone = compiled.compile
 
         def compile(signature: Any) -> Any:
-            with _lock.held():
+            with _lock.held(), _no_collections():
                 return alone(signature)
 
         compiled.compile = compile
