@@ -24,7 +24,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.analysis.selection import Selection
-from ceql.engine.common.check import require
 from ceql.errors import ArgumentError, CeqlError, DataError, ResourceError, SchemaError, did_you_mean
 from ceql.io.growing import Growing
 from ceql.io.nested import with_columns
@@ -34,7 +33,7 @@ from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_source
 from ceql.plan import Plan
-from ceql.recognition import snapshot
+from ceql.recognition import snapshot, taken_in
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import Recognition
@@ -405,27 +404,13 @@ class Recognizer:
         with self._turn:
             self._settle()
             intake = self._intake
-            header: dict[str, Any] = {
-                "query": self._plan.fingerprint,
-                "options": options_to_json(self._options),
-                "keep_rows": self._keep_rows,
-                "finished": intake.finished,
-                "open": intake.open,
-                "schemas": {str(k): snapshot.schema_to_text(s) for k, s in intake.schemas.items()},
-                "waiting": [stream for _, stream in intake.waiting],
-            }
+            bound = intake.journal.recognition.bound if intake.journal is not None else None
+            header, tables = taken_in.written(intake, self._keep_rows, bound)
+            header |= {"query": self._plan.fingerprint, "options": options_to_json(self._options)}
             arrays: dict[str, Any] = {}
-            tables: dict[str, list[pa.RecordBatch]] = {}
-            for k, (batch, _) in enumerate(intake.waiting):
-                tables[f"waiting.{k}"] = [batch]
-            if intake.journal is not None and intake.sequencer is not None:
+            if intake.journal is not None:
                 header["recognition"], arrays, states = intake.journal.state(intake.feeds)
                 tables |= {name: [table] for name, table in states.items()}
-                header["sequencer"], tables["sequencer"] = intake.sequencer.state()
-                header["schema"] = snapshot.schema_to_text(intake.journal.recognition.bound.schema)
-                header["rows"] = [intake.rows.first, len(intake.rows.batches)]
-                for k, batch in enumerate(intake.rows.batches):
-                    tables[f"rows.{k}"] = [batch]
             blob = snapshot.write(header, arrays, tables)
             self._snapshots, self._snapshot_bytes = self._snapshots + 1, len(blob)
             self._snapshot_seconds += perf_counter() - begun
@@ -439,47 +424,26 @@ def restore(plan: Plan, blob: bytes, threads: int | Literal["all"] = 1) -> Recog
     with snapshot.guarded():
         if header["query"] != plan.fingerprint:
             raise DataError("the snapshot is of another query; restore it with the query it was taken of")
-        flags = header["keep_rows"], header["open"], header["finished"]
-        require(all(type(flag) is bool for flag in flags), "a truth value is none")
+        taken_in.check_flags(header)
         recognizer = Recognizer(plan, options_from_json(header["options"], threads), header["keep_rows"])
-        streams = range(len(recognizer._streams))
-        waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
-        schemas = {int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()}
-        require(all(stream in streams for stream in [*schemas, *header["waiting"]]), "there is no such stream")
+        schemas, waiting = taken_in.waiting_in(header, tables, recognizer._streams)
         intake = _Intake(
             RowStore(pa.schema([])),
             schemas,
-            Growing(waiting),
+            waiting,
             waiting_rows=sum(batch.num_rows for batch, _ in waiting),
             open=header["open"],
             finished=header["finished"],
         )
         if "recognition" in header:
-            intake = _restored(recognizer, intake, header, arrays, tables)
+            bound = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
+            states = {name: batches[0] for name, batches in tables.items() if batches}
+            journal = Journal(bound, header["keep_rows"], (header["recognition"], arrays, states))
+            sequencer, rows = taken_in.ordered_in(header, tables, recognizer._streams, bound, journal.position)
+            # a snapshot does not tell which types came before it: `types` stays None
+            intake = intake._replace(journal=journal, sequencer=sequencer, rows=rows)
         recognizer._intake = intake
         return recognizer
-
-
-def _restored(
-    recognizer: Recognizer,
-    intake: _Intake,
-    header: dict[str, Any],
-    arrays: dict[str, Any],
-    tables: dict[str, list[pa.RecordBatch]],
-) -> _Intake:
-    """The intake with what was recognised, and what waits for its turn."""
-    bound = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
-    states = {name: batches[0] for name, batches in tables.items() if batches}
-    journal = Journal(bound, header["keep_rows"], (header["recognition"], arrays, states))
-    sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
-    require((sequencer.streams, sequencer.time) == (recognizer._streams, bound.time), "events of other streams wait")
-    first, count = header["rows"]
-    rows = RowStore(bound.schema, first)
-    for k in range(count):
-        rows.add(tables[f"rows.{k}"][0])
-    require(first >= 0 and rows.following == (journal.position if header["keep_rows"] else first), "rows are missing")
-    # a snapshot does not tell which types came before it: `types` stays None
-    return intake._replace(journal=journal, sequencer=sequencer, rows=rows)
 
 
 class Fed:

@@ -24,7 +24,7 @@ from ceql.io.sequencer import Sequencer
 from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.jit import Array
 from ceql.plan import Plan
-from ceql.recognition import snapshot
+from ceql.recognition import snapshot, taken_in
 from ceql.recognition.bound_plan import BoundPlan, Sharing
 from ceql.recognition.journal import Journal
 from ceql.recognition.options import Options
@@ -271,25 +271,15 @@ class SetRecognizer:
         """The state as bytes, from which `QuerySet.restore` goes on, in this process or another."""
         with self._alone(finished=True):
             intake = self._intake
-            header: dict[str, Any] = {
+            bound = intake.journals[0].recognition.bound if intake.journals else None
+            header, tables = taken_in.written(intake, self._keep_rows, bound)
+            header |= {
                 "kind": KIND,
                 "queries": [[name, plan.fingerprint] for name, plan in self._plans.items()],
                 "options": options_to_json(self._options),
-                "keep_rows": self._keep_rows,
-                "finished": intake.finished,
-                "open": intake.open,
-                "schemas": {str(k): snapshot.schema_to_text(s) for k, s in intake.schemas.items()},
-                "waiting": [stream for _, stream in intake.waiting],
             }
             arrays: dict[str, Array] = {}
-            tables: dict[str, list[pa.RecordBatch]] = {}
-            for k, (batch, _) in enumerate(intake.waiting):
-                tables[f"waiting.{k}"] = [batch]
-            if intake.sequencer is not None:
-                header["sequencer"], tables["sequencer"] = intake.sequencer.state()
-                header["schema"] = snapshot.schema_to_text(intake.journals[0].recognition.bound.schema)
-                header["rows"] = [intake.rows.first, len(intake.rows.batches)]
-                tables |= {f"rows.{k}": [batch] for k, batch in enumerate(intake.rows.batches)}
+            if intake.journals:
                 states = [journal.state(intake.feeds) for journal in intake.journals]
                 header["recognitions"], arrays, own = snapshot.joined(states)
                 tables |= own
@@ -304,41 +294,18 @@ def restore(plans: Mapping[str, Plan], blob: bytes, threads: int | Literal["all"
             raise DataError("the snapshot is not that of a set of queries; restore it with the query it was taken of")
         if header["queries"] != [[name, plan.fingerprint] for name, plan in plans.items()]:
             raise DataError("the snapshot is of other queries; restore it with the set it was taken of")
-        flags = header["keep_rows"], header["open"], header["finished"]
-        require(all(type(flag) is bool for flag in flags), "a truth value is none")
+        taken_in.check_flags(header)
         recognizer = SetRecognizer(plans, options_from_json(header["options"], threads), header["keep_rows"])
-        streams = range(len(recognizer._streams))
-        schemas = {int(k): snapshot.schema_from_text(s) for k, s in header["schemas"].items()}
-        require(all(stream in streams for stream in [*schemas, *header["waiting"]]), "there is no such stream")
-        waiting = [(tables[f"waiting.{k}"][0], stream) for k, stream in enumerate(header["waiting"])]
-        intake = _Intake(
-            RowStore(pa.schema([])), schemas, Growing(waiting), open=header["open"], finished=header["finished"]
-        )
+        schemas, waiting = taken_in.waiting_in(header, tables, recognizer._streams)
+        intake = _Intake(RowStore(pa.schema([])), schemas, waiting, open=header["open"], finished=header["finished"])
         if "recognitions" in header:
-            intake = _restored(recognizer, intake, header, arrays, tables)
+            bounds = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
+            require(len(header["recognitions"]) == len(bounds), "a query has no state")
+            states = snapshot.parted(header["recognitions"], arrays, tables)
+            journals = tuple(Journal(bound, True, state) for bound, state in zip(bounds, states, strict=True))
+            require(len({journal.position for journal in journals}) == 1, "its queries are not at the same place")
+            position = journals[0].position
+            sequencer, rows = taken_in.ordered_in(header, tables, recognizer._streams, bounds[0], position)
+            intake = intake._replace(journals=journals, sequencer=sequencer, rows=rows)
         recognizer._intake = intake
         return recognizer
-
-
-def _restored(
-    recognizer: SetRecognizer,
-    intake: _Intake,
-    header: dict[str, Any],
-    arrays: dict[str, Array],
-    tables: dict[str, list[pa.RecordBatch]],
-) -> _Intake:
-    """The intake with what was recognised, and what waits for its turn."""
-    bounds = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
-    require(len(header["recognitions"]) == len(bounds), "a query has no state")
-    states = snapshot.parted(header["recognitions"], arrays, tables)
-    journals = [Journal(bound, True, state) for bound, state in zip(bounds, states, strict=True)]
-    require(len({journal.position for journal in journals}) == 1, "its queries are not at the same place")
-    sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
-    require((sequencer.streams, sequencer.time) == (recognizer._streams, bounds[0].time), "events of others wait")
-    first, count = header["rows"]
-    rows = RowStore(bounds[0].schema, first)
-    for k in range(count):
-        rows.add(tables[f"rows.{k}"][0])
-    keeps = header["keep_rows"]
-    require(first >= 0 and rows.following == (journals[0].position if keeps else first), "rows are missing")
-    return intake._replace(journals=tuple(journals), sequencer=sequencer, rows=rows)
