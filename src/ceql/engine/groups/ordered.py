@@ -333,12 +333,53 @@ def _comparison(carrier: Carrier, test: int, values: Array, i: int) -> tuple[boo
     return True, op, np.int64(values[i, right])
 
 
+@inlined
+def _find_plain(
+    carrier: Carrier, bucket: int, end: int, op: int, other: int, least: int, block: int
+) -> tuple[int, int]:
+    """`find_in_order` where rows are compared by their values themselves. The hardest value is the last one that would
+    pass, whether a row has it or not, so that blocks in which no start is later than those found are passed over."""
+    rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
+    base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
+    order, _ = order_of_bucket(carrier, bucket)
+    most = np.int64(NO_START)
+    flip = np.int64(0) if order > 0 else np.int64(-1)  # so that what is harder is greater
+    limit = other ^ flip
+    if op in (LESS, GREATER):
+        if limit == NO_START:
+            return most, other
+        limit -= 1
+    in_blocks = max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
+    while end > in_blocks:  # the last rows, which stand in no block; without branches, which none could foresee
+        end -= 1
+        at = base + (end & (room - 1))
+        own = rows[at, OWN_MOST]
+        passes = (own >= least) & (keys[at, 0] ^ flip <= limit)
+        most = max(most, own if passes else np.int64(NO_START))
+    while end > first:
+        level, size = _block_before(end, room, block)
+        end -= size
+        at = base + level * room + (end & (room - 1))
+        if rows[at + size - 1, MOST] < max(least, most + 1):
+            continue
+        low, high = np.int64(0), np.int64(size)  # rows before `low` pass
+        while low < high:
+            middle = (low + high) >> 1
+            if keys[at + middle, 0] ^ flip <= limit:
+                low = middle + 1
+            else:
+                high = middle
+        if low > 0 and rows[at + low - 1, MOST] >= least:
+            most = max(most, rows[at + low - 1, MOST])
+    return most, limit ^ flip
+
+
 @called
 def find_in_order(
     carrier: Carrier, bucket: int, end: int, test: int, hashed: int, values: Array, i: int, dead: int, block: int
 ) -> tuple[int, int, int]:
-    """Of the rows before `end` that pass a test (-1: all do), the greatest max-start (NO_START: there are none) and the
-    hardest value.
+    """Of the rows before `end` that pass a test (-1: all do), the greatest max-start (NO_START: there are none), and a
+    value than which none of them is harder to satisfy, and all others are.
 
     A row stands for a run's registers, of which the first `hashed` are the same for all.
     """
@@ -353,27 +394,15 @@ def find_in_order(
         simple, op, other = _comparison(carrier, test, values, i)
     if simple and other == NULL:
         return DONE, most, hardest
-    if simple and not by_ranks:  # the last rows, which stand in no block; without branches, which none could foresee
-        flip = np.int64(0) if order > 0 else np.int64(-1)  # so that what is harder is greater
-        limit = other ^ flip
-        if op in (LESS, GREATER):
-            if limit == NO_START:
-                return DONE, most, hardest
-            limit -= 1
-        harsh = np.int64(NO_START)
-        in_blocks = max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
-        while end > in_blocks:
-            end -= 1
-            at = base + (end & (room - 1))
-            own, value = rows[at, OWN_MOST], keys[at, 0] ^ flip
-            passes = (own >= least) & (value <= limit)
-            most = max(most, own if passes else np.int64(NO_START))
-            harsh = max(harsh, value if passes else np.int64(NO_START))
-        hardest = harsh ^ flip
+    if simple and not by_ranks:
+        most, hardest = _find_plain(carrier, bucket, end, op, other, least, block)
+        return DONE, most, hardest
     while end > first:
         level, size = _block_before(end, room, block)
         end -= size
         at = base + level * room + (end & (room - 1))
+        if level > 0 and rows[at + size - 1, MOST] < least:
+            continue
         low, high = np.int64(0), np.int64(size)  # rows before `low` pass
         while low < high:
             middle = (low + high) >> 1
