@@ -72,8 +72,8 @@ bench: $(DEV)  ## our engine against what runs beside it: naive evaluation, pola
 bench-full: $(DEV)  ## all experiments against all peers (CORE, Flink CEP, ...), about an hour; goes on where it was
 	$(BENCH) full --seconds $(SECONDS)
 
-bench-docs: $(DEV)  ## docs/benchmarks.md from the newest full run
-	$(BENCH) docs
+bench-docs: $(DEV)  ## docs/benchmarks.md from the newest full run; ONLY="conditions spark": these parts of it
+	$(BENCH) docs $(if $(ONLY),--only $(ONLY))
 
 bench-check: $(DEV)  ## fail if a ratio is a fifth worse than in bench/baseline.json; three minutes
 	$(BENCH) check

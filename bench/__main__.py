@@ -37,7 +37,7 @@ def main() -> int:
     if given.what in ("check", "keep"):
         return guard.keep() if given.what == "keep" else guard.check(given.events or 1_000_000)
     if given.what == "docs":
-        return publish()
+        return publish(given.only or ())
     quick = given.what == "quick"
     seconds = given.seconds or (1.0 if quick else 2.0)
     wanted = given.peers or (AT_HAND if quick else [peer.name for peer in PEERS])

@@ -132,25 +132,45 @@ def heading(about: dict[str, Any]) -> list[str]:
     return lines
 
 
-def publish() -> int:
-    """docs/benchmarks.md: an introduction of ours, then the newest full run, with its plots beside it."""
+def publish(names: Sequence[str] = ()) -> int:
+    """docs/benchmarks.md: an introduction of ours, then the newest full run, with its plots beside it.
+
+    With names, only these experiments are those of the newest run; the others stay as they are.
+    """
     folder = newest()
     if folder is None:
         print("no full run in bench/results: make bench-full")
         return 1
     page = DOCS / "benchmarks.md"
     text = page.read_text() if page.exists() else ""
-    introduction = text.split(MARK)[0] if MARK in text else text
-    results = write(folder).read_text().split("\n", 2)[2]  # without its title
+    introduction, _, results = text.partition(MARK)
     plots = DOCS / "benchmarks"
-    shutil.rmtree(plots, ignore_errors=True)
-    plots.mkdir()
+    if names:
+        results = _with_sections(results, folder, names)
+    else:
+        results = write(folder).read_text().split("\n", 2)[2]  # without its title
+        shutil.rmtree(plots, ignore_errors=True)
+    plots.mkdir(exist_ok=True)
     for file in sorted(folder.glob("*.svg")):
-        shutil.copy(file, plots)
-    results = re.sub(r'(srcset|src)="([^"]+\.svg)"', r'\1="benchmarks/\2"', results)
-    page.write_text(f"{introduction.rstrip()}\n\n{MARK}\n{results.rstrip()}\n")
+        if not names or file.name.startswith(tuple(names)):
+            shutil.copy(file, plots)
+    results = re.sub(r'(srcset|src)="([^"/]+\.svg)"', r'\1="benchmarks/\2"', results)
+    page.write_text(f"{introduction.rstrip()}\n\n{MARK}\n{results.strip()}\n")
     print(f"{page}: the run in {folder}")
     return 0
+
+
+def _with_sections(results: str, folder: Path, names: Sequence[str]) -> str:
+    """The results with these experiments' sections of another run, each of which says when that was."""
+    first, *sections = re.split(r"(?m)^(?=## )", results)
+    by_title = {section.partition("\n")[0].removeprefix("## "): section for section in sections}
+    about = json.loads((folder / "run.json").read_text())
+    titles = {name: importlib.import_module(f"bench.experiments.{name}").TITLE for name in EXPERIMENTS}
+    for name in names:
+        title, _, rest = (folder / f"{name}.md").read_text().partition("\n")
+        when = f"Run on {about['date']}: {machine.in_words(about['machine'])}."
+        by_title[titles[name]] = f"{title}\n\n{when}\n{rest.rstrip()}\n\n"
+    return first + "".join(by_title[title] for title in titles.values() if title in by_title)
 
 
 def _is_html(line: str) -> bool:

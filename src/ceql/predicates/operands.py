@@ -43,6 +43,7 @@ _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": 
 _FOLDED = {"SUM": p.TOTAL, "COUNT": p.COUNTED}
 _ORDERED = (Use.ORDER, Use.RANGE)
 _DEEPEST = 60  # of a program's stack
+_INFINITE = int(encode(pa.array([np.inf]), "")[0])  # the words of NaN are beyond it, on either side
 TOO_SMALL = UNBOUND  # in place of a whole number that is no other word
 
 
@@ -85,6 +86,7 @@ class Operands:
         self._compiler = MaskCompiler(partial(_type_in, schema), self.source, lambda node: unit_in(schema, node.name))
         self._tick = self._finest_unit(conditions)
         self.encodings = [self._encoding(term) for term in self.auto.reads]
+        self._read_words: dict[object, Callable[[pa.RecordBatch], Array]] = {}
         self._readers = [self._reader(term, e) for term, e in zip(self.auto.reads, self.encodings, strict=True)]
         self.tests = [self._test(k, condition) for k, condition in enumerate(conditions)]
 
@@ -143,7 +145,8 @@ class Operands:
             batch = batch.take(pa.array(rows))
         result: Array = np.empty((batch.num_rows, len(self._readers)), np.int64)
         for k, read in enumerate(self._readers):
-            result[:, k] = read(batch)
+            first = self._readers.index(read)  # terms that are read in the same way are read once
+            result[:, k] = read(batch) if first == k else result[:, first]
             term = self.auto.reads[k]
             if self.encodings[k] is Encoding.WORD and term.use is not Use.TRUTH and (result[:, k] == TOO_SMALL).any():
                 raise TooSmall(k)
@@ -203,7 +206,13 @@ class Operands:
             shown = in_unit(type, self._tick)
         name = what.name if isinstance(what, t.Attribute) else "a calculated value"
         nan = p.NAN if term.use in (Use.NULLABLE, Use.RANGE) else NULL
-        return lambda batch: _words(_spread(values(batch), batch.num_rows), shown, encoding, name, nan)
+        alike = (what, term.use in _ORDERED, shown, encoding, nan)
+        read = self._read_words.get(alike)
+        if read is None:
+            read = self._read_words[alike] = lambda batch: _words(
+                _spread(values(batch), batch.num_rows), shown, encoding, name, nan
+            )
+        return read
 
     # --- conditions ---
 
@@ -357,10 +366,10 @@ def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name
             raise DataError(f"'{name}' cannot be compared between events: {error}") from None
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int64())
-    words = encode(column, name)
+    words = encode(column.cast(pa.float64()) if encoding is Encoding.FLOAT else column, name)
     if encoding is Encoding.FLOAT:
-        is_nan = np.isnan(column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False))
-        words = np.where(is_nan, nan, words)
+        if (beyond := np.abs(words) > _INFINITE).any():
+            words = np.where(beyond, nan, words)
     elif (words < LEAST_VALUE).any():
         words = np.where(words < LEAST_VALUE, TOO_SMALL, words)
     return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, words) if column.null_count else words

@@ -282,7 +282,9 @@ class CorrelatedRecognition(Recognition):
                 read = self._read(lengths.measured(data, rows, events.position, events.time, places), None)
             else:
                 read = self._read(data, rows)
-            values = np.concatenate([read, np.where(values < 0, np.int64(NULL), values)], axis=1)
+            if values.shape[1]:
+                read = np.concatenate([read, np.where(values < 0, np.int64(NULL), values)], axis=1)
+            values = read
             if any(self.operands.ranked):
                 ranks = self.values.ranks()
                 for machine in self.machines:

@@ -360,16 +360,16 @@ def _find_plain(
         level, size = _block_before(end, room, block)
         end -= size
         at = base + level * room + (end & (room - 1))
-        if rows[at + size - 1, MOST] < max(least, most + 1):
+        if rows[at + size - 1, MOST] < max(least, most + 1) or keys[at, 0] ^ flip > limit:
             continue
-        low, high = np.int64(0), np.int64(size)  # rows before `low` pass
+        low, high = np.int64(1), np.int64(size)  # rows before `low` pass
         while low < high:
             middle = (low + high) >> 1
             if keys[at + middle, 0] ^ flip <= limit:
                 low = middle + 1
             else:
                 high = middle
-        if low > 0 and rows[at + low - 1, MOST] >= least:
+        if rows[at + low - 1, MOST] >= least:
             most = max(most, rows[at + low - 1, MOST])
     return most, limit ^ flip
 
