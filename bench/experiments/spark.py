@@ -26,6 +26,7 @@ ROWS_PER_EVENT = 2  # rows on Spark for each event of the other experiments
 BATCH = {
     "10%": "one row in ten is relevant, 1,000 keys",
     "10%, scan": "the same filters in Spark SQL",
+    "10%, identity": "the same plan, identity in Python",
     "all": "all rows are relevant, 1,000 keys",
     "all, identity": "the same plan, identity in Python",
     "all, 10 keys": "all rows, 10 keys",

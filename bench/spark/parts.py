@@ -92,6 +92,7 @@ def batch(master: str, folder: Path) -> dict[str, tuple[Timed, int]]:
 
     some = query_of(True, "k1000")
     measure("10%, scan", _scan(df, some), matches=False)
+    measure("10%, identity", _identity(df, some), matches=False)
     measure("10%", by_ids(df, some))
     everything = query_of(False, "k1000")
     measure("all, identity", _identity(df, everything), matches=False)
