@@ -186,6 +186,9 @@ class Fresh(NamedTuple):
     key: Array  # int64: scratch, a key with registers
 
 
+BLOCK = 32
+
+
 class Settings(NamedTuple):
     """What does not change while a recogniser lives."""
 
@@ -199,4 +202,4 @@ class Settings(NamedTuple):
     chain: bool  # whether every match is a chain: a search gives its events in order
     ordered: bool  # whether matches are wanted in order here
     lanes: int = 1  # positions whose matches are counted together, up to LANES
-    block: int = 32  # runs of an ordered index that are scanned before they are sorted: a power of two
+    block: int = BLOCK  # runs of an ordered index that are scanned before they are sorted: a power of two

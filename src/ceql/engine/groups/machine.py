@@ -50,6 +50,7 @@ from ceql.engine.groups.enumerate import search_on
 from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, WAY, A
 from ceql.engine.groups.layout import (
     AT,
+    BLOCK,
     BUCKETS,
     BUCKETS_USED,
     CELLS,
@@ -138,7 +139,7 @@ class GroupMachine(Machine):
         matches: int = 1 << 15,
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
-        block: int = 32,
+        block: int = BLOCK,
     ) -> None:
         settings = settings._replace(block=block)
         super().__init__(settings, REGISTERS, 7, timed, memory, matches, positions, nodes)

@@ -59,6 +59,7 @@ from ceql.jit import LOWER, Array, called, inlined, kernel
 
 WIDER = 4  # times a block is as long as the next smaller ones
 LEAST_ROOM = 4
+_LEAST_WORD, _GREATEST_WORD = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _IN_BLOCK = 31  # bits of a cursor: how many rows of a block are left
 
 
@@ -106,6 +107,12 @@ def _block_before(end: int, room: int, block: int) -> tuple[int, int]:
         size = block
         block *= WIDER
     return level, size
+
+
+@inlined
+def _end_of_blocks(first: int, end: int, room: int, block: int) -> int:
+    """Of the rows from `first` to `end`, where those begin that stand in no block yet."""
+    return max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
 
 
 @inlined
@@ -334,44 +341,49 @@ def _comparison(carrier: Carrier, test: int, values: Array, i: int) -> tuple[boo
 
 
 @inlined
+def _no_harder(keys: Array, at: int, size: int, hardest: int, order: int, by_ranks: bool, rank: Array) -> int:
+    """How many rows of a block, the first ones, are no harder to satisfy than a value."""
+    low, high = np.int64(0), np.int64(size)
+    while low < high:
+        middle = (low + high) >> 1
+        if harder(keys[at + middle, 0], hardest, order, by_ranks, rank):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inlined
 def _find_plain(
     carrier: Carrier, bucket: int, end: int, op: int, other: int, least: int, block: int
 ) -> tuple[int, int]:
     """`find_in_order` where rows are compared by their values themselves. The hardest value is the last one that would
     pass, whether a row has it or not, so that blocks in which no start is later than those found are passed over."""
-    rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
+    rows, keys, buckets, rank = carrier.rows, carrier.keys, carrier.buckets, carrier.rank
     base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
     order, _ = order_of_bucket(carrier, bucket)
-    most = np.int64(NO_START)
-    flip = np.int64(0) if order > 0 else np.int64(-1)  # so that what is harder is greater
-    limit = other ^ flip
+    most, hardest = np.int64(NO_START), other
     if op in (LESS, GREATER):
-        if limit == NO_START:
-            return most, other
-        limit -= 1
-    in_blocks = max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
-    while end > in_blocks:  # the last rows, which stand in no block; without branches, which none could foresee
+        if other == (_LEAST_WORD if order > 0 else _GREATEST_WORD):
+            return most, hardest
+        hardest -= order
+    in_blocks = _end_of_blocks(first, end, room, block)
+    while end > in_blocks:  # without branches, which none could foresee
         end -= 1
         at = base + (end & (room - 1))
         own = rows[at, OWN_MOST]
-        passes = (own >= least) & (keys[at, 0] ^ flip <= limit)
+        passes = (own >= least) & (not harder(keys[at, 0], hardest, order, False, rank))
         most = max(most, own if passes else np.int64(NO_START))
     while end > first:
         level, size = _block_before(end, room, block)
         end -= size
         at = base + level * room + (end & (room - 1))
-        if rows[at + size - 1, MOST] < max(least, most + 1) or keys[at, 0] ^ flip > limit:
+        if rows[at + size - 1, MOST] < max(least, most + 1) or harder(keys[at, 0], hardest, order, False, rank):
             continue
-        low, high = np.int64(1), np.int64(size)  # rows before `low` pass
-        while low < high:
-            middle = (low + high) >> 1
-            if keys[at + middle, 0] ^ flip <= limit:
-                low = middle + 1
-            else:
-                high = middle
-        if rows[at + low - 1, MOST] >= least:
-            most = max(most, rows[at + low - 1, MOST])
-    return most, limit ^ flip
+        found = rows[at + _no_harder(keys, at, size, hardest, order, False, rank) - 1, MOST]
+        if found >= least:
+            most = max(most, found)
+    return most, hardest
 
 
 @called
@@ -426,19 +438,6 @@ def find_in_order(
                 hardest = value
             most = max(most, found)
     return DONE, most, hardest
-
-
-@inlined
-def _no_harder(keys: Array, at: int, size: int, hardest: int, order: int, by_ranks: bool, rank: Array) -> int:
-    """How many rows of a block, the first ones, are no harder to satisfy than a value."""
-    low, high = np.int64(0), np.int64(size)
-    while low < high:
-        middle = (low + high) >> 1
-        if harder(keys[at + middle, 0], hardest, order, by_ranks, rank):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @called
@@ -517,7 +516,7 @@ def sum_in_order(carrier: Carrier, nodes: Array, n: int, counting: Counting, sta
     base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
     least = max(counting.bounds[0], np.int64(NO_START + 1))
     end = nodes[n, C]
-    in_blocks = max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
+    in_blocks = _end_of_blocks(first, end, room, block)
     while end > in_blocks:
         end -= 1
         at = base + (end & (room - 1))
