@@ -33,9 +33,12 @@ from typing import IO, Any, TypeVar
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from numba.core import event
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -316,3 +319,28 @@ def mix(h: int, word: int) -> Word:
     """A hash of what `h` is a hash of, and one word more."""
     h = (h ^ word) * FACTOR
     return h ^ ((h >> 32) & LOWER)
+
+
+def _prefetch(typing: Any, array: Any, row: Any) -> Any:
+    """Ask for a row of an array, so that it is near when it is needed. It may be a row that is not there."""
+    return types.void(array, row), _prefetched
+
+
+def _prefetched(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    kind = signature.args[0]
+    array = context.make_array(kind)(context, builder, given[0])
+    row = context.cast(builder, given[1], signature.args[1], types.intp)
+    rest = [context.get_constant(types.intp, 0)] * (kind.ndim - 1)
+    place = cgutils.get_item_pointer(context, builder, kind, array, [row, *rest])
+    byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+    called = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+    function = cgutils.get_or_insert_function(builder.module, called, "llvm.prefetch.p0")
+    builder.call(function, [builder.bitcast(place, byte), word(0), word(3), word(1)])  # to read, to keep, data
+    return context.get_dummy_value()
+
+
+def _no_prefetch(array: Array, row: int) -> None:
+    """Nothing is near or far to Python."""
+
+
+prefetch: Callable[[Array, int], None] = _no_prefetch if numba.config.DISABLE_JIT else intrinsic(_prefetch)

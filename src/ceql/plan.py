@@ -35,6 +35,7 @@ from ceql.automata.free_events import with_free_events
 from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
 from ceql.automata.unambiguous import make_unambiguous
+from ceql.automata.waiting_together import with_shared_indexes
 from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
@@ -169,13 +170,16 @@ class CorrelatedPlan(_BasePlan):
     """The formula, with the claims that substreams leave."""
     automaton: Correlated
     carries_all: bool = False
-    """Whether free events carry runs on too, for those who count the groups that events meet."""
+    """Whether free events carry runs on too, and states keep their runs apart, for those who count the groups that
+    events meet."""
 
     @cached_property
     def running(self) -> Correlated:
         """The automaton as the engine runs it. Free events are not carried, if a window says how long they are kept."""
+        if self.carries_all:
+            return self.automaton
         kept = isinstance(self.query.window, t.EventsWindow | t.TimeWindow)
-        return with_free_events(self.automaton) if kept and not self.carries_all else self.automaton
+        return with_shared_indexes(with_free_events(self.automaton) if kept else self.automaton)
 
     @property
     def guards(self) -> tuple[Atom, ...]:

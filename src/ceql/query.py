@@ -141,6 +141,10 @@ class Query:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self._bound: BoundPlan | None = None  # to the columns of the last input; the next one often has the same
+
+    def __reduce__(self) -> tuple[type[Query], tuple[Plan]]:
+        return Query, (self._plan,)
 
     @property
     def text(self) -> str:
@@ -183,7 +187,10 @@ class Query:
         options = read_options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
         opened = open_streams(events, self._plan.query.streams, whole("batch_rows", batch_rows), time)
         sources = [with_columns(source, options.nested(self._plan.dotted)) for source in opened]
-        return Matches(Run(self._plan, sources, options), options.memory)
+        bound = self._bound  # another thread may run the query on other columns meanwhile
+        if bound is None or not bound.fits(sources, options):
+            self._bound = bound = BoundPlan.over(self._plan, sources, options)
+        return Matches(Run(bound, sources), options.memory)
 
     def recognizer(
         self,
@@ -321,9 +328,9 @@ class Run:
     rows_kept = RowsKept.LAST
     restarts = False
 
-    def __init__(self, plan: Plan, sources: list[Source], options: Options) -> None:
-        self._bound = BoundPlan.over(plan, sources, options)
-        self._sources = put_in_order(sources, self._bound.time, options.max_buffered_rows)
+    def __init__(self, bound: BoundPlan, sources: list[Source]) -> None:
+        self._bound = bound
+        self._sources = put_in_order(sources, bound.time, bound.options.max_buffered_rows)
         self._types = TypesSeen(self._bound)
         self._late = pa.table({})
         self._rows = RowStore(self._bound.schema)

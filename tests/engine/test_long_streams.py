@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.recognition import frame
 from checks import use_tiny_buffers
 
 QUERIES = [
@@ -90,7 +90,6 @@ def test_sizes_do_not_matter(query: str, table: pa.Table, monkeypatch: pytest.Mo
     whole = run(query, table)
     assert whole.num_rows > 0
     assert ceql.match(query, table, time_unit="ms").count() == whole.num_rows
-    monkeypatch.setattr(frame, "_THIN_OUT", 50)
     use_tiny_buffers(monkeypatch.setattr)
     assert run(query, table, batch_rows=97).equals(whole)
 
@@ -201,3 +200,47 @@ def test_more_matches_at_a_position_than_a_word_can_count(window: int) -> None:
     assert query.run(rising).count() == sum(2 ** min(window, n) - 1 for n in range(300))
     limited = ceql.compile(f"{query.text} LIMIT {2**30}")
     assert limited.run(rising).count() == sum(min(2 ** min(window, n) - 1, 2**30) for n in range(300))
+
+
+def _as_text(numbers: np.ndarray) -> pa.Array:
+    return pa.array([f"{number:09}" for number in numbers.tolist()])
+
+
+def _as_decimals(numbers: np.ndarray) -> pa.Array:
+    return pa.array([Decimal(number) / 8 for number in numbers.tolist()], pa.decimal128(30, 3))
+
+
+RANKED = {"text": _as_text, "decimals": _as_decimals, "uint64": lambda n: pa.array(n.astype(np.uint64) + 2**63)}
+"""What is compared by the rank of its values."""
+
+
+@pytest.fixture(scope="module")
+def always_new() -> pa.Table:
+    """Values that are compared by rank, most of which come once, and numbers in the same order."""
+    random = np.random.default_rng(11)
+    numbers = random.integers(0, 10**9, 6_000)
+    columns = {name: make(numbers) for name, make in RANKED.items()}
+    return pa.table({"type": np.array(list("AAB"))[random.integers(0, 3, 6_000)], "number": numbers, **columns})
+
+
+@pytest.mark.parametrize("column", RANKED)
+@pytest.mark.parametrize("formula", ["A AS a ; B AS b FILTER a.{0} < b.{0}", "A ; B+ AS b FILTER b[{0} > PREV.{0}]"])
+@pytest.mark.parametrize("restored", [False, True])
+def test_values_in_order_are_forgotten(
+    restored: bool, formula: str, column: str, always_new: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sorted blocks have values of rows that the window has left: their numbers must not go to other values yet."""
+    use_tiny_buffers(monkeypatch.setattr)
+    window = 150 if "+" not in formula else 12
+    found = []
+    for name in ("number", column):
+        query = ceql.compile(f"SELECT * WHERE {formula.format(name)} WITHIN {window} EVENTS")
+        recognizer = query.recognizer()
+        counts = []
+        for batch in always_new.to_batches(max_chunksize=500):
+            counts.append(recognizer.feed(batch).count())
+            if restored:
+                recognizer = query.restore(recognizer.snapshot())
+        found.append(counts)
+    assert sum(found[0]) > 10_000
+    assert found[0] == found[1]

@@ -24,6 +24,7 @@ from ceql.engine.common.layout import EVENT, Events
 from ceql.engine.common.machine import Machine
 from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.states.machine import StateMachine
+from ceql.recognition import correlated, frame
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
@@ -65,7 +66,13 @@ def use_no_substreams(patch: Patch = setattr) -> None:
 
 
 def use_tiny_buffers(patch: Patch = setattr) -> None:
-    """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow."""
+    """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow.
+
+    Values, keys and rows that nothing waits for are forgotten as soon as that is looked for.
+    """
+    patch(correlated, "_MANY_VALUES", 1)
+    for name in ("_MANY_KEYS", "_SOME_KEYS", "_THIN_OUT"):
+        patch(frame, name, 1)
     for kind, further in ((StateMachine, {}), (GroupMachine, {"block": 2})):
         patch(kind, "__init__", functools.partialmethod(kind.__init__, matches=3, positions=5, nodes=8, **further))
 

@@ -9,8 +9,10 @@ neither settles; they are checked on finished matches.
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from ceql.analysis.conditions import replaced
@@ -142,6 +144,39 @@ class Correlated:
         """The register of a number."""
         assert self.carrying is not None
         return self.carrying.registers[number]
+
+    @cached_property
+    def waits_in(self) -> tuple[tuple[int, ...], ...]:
+        """Of each state: the indexes in which its runs wait; those that no event looks at are not among them."""
+        asked = {link.where for transition in (*self.transitions, *self.endings) for link in transition.links}
+        asked |= {index.between for index in self.indexes}
+        found: list[list[int]] = [[] for _ in range(self.states)]
+        for k, index in enumerate(self.indexes):
+            for state in index.feeders if k in asked else ():
+                found[state].append(k)
+        return tuple(map(tuple, found))
+
+    def pattern(self) -> tuple[int, ...] | None:
+        """The marks of every match in order, where all matches have the same, as those of a sequence do."""
+        if not self.is_chain:
+            return None
+        after: defaultdict[int, list[Transition]] = defaultdict(list)
+        for transition in self.transitions:
+            for state in self.indexes[transition.links[0].where].feeders if transition.links else (-1,):
+                after[state].append(transition)
+        read: dict[int, tuple[int, ...]] = {-1: ()}
+        todo = [-1]
+        while todo:
+            state = todo.pop()
+            for transition in after[state]:
+                marks = (*read[state], transition.mark)
+                if transition.target not in read:
+                    read[transition.target] = marks
+                    todo.append(transition.target)
+                elif read[transition.target] != marks:
+                    return None
+        patterns = {read[state] for state in self.final if state in read}
+        return patterns.pop() if len(patterns) == 1 else None
 
     @property
     def is_chain(self) -> bool:

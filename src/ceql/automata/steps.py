@@ -56,16 +56,27 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
     ]
     links = [e.links for e in transitions]
     every = [link for row in links for link in row]
-    feeds = [
-        [(k, *index.feeders[state]) for k, index in enumerate(auto.indexes) if state in index.feeders]
-        for state in range(auto.states)
-    ]
+    feeds = [[(k, *auto.indexes[k].feeders[state]) for k in own] for state, own in enumerate(auto.waits_in)]
     fed = [feed for row in feeds for feed in row]
+    # what a transition that is allowed surely looks up: its first link, or what it feeds where only it and its like do
+    later = {e.target for e in auto.transitions if e.links}
+    surely = [
+        [e.links[0][:2]] if e.links else [feed[:2] for feed in feeds[e.target] if e.target not in later]
+        for e in auto.transitions
+    ]
+    asked = [list(dict.fromkeys(lookup for k in own for lookup in surely[k])) for own in allowed]
+    if auto.carrying is not None:
+        asked = [[] for _ in symbols]
+    lookups = {lookup: n for n, lookup in enumerate(dict.fromkeys(lookup for own in asked for lookup in own))}
     final = np.zeros(auto.states, np.uint8)
     final[list(auto.final)] = 1
     return Steps(
         by_symbol=_offsets(allowed),
         order=_flat(allowed),
+        begins=_ints(
+            own[0] if len(own) == 1 and not ended and _just_begins(auto, auto.transitions[own[0]]) else -1
+            for own, ended in zip(allowed, ends, strict=True)
+        ),
         target=_ints(e.target for e in auto.transitions),
         mark=_ints(e.mark for e in auto.transitions),
         links=_offsets(links),
@@ -73,6 +84,7 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
         link_keys=_offsets([link.key for link in every]),
         link_terms=_flat(link.key for link in every),
         link_unlike=_ints(_only(link.unlike) for link in every),
+        link_lookup=_ints(lookups.get(link[:2], -1) if k == 0 else -1 for row in links for k, link in enumerate(row)),
         needs=_offsets([e.needs for e in transitions]),
         need_terms=_flat(e.needs for e in transitions),
         feeds=_offsets(feeds),
@@ -80,6 +92,14 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
         feed_keys=_offsets([key for _, key, _ in fed]),
         feed_terms=_flat(key for _, key, _ in fed),
         feed_unlike=_ints(_only(unlike) for _, _, unlike in fed),
+        feed_lookup=_ints(
+            lookups.get(feed[:2], -1) if state not in later else -1 for state, row in enumerate(feeds) for feed in row
+        ),
+        lookups=_offsets(asked),
+        lookup=_flat([lookups[lookup] for lookup in own] for own in asked),
+        lookup_index=_ints(index for index, _ in lookups),
+        lookup_keys=_offsets([key for _, key in lookups]),
+        lookup_terms=_flat(key for _, key in lookups),
         tight=np.array([index.tight for index in auto.indexes], np.uint8),
         final=final,
         index_terms=_ints(len(next(iter(index.feeders.values()))[0]) for index in auto.indexes),
@@ -87,6 +107,14 @@ def to_steps(auto: Correlated, symbols: Sequence[int]) -> Steps:
         end=_flat(ends),
         index_ended=_ints(ending.index(k) if index.ends else -1 for k, index in enumerate(auto.indexes)),
     )
+
+
+def _just_begins(auto: Correlated, transition: Transition) -> bool:
+    """Whether a transition looks nothing up, and its run waits in one index, in order."""
+    way, waits_in = transition.way, auto.waits_in[transition.target]
+    taken = all(not move.kept and move.source is not None and move.source.kind == EVENT for move in way.moves)
+    asks = transition.links or way.every_test or not taken or transition.target in auto.final
+    return not asks and len(waits_in) == 1 and auto.indexes[waits_in[0]].order != 0
 
 
 class Simple(NamedTuple):
@@ -182,10 +210,9 @@ class _Carriers:
             for transition in (*auto.transitions, *auto.endings)
         ]
         feeds = [
-            [auto.carried(state).index(register) for register in index.registers]
-            for state in range(auto.states)
-            for index in auto.indexes
-            if state in index.feeders
+            [auto.carried(state).index(register) for register in auto.indexes[k].registers]
+            for state, own in enumerate(auto.waits_in)
+            for k in own
         ]
         assert len(self.slot) <= CASES
         return Carrier(
@@ -208,7 +235,21 @@ class _Carriers:
             buckets=np.zeros((1, BUCKETS), np.int64),
             died=np.zeros((0, 0), np.int64),
             after=self._further(tests, after, complete),
+            alike=self._alike(),
         )
+
+    def _alike(self) -> Array:
+        """Of each state: a number that states share whose runs wait in the same way, and how many registers they have.
+        Runs that are found with events between are told apart by their nodes, and alike to no other (-1)."""
+        auto = self.auto
+        apart = {n for k, index in enumerate(auto.indexes) if index.between >= 0 for n in (k, index.between)}
+        numbers: dict[object, int] = {}
+        rows = []
+        for state, own in enumerate(auto.waits_in):
+            how = auto.carried(state), tuple((k, auto.indexes[k].feeders[state]) for k in own)
+            single = not own or not apart.isdisjoint(own)
+            rows.append((-1 if single else numbers.setdefault(how, len(numbers)), len(auto.carried(state))))
+        return np.array(rows, np.int32).reshape(-1, 2)
 
     @staticmethod
     def _further(tests: list[list[list[int]]], after: list[list[list[int]]], complete: list[list[list[int]]]) -> Array:

@@ -267,7 +267,10 @@ def index_rows(auto: Correlated) -> list[tuple[str, str]]:
     """Each index: the runs that wait in it and under which values, and the events that look them up."""
     rows, names = [], last_names(auto)
     between = {index.between for index in auto.indexes}
+    waited_in = {k for own in auto.waits_in for k in own}
     for k, index in enumerate(auto.indexes):
+        if k not in waited_in:
+            continue
         if k in between:  # nothing looks them up by themselves
             events = listed(sorted({names[state] for state in index.feeders}))
             rows.append((f"i{k + 1}", f"{events}, which no condition asks for, in the order in which they came"))

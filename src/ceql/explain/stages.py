@@ -282,7 +282,7 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
         values = ValueNumbers(auto.terms, auto.compares, schema, False, plan.source)
         extended = Lengths(plan, schema, time, options, False).extended(schema)
         Checks(auto, extended, False, plan.source, time)  # says which column does not fit
-        operands = Operands(auto.with_time(time), values, extended, False, plan.source)
+        operands = Operands(auto.with_time(time), extended, False, plan.source)
         rows += [
             [print_expression(term), str(kind), "numbers of its values", ""]
             for term, kind in zip(auto.terms, values.types, strict=True)

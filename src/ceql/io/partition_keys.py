@@ -17,7 +17,7 @@ from ceql.errors import DataError, SchemaError, no_column
 from ceql.io.numbering import Numbering, Values
 from ceql.io.schemas import codes_of, column_of, is_comparable, is_text, kind_of, names_near, value_type
 from ceql.io.soundness import is_utf8
-from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, to_array, to_state, to_values
+from ceql.io.values import coded, from_state, numbers_by_code, to_array, to_state, to_values
 from ceql.jit import Array
 from ceql.syntax import tree as t
 
@@ -90,8 +90,8 @@ class PartitionKeys:
     def numbers(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
         """The substream of every row, -1 for none."""
         if len(self.columns) == 1 and not self._by_stream:
-            column = _column(batch, self.columns[0])
-            if has_short_dictionary(column):
+            column = coded(_column(batch, self.columns[0]))
+            if column is not None:
                 return numbers_by_code(
                     column,
                     lambda values: self._numbers_by_row(pa.record_batch([values], names=self.columns), 0, stream_names),

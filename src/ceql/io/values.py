@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import isinf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from ceql.errors import DataError
 from ceql.io.numbering import Values, packed
@@ -30,6 +30,7 @@ INT, UINT, FLOAT, BOOL, DECIMAL = -1, -2, -3, -4, -8  # kinds that are a word; a
 TEXT, BINARY, LONG, TIME = 0, 1, 2, 3  # kinds that are bytes; LONG is a number of many digits as text
 _MOST_DIGITS = 1000  # after the point, of a decimal that is a word
 _FIVES = 5 ** np.arange(28)
+_SOME_ROWS = 1 << 9  # fewer are not worth looking for their least and greatest
 
 
 # --- columns to pairs ---
@@ -192,23 +193,47 @@ def _bits(value: float) -> int:
     return int(np.float64(value).view(np.int64))
 
 
-# --- dictionary-encoded columns ---
+# --- columns with few different values ---
 
 
-def has_short_dictionary(column: pa.Array) -> bool:
-    """Whether `numbers_by_code` pays: the dictionary has at most half as many values as the column has rows."""
-    return pa.types.is_dictionary(column.type) and 2 * len(column.dictionary) <= len(column)
+class Coded(NamedTuple):
+    """A column with few different values: the code of each row (`size` for NULL), and the values of codes."""
+
+    codes: Array
+    size: int
+    values: Callable[[Array], pa.Array]
 
 
-def numbers_by_code(column: pa.DictionaryArray, numbers: Callable[[pa.Array], Array]) -> Array:
+def coded(column: pa.Array) -> Coded | None:
+    """The column by codes, if it has at most half as many values as rows: it has a dictionary, or whole numbers that
+    are near each other."""
+    most = len(column) // 2
+    if pa.types.is_dictionary(column.type):
+        size = len(column.dictionary)
+        return (
+            Coded(codes_of(column), size, lambda used: column.dictionary.take(pa.array(used))) if size <= most else None
+        )
+    if not pa.types.is_integer(column.type) or column.type == pa.uint64() or most < _SOME_ROWS:
+        return None
+    ends = pc.min_max(column)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is None or high - low >= most:
+        return None
+    plain = column.fill_null(low) if column.null_count else column
+    codes = plain.to_numpy(zero_copy_only=False).astype(np.int64) - low
+    if column.null_count:
+        codes[column.is_null().to_numpy(zero_copy_only=False)] = high - low + 1
+    return Coded(codes, high - low + 1, lambda used: pa.array(used + low).cast(column.type))
+
+
+def numbers_by_code(column: Coded, numbers: Callable[[pa.Array], Array]) -> Array:
     """The `numbers` of a column, which is asked once for each value that occurs; -1 for NULL."""
-    codes = codes_of(column)
-    occurs = np.zeros(len(column.dictionary) + 1, np.bool_)
-    occurs[codes] = True
+    occurs = np.zeros(column.size + 1, np.bool_)
+    occurs[column.codes] = True
     used = np.flatnonzero(occurs[:-1])
     by_code: Array = np.full(len(occurs), -1, np.int32)
-    by_code[used] = numbers(column.dictionary.take(pa.array(used)))
-    return by_code[codes]
+    by_code[used] = numbers(column.values(used))
+    return by_code[column.codes]
 
 
 # --- pairs to columns ---
@@ -294,7 +319,7 @@ def order_of(values: Values) -> Array:
     found = [np.flatnonzero(texts)]
     if len(found[0]):
         some = values.take(found[0])
-        found[0] = found[0][pa.compute.sort_indices(_texts(some)).to_numpy()]
+        found[0] = found[0][pc.sort_indices(_texts(some)).to_numpy()]
     some = values.take(words)
     scale = np.where(some.at < DECIMAL, DECIMAL - some.at, 0)
     most = int(scale.max(initial=0))

@@ -10,6 +10,9 @@ import numpy as np
 
 from ceql.jit import Array, inlined, kernel
 
+_LEAST_WORD = np.iinfo(np.int64).min
+_INFINITE = int(np.array(np.inf).view(np.int64))  # the words of NaN are beyond it, on either side
+
 
 @inlined
 def is_valid(bitmap: Array, i: int) -> bool:
@@ -151,3 +154,13 @@ def add_digits(codes: Array, rows: Array, kinds: Array, digits: Array, weights: 
     for j in range(len(codes)):
         i = rows[j]
         codes[j] += weights[kinds[i]] * digits[i]
+
+
+@kernel
+def float_words(bits: Array, nan: int, to: Array) -> None:
+    """Words that compare as the floats with these bits do, as `io.sort_keys` encodes them; `nan` for NaN."""
+    for i in range(len(bits)):
+        word = bits[i]
+        if word < 0:
+            word = _LEAST_WORD - word
+        to[i] = nan if abs(word) > _INFINITE else word

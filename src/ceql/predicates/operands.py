@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ceql.analysis.conditions import leaves
 from ceql.analysis.cutting import Condition, Read
 from ceql.automata.correlated import Correlated
 from ceql.automata.steps import BoundReads, BoundTest, Program, Simple
@@ -24,12 +25,13 @@ from ceql.automata.uses import Term, Use
 from ceql.engine.groups import programs as p
 from ceql.engine.groups.layout import LEAST_VALUE, NULL, UNBOUND
 from ceql.errors import DataError, QueryError
-from ceql.io.schemas import column_of, value_type
+from ceql.io.schemas import column_of, take_rows, value_type
 from ceql.io.sort_keys import decode, encode
 from ceql.jit import Array
+from ceql.predicates.kernels import float_words
 from ceql.predicates.logic import TRUE, UNKNOWN
 from ceql.predicates.masks import MaskCompiler
-from ceql.predicates.side_by_side import bind_side_by_side, truths
+from ceql.predicates.side_by_side import attribute_of, bind_side_by_side, truths
 from ceql.predicates.time_arithmetic import finest, in_ticks, in_unit, unit_for, unit_in, unit_of_type
 from ceql.predicates.values import ValueNumbers, common_time
 from ceql.syntax import tree as t
@@ -43,8 +45,11 @@ _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": 
 _FOLDED = {"SUM": p.TOTAL, "COUNT": p.COUNTED}
 _ORDERED = (Use.ORDER, Use.RANGE)
 _DEEPEST = 60  # of a program's stack
-_INFINITE = int(encode(pa.array([np.inf]), "")[0])  # the words of NaN are beyond it, on either side
 TOO_SMALL = UNBOUND  # in place of a whole number that is no other word
+
+
+Reader = Callable[[pa.RecordBatch, ValueNumbers | None, Array], None]
+"""Writes the words of a term; those that are compared by rank need numbers of values."""
 
 
 class TooSmall(Exception):
@@ -64,20 +69,24 @@ class Encoding(Enum):
 
 
 class Operands:
-    """The terms of an automaton that are not numbered, bound to a schema."""
+    """The terms of an automaton that are not numbered, bound to a schema; a condition that does not fit it is a
+    `SchemaError`. Any number of recognitions can read with it, each with its own numbers of values.
+
+    `ranked` is what is compared by rank though a word could hold almost all its values.
+    """
 
     def __init__(
-        self, auto: Correlated, values: ValueNumbers, schema: pa.Schema, open_schema: bool, source: str
+        self,
+        auto: Correlated,
+        schema: pa.Schema,
+        open_schema: bool,
+        source: str,
+        ranked: frozenset[object] = frozenset(),
     ) -> None:
         self.auto = auto
-        self.values = values
         self.open_schema = open_schema
         self.source = source
-        self._ranked: set[object] = set()  # what is compared by rank though a word could hold almost all its values
-        self.bind(schema)
-
-    def bind(self, schema: pa.Schema) -> None:
-        """Read columns of this schema from now on; a condition that does not fit them is a `SchemaError`."""
+        self._ranked = ranked
         self.schema = schema
         conditions = self.auto.carrying.conditions if self.auto.carrying is not None else ()
         for condition in conditions:
@@ -86,9 +95,17 @@ class Operands:
         self._compiler = MaskCompiler(partial(_type_in, schema), self.source, lambda node: unit_in(schema, node.name))
         self._tick = self._finest_unit(conditions)
         self.encodings = [self._encoding(term) for term in self.auto.reads]
-        self._read_words: dict[object, Callable[[pa.RecordBatch], Array]] = {}
+        self._read_words: dict[object, Reader] = {}
         self._readers = [self._reader(term, e) for term, e in zip(self.auto.reads, self.encodings, strict=True)]
+        parts = [leaves(part) for term in auto.reads for part in (term.what, term.partner) if part is not None]
+        self._names = sorted({attribute_of(leaf) for part in parts for leaf in part})
         self.tests = [self._test(k, condition) for k, condition in enumerate(conditions)]
+
+    def bound_to(self, schema: pa.Schema) -> Operands:
+        """The same over columns of another schema."""
+        if schema.equals(self.schema, check_metadata=True):
+            return self
+        return Operands(self.auto, schema, self.open_schema, self.source, self._ranked)
 
     def _type_of(self, what: t.Expression) -> pa.DataType:
         return _type_in(self.schema, what) if isinstance(what, t.Attribute) else self._compiler.expression(what)[0]
@@ -133,73 +150,83 @@ class Operands:
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, type) for type in self.schema.types], schema=self.schema)
         found: list[bool | None] = []
         for term, read in zip(self.auto.reads, self._readers, strict=True):
-            word = int(read(nothing)[0]) if term.use is Use.TRUTH else NULL
-            found.append(None if word == NULL else bool(word))
+            word: Array = np.full(1, NULL)
+            if term.use is Use.TRUTH:
+                read(nothing, None, word)
+            found.append(None if word[0] == NULL else bool(word[0]))
         return found
 
     # --- columns ---
 
-    def columns(self, batch: pa.RecordBatch, rows: Array | None) -> Array:
-        """The words of the terms, a row for each of these rows (all, when None)."""
+    def read(self, batch: pa.RecordBatch, rows: Array | None, values: ValueNumbers, to: Array) -> None:
+        """Write the words of the terms into the first columns of `to`, one row for each of these rows (None: all)."""
         if rows is not None and len(rows) != batch.num_rows:
-            batch = batch.take(pa.array(rows))
-        result: Array = np.empty((batch.num_rows, len(self._readers)), np.int64)
+            batch = take_rows(
+                batch.select([name for name in self._names if name in batch.schema.names]), pa.array(rows)
+            )
         for k, read in enumerate(self._readers):
             first = self._readers.index(read)  # terms that are read in the same way are read once
-            result[:, k] = read(batch) if first == k else result[:, first]
+            if first == k:
+                read(batch, values, to[:, k])
+            else:
+                to[:, k] = to[:, first]
             term = self.auto.reads[k]
-            if self.encodings[k] is Encoding.WORD and term.use is not Use.TRUTH and (result[:, k] == TOO_SMALL).any():
+            if self.encodings[k] is Encoding.WORD and term.use is not Use.TRUTH and (to[:, k] == TOO_SMALL).any():
                 raise TooSmall(k)
-        return result
 
     @property
     def by_rank(self) -> list[int]:
         """The terms for which `rank` was asked."""
         return [k for k, term in enumerate(self.auto.reads) if term.use in _ORDERED and term.what in self._ranked]
 
-    def rank(self, k: int) -> None:
-        """Compare a term by rank from the next `bind` on: it has values that a word has no room for."""
+    def with_rank(self, k: int) -> Operands:
+        """The same, but for a term that is compared by rank: it has values that a word has no room for."""
         term = self.auto.reads[k]
         if term.use not in _ORDERED:
             what = print_expression(term.what)  # type: ignore[arg-type]
             raise DataError(
                 f"'{what}' has a number below {LEAST_VALUE}, which cannot be calculated with between events"
             )
-        self._ranked |= {term.what, term.partner}
+        return Operands(self.auto, self.schema, self.open_schema, self.source, self._ranked | {term.what, term.partner})
 
-    def recode(self, k: int, before: Encoding, words: Array) -> Array:
+    def recode(self, k: int, before: Encoding, values: ValueNumbers, words: Array) -> Array:
         """Words of a term that were encoded as `before`, as they are encoded now."""
         now = self.encodings[k]
         plain = pa.array(words) if before is Encoding.WORD else decode(words, pa.float64())
         if now is Encoding.RANKED:
-            return self.values.number(plain, plain.type).astype(np.int64)
+            return values.number(plain, plain.type).astype(np.int64)
         try:
             return encode(plain.cast(pa.float64()), "")
         except pa.ArrowInvalid as error:
             what = print_expression(self.auto.reads[k].what)  # type: ignore[arg-type]
             raise DataError(f"the type of '{what}' changed, and values do not fit: {error}") from error
 
-    def _reader(self, term: Term, encoding: Encoding) -> Callable[[pa.RecordBatch], Array]:
+    def _reader(self, term: Term, encoding: Encoding) -> Reader:
         if term.use is Use.TRUTH:
             bound = bind_side_by_side(term.what, self.schema, self.open_schema, self.source)  # type: ignore[arg-type]
 
-            def truth(batch: pa.RecordBatch) -> Array:
+            def truth(batch: pa.RecordBatch, _: ValueNumbers | None, to: Array) -> None:
                 found = truths(bound, batch)
-                return np.where(found == UNKNOWN, NULL, (found == TRUE).astype(np.int64))
+                to[:] = np.where(found == UNKNOWN, NULL, (found == TRUE).astype(np.int64))
 
             return truth
         what: t.Expression = term.what  # type: ignore[assignment]
-        values: Callable[[pa.RecordBatch], Any]
+        column: Callable[[pa.RecordBatch], Any]
         if isinstance(what, t.Attribute) and term.use in _ORDERED:
-            values = partial(column_of, name=what.name)
+            column = partial(column_of, name=what.name)
         else:
-            values = self._compiler.expression(what)[1]
+            column = self._compiler.expression(what)[1]
         type = self._type_of(what)
         if encoding is Encoding.RANKED:
             if pa.types.is_null(type):
-                return lambda batch: np.full(batch.num_rows, NULL)
-            numbers = self.values
-            return lambda batch: _no_number(numbers.number(_spread(values(batch), batch.num_rows), type))
+                return lambda batch, _, to: to.fill(NULL)
+
+            def numbered(batch: pa.RecordBatch, values: ValueNumbers | None, to: Array) -> None:
+                assert values is not None
+                numbers = values.number(_spread(column(batch), batch.num_rows), type)
+                to[:] = np.where(numbers < 0, np.int64(NULL), numbers)
+
+            return numbered
         partner = self._type_of(term.partner) if term.partner is not None else type  # type: ignore[arg-type]
         shown = common_time(type, partner) if pa.types.is_temporal(type) and pa.types.is_temporal(partner) else None
         if shown is not None and term.use in (Use.VALUE, Use.NULLABLE):
@@ -209,8 +236,8 @@ class Operands:
         alike = (what, term.use in _ORDERED, shown, encoding, nan)
         read = self._read_words.get(alike)
         if read is None:
-            read = self._read_words[alike] = lambda batch: _words(
-                _spread(values(batch), batch.num_rows), shown, encoding, name, nan
+            read = self._read_words[alike] = lambda batch, _, to: _write_words(
+                _spread(column(batch), batch.num_rows), shown, encoding, name, nan, to
             )
         return read
 
@@ -354,11 +381,14 @@ def _fits_a_word(type: pa.DataType) -> bool:
     )
 
 
-def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name: str, nan: int) -> Array:
+def _write_words(
+    column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name: str, nan: int, to: Array
+) -> None:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
-        return np.full(len(column), NULL)
+        to[:] = NULL
+        return
     if shown is not None and column.type != shown:
         try:
             column = column.cast(shown)
@@ -366,17 +396,17 @@ def _words(column: pa.Array, shown: pa.DataType | None, encoding: Encoding, name
             raise DataError(f"'{name}' cannot be compared between events: {error}") from None
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int64())
-    words = encode(column.cast(pa.float64()) if encoding is Encoding.FLOAT else column, name)
     if encoding is Encoding.FLOAT:
-        if (beyond := np.abs(words) > _INFINITE).any():
-            words = np.where(beyond, nan, words)
-    elif (words < LEAST_VALUE).any():
-        words = np.where(words < LEAST_VALUE, TOO_SMALL, words)
-    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL, words) if column.null_count else words
-
-
-def _no_number(numbers: Array) -> Array:
-    return np.where(numbers < 0, np.int64(NULL), numbers)
+        floats = column.cast(pa.float64())
+        plain = floats.fill_null(0.0) if column.null_count else floats
+        float_words(plain.to_numpy(zero_copy_only=False).view(np.int64), nan, to)
+    else:
+        words = encode(column, name)
+        to[:] = words
+        if (words < LEAST_VALUE).any():
+            to[words < LEAST_VALUE] = TOO_SMALL
+    if column.null_count:
+        to[column.is_null().to_numpy(zero_copy_only=False)] = NULL
 
 
 def _spread(values: Any, count: int) -> pa.Array:

@@ -7,6 +7,7 @@ that no partial match waits for is used again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from ceql.analysis.conditions import leaves
 from ceql.errors import SchemaError, no_column
 from ceql.io.numbering import Numbering
 from ceql.io.schemas import column_of, is_comparable, kind_of, names_near, value_type
-from ceql.io.values import from_state, has_short_dictionary, numbers_by_code, order_of, to_state, to_values
+from ceql.io.values import coded, from_state, numbers_by_code, order_of, to_state, to_values
 from ceql.jit import Array
 from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.time_arithmetic import unit_in
@@ -42,6 +43,14 @@ class ValueNumbers:
         self._are_ranked = True  # all values that have a number, as of now
         self.bind(schema)
         self._shown = self._common_types()
+
+    def anew(self) -> ValueNumbers:
+        """The same terms, of which no value has come."""
+        made = copy(self)
+        made._numbering = Numbering(1)
+        made._ranks = np.zeros(1, np.int64)
+        made._are_ranked = True
+        return made
 
     def bind(self, schema: pa.Schema) -> None:
         """Read columns of this schema from now on."""
@@ -97,16 +106,16 @@ class ValueNumbers:
         found = {leaf.name for term in self.terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
         return sorted(found)
 
-    def numbers(self, batch: pa.RecordBatch, rows: Array | None) -> Array:
-        """The numbers of the terms' values, a row for each of these rows (all, when None)."""
-        count = batch.num_rows if rows is None else len(rows)
-        result: Array = np.full((count, len(self.terms)), -1, np.int32)
+    def numbers(self, batch: pa.RecordBatch, rows: Array | None, to: Array, none: int) -> None:
+        """Write the numbers of the terms' values, a row for each of these rows (all, when None); `none` for NULL."""
         for k, term in enumerate(self.terms):
             column = self._column(batch, k, term)
             if rows is not None and len(rows) != batch.num_rows:
                 column = column.take(pa.array(rows))
-            result[:, k] = self._numbers(column, self._shown[k])
-        return result
+            numbers = self._numbers(column, self._shown[k])
+            to[:, k] = numbers
+            if none != -1 and (numbers < 0).any():
+                to[numbers < 0, k] = none
 
     def _column(self, batch: pa.RecordBatch, k: int, term: t.Expression) -> pa.Array:
         read = self._read[k]
@@ -145,7 +154,8 @@ class ValueNumbers:
             self._are_ranked = self._are_ranked and known == self._numbering.known
             return found
 
-        return numbers_by_code(column, numbers) if has_short_dictionary(column) else numbers(column)
+        by_code = coded(column)
+        return numbers(column) if by_code is None else numbers_by_code(by_code, numbers)
 
     def hashes(self, numbers: Array) -> Array:
         """A hash of the value of each of these numbers: 32 bits that follow from the value alone."""

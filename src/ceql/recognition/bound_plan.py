@@ -8,6 +8,7 @@ substreams, the columns of the result. A query that does not fit the columns is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -19,6 +20,10 @@ from ceql.analysis.lengths import is_hidden
 from ceql.analysis.measures import measured_attributes
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Length
+from ceql.automata.correlated import Correlated
+from ceql.automata.steps import to_carrier, to_steps
+from ceql.engine.groups.layout import Carrier, Steps
+from ceql.engine.groups.rows import emptied
 from ceql.errors import SchemaError, no_column
 from ceql.io.partition_keys import PartitionKeys
 from ceql.io.schemas import is_text, names_near, unify_schemas
@@ -84,8 +89,7 @@ class BoundPlan:
     attributes that guards read."""
     sharing: Sharing | None = None
     """What the query does together with others."""
-    _unused: list[tuple[ValueNumbers, Operands, Checks]] = field(default_factory=list, init=False, repr=False)
-    """Made to see whether the columns can be compared, and not yet given to a recognition."""
+    _steps: dict[tuple[int, ...], Steps] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def over(cls, plan: Plan, sources: Sequence[Source], options: Options, sharing: Sharing | None = None) -> BoundPlan:
@@ -101,13 +105,24 @@ class BoundPlan:
             sharing=sharing,
         )
 
+    def fits(self, sources: Sequence[Source], options: Options) -> bool:
+        """Whether `over` would give the same for the events of these sources."""
+        if options != self.options or tuple(source.name for source in sources) != self.streams:
+            return False
+        schemas = [source.schema for source in sources]
+        if any(source.open_schema for source in sources) != self.open_schema:
+            return False
+        same = unify_schemas(schemas).equals(self.schema, check_metadata=True)
+        return same and options.untyped(schemas) == self.untyped
+
     def __post_init__(self) -> None:
         # the order is that in which an author mends a query: each step relies on those before
         if self.decided is None:
             _ = self.type, self.time
             if self.sharing is None:  # else they are bound with those of other queries
                 _ = self.guards
-            self._check_compared()
+            if isinstance(self.plan, CorrelatedPlan):
+                _ = self._values, self.operands, self._checks
             self._check_selection()
         _ = self.window, self.result
 
@@ -221,21 +236,59 @@ class BoundPlan:
         names.update(name for name in (self.type, self.time, self.window.column) if name is not None)
         return sorted(names)
 
-    def _check_compared(self) -> None:
-        """Refuse columns that cannot be compared with each other."""
-        if isinstance(self.plan, CorrelatedPlan):
-            self._unused.append(self.compared())
-
-    def compared(self) -> tuple[ValueNumbers, Operands, Checks]:
-        """What reads the values that are compared between events, for one recognition alone."""
-        if self._unused:
-            return self._unused.pop()
+    @property
+    def _automaton(self) -> Correlated:
         assert isinstance(self.plan, CorrelatedPlan)
-        auto, source, schema = self.plan.automaton, self.plan.source, self.with_unit(self.schema)
-        values = ValueNumbers(auto.terms, auto.compares, schema, self.open_schema, source)
-        schema = self.lengths.extended(schema)
-        operands = Operands(auto.with_time(self.time), values, schema, self.open_schema, source)
-        return values, operands, Checks(auto, schema, self.open_schema, source, self.time)
+        return self.plan.automaton
+
+    @cached_property
+    def _values(self) -> ValueNumbers:
+        auto, schema = self._automaton, self.with_unit(self.schema)
+        return ValueNumbers(auto.terms, auto.compares, schema, self.open_schema, self.plan.source)
+
+    def values(self) -> ValueNumbers:
+        """Numbers the values that are looked up between events, for one recognition."""
+        return self._values.anew()
+
+    @cached_property
+    def _compared(self) -> pa.Schema:
+        """The columns that conditions between events may read."""
+        return self.lengths.extended(self.with_unit(self.schema))
+
+    @cached_property
+    def operands(self) -> Operands:
+        """Reads what conditions between events compare."""
+        return Operands(self._automaton.with_time(self.time), self._compared, self.open_schema, self.plan.source)
+
+    @cached_property
+    def _checks(self) -> Checks:
+        return Checks(self._automaton, self._compared, self.open_schema, self.plan.source, self.time)
+
+    def checks(self) -> Checks:
+        """What checks candidates, for one recognition."""
+        return copy(self._checks)
+
+    def steps(self, symbols: Sequence[int]) -> Steps:
+        """The automaton for these symbols (`automata.steps.to_steps`), which is only read."""
+        assert isinstance(self.plan, CorrelatedPlan)
+        known = self._steps.get(key := tuple(symbols))
+        if known is None:
+            known = to_steps(self.plan.running, symbols)
+            self._steps.clear()  # the last one is enough: most inputs of a query have the same symbols
+            self._steps[key] = known
+        return known
+
+    def carrier(self, operands: Operands) -> Carrier:
+        """What runs carry (`automata.steps.to_carrier`) if conditions are bound so; what is written to is new."""
+        assert isinstance(self.plan, CorrelatedPlan)
+        if operands is not self.operands:
+            return to_carrier(self.plan.running, operands.tests, operands.reads)
+        return emptied(self._carrier)
+
+    @cached_property
+    def _carrier(self) -> Carrier:
+        assert isinstance(self.plan, CorrelatedPlan)
+        return to_carrier(self.plan.running, self.operands.tests, self.operands.reads)
 
     def _check_selection(self) -> None:
         """Refuse attributes of SELECT that the events do not have."""

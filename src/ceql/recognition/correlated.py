@@ -14,7 +14,6 @@ from ceql.analysis.lengths import is_hidden
 from ceql.automata.correlated import Correlated
 from ceql.automata.registers import Fold
 from ceql.automata.shared_values import shared_value
-from ceql.automata.steps import to_carrier, to_steps
 from ceql.engine.common.check import require, require_between
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.chunk import rows as rows_of
@@ -29,7 +28,7 @@ from ceql.errors import DataError
 from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.plan import CandidateReason, CorrelatedPlan
-from ceql.predicates.operands import TooSmall
+from ceql.predicates.operands import Operands, TooSmall
 from ceql.recognition.absences import Absences, time_bounds
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.choosing import Chooser, Labels
@@ -54,7 +53,7 @@ class CorrelatedRecognition(Recognition):
         self.plan = plan = bound.plan
         self.auto = auto = plan.automaton
         self.running = plan.running
-        self.values, self.operands, self.checks = bound.compared()
+        self.values, self.operands, self.checks = bound.values(), bound.operands, bound.checks()
         self.labels = Labels(auto, plan.selected, plan.columns)
         self._unsure = CandidateReason.DUPLICATES in plan.candidate_reasons
         self.chooses = bool(plan.candidate_reasons)
@@ -93,11 +92,11 @@ class CorrelatedRecognition(Recognition):
         self.values.bind(schema)
         self.checks.bind(self.bound.lengths.extended(schema))
         if self.auto.carrying is not None:
-            self._bind_operands(schema)
+            self._read_by(self.operands.bound_to(self.bound.lengths.extended(schema)))
 
-    def _bind_operands(self, schema: pa.Schema) -> None:
-        before = list(self.operands.encodings)
-        self.operands.bind(self.bound.lengths.extended(schema))
+    def _read_by(self, operands: Operands) -> None:
+        """Read what conditions compare in another way from now on."""
+        before, self.operands = self.operands.encodings, operands
         if "machine" not in self.__dict__:
             return
         for machine in self.machines:
@@ -107,8 +106,10 @@ class CorrelatedRecognition(Recognition):
                 if encoding is not self.operands.encodings[k]:  # a column of dicts got a wider type
                     registers = [n for n, r in enumerate(self.auto.carrying.registers) if r.term >= 0]  # type: ignore[union-attr]
                     mine = {n for n in registers if self.auto.column(self.auto.register(n).term) == k}
-                    machine.recode(self._words_of(machine, mine), partial(self.operands.recode, k, encoding))
-            made = to_carrier(self.running, self.operands.tests, self.operands.reads)
+                    machine.recode(
+                        self._words_of(machine, mine), partial(self.operands.recode, k, encoding, self.values)
+                    )
+            made = self.bound.carrier(self.operands)
             kept = {
                 name: getattr(old, name) for name in ("rows", "keys", "buckets", "cells", "cell_slots", "rank", "died")
             }
@@ -199,11 +200,11 @@ class CorrelatedRecognition(Recognition):
         if self.chooses:
             check = _weakly(self._check) if self.auto.checks or self.absences is not None else None
             choose = Chooser(plan, self.auto, self.labels, check, _weakly(self._places), self._unsure)
-        steps = to_steps(self.running, self.table.bits)
+        steps = self.bound.steps(self.table.bits)
         self._symbols = len(self.table.bits)
         carrier, carrying = None, self.auto.carrying
         if carrying is not None:
-            carrier = to_carrier(self.running, self.operands.tests, self.operands.reads)
+            carrier = self.bound.carrier(self.operands)
         timed, memory = self.bound.time is not None, self.bound.options.memory
         machine = GroupMachine(steps, settings, timed, memory, choose, carrier, **self._buffers)
         if carrying is not None:
@@ -274,40 +275,45 @@ class CorrelatedRecognition(Recognition):
     # --- feeding ---
 
     def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
-        values = np.require(self.values.numbers(data, rows), requirements=["C", "W"])
-        if self.auto.carrying is not None:
-            lengths = self.bound.lengths
-            if lengths.names:
-                places = self._place_of(events) if self.plan.counts_events and self.keys is not None else None
-                read = self._read(lengths.measured(data, rows, events.position, events.time, places), None)
-            else:
-                read = self._read(data, rows)
-            if values.shape[1]:
-                read = np.concatenate([read, np.where(values < 0, np.int64(NULL), values)], axis=1)
-            values = read
-            if any(self.operands.ranked):
-                ranks = self.values.ranks()
-                for machine in self.machines:
-                    assert machine.carrier is not None
-                    machine.carrier = machine.carrier._replace(rank=ranks)
         if self.absences is not None:
             keys = self._place_of(events) if self.bound.window.counts_all_rows else events.key
             self.absences.add(events, keys, self.table.bits, data, rows)
+        count = len(events.symbol)
+        if self.auto.carrying is None:
+            values: Array = np.empty((count, len(self.values.terms)), np.int32)
+            self.values.numbers(data, rows, values, -1)
+        else:
+            lengths, reads = self.bound.lengths, len(self.operands.encodings)
+            values = np.empty((count, reads + len(self.values.terms)), np.int64)
+            self.values.numbers(data, rows, values[:, reads:], NULL)
+            if lengths.names:
+                places = self._place_of(events) if self.plan.counts_events and self.keys is not None else None
+                data, rows = lengths.measured(data, rows, events.position, events.time, places), None
+            self._read(data, rows, values)
+            self._tell_ranks()
         return events._replace(values=values)
 
-    def _read(self, data: pa.RecordBatch, rows: Array | None) -> Array:
+    def _tell_ranks(self) -> None:
+        """Tell the machines the order of all values that have come."""
+        if any(self.operands.ranked):
+            ranks = self.values.ranks()
+            for machine in self.machines:
+                assert machine.carrier is not None
+                machine.carrier = machine.carrier._replace(rank=ranks)
+
+    def _read(self, data: pa.RecordBatch, rows: Array | None, words: Array) -> None:
         while True:
             try:
-                return self.operands.columns(data, rows)
+                self.operands.read(data, rows, self.values, words)
+                return
             except TooSmall as found:
-                self.operands.rank(found.term)
-                self._bind_operands(self.bound.with_unit(self.schema))
+                self._read_by(self.operands.with_rank(found.term))
 
     def _room_for_symbols(self) -> None:
         machines = self.machines  # the first call makes the machine, with the symbols so far
         if self._symbols != len(self.table.bits):
             self._symbols = len(self.table.bits)
-            steps = to_steps(self.running, self.table.bits)
+            steps = self.bound.steps(self.table.bits)
             for machine in machines:
                 machine.use(steps)
                 if self.auto.carrying is not None:
@@ -370,16 +376,17 @@ class CorrelatedRecognition(Recognition):
         if not however_few and self.values.known <= 2 * self._values_kept + _MANY_VALUES:
             return
         if any(machine.collected for machine in self.machines):
-            self.values.release(self._used_values())
+            self.values.release(self._used_values(sorted_by=True))
             if self._owners is not None:
                 self._owners.forget()
             self._values_kept = self.values.known
             for machine in self.machines:
                 machine.collected = False
 
-    def _used_values(self) -> Array:
-        """The numbers of the values that runs are filed under."""
-        return np.unique(np.concatenate([machine.used_values(self.values.most) for machine in self.machines]))
+    def _used_values(self, sorted_by: bool = False) -> Array:
+        """The numbers of the values that runs are filed under, or (`sorted_by`) were and are still compared by."""
+        used = [machine.used_values(self.values.most, sorted_by) for machine in self.machines]
+        return np.unique(np.concatenate(used))
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
         """Forget all that the window has left."""
@@ -417,9 +424,16 @@ class CorrelatedRecognition(Recognition):
         """Which variables each mark binds."""
         return np.asarray(self.labels.masks[self.labels.of_mark])
 
+    @cached_property
+    def _pattern(self) -> Array | None:
+        """The marks of every match, where all have the same."""
+        marks = None if self.chooses else self.auto.pattern()
+        return None if marks is None else np.array(marks, np.int32)
+
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
-        masks = self.labels.masks  # the chooser turns marks into labels
-        return to_record_batch(chunk, self.bound.result, masks if self.chooses else masks[self.labels.of_mark], keys)
+        # the chooser turns marks into labels
+        masks = self.labels.masks if self.chooses else self.label_masks
+        return to_record_batch(chunk, self.bound.result, masks, keys, self._pattern)
 
     # --- state ---
 
@@ -441,9 +455,9 @@ class CorrelatedRecognition(Recognition):
                 "finish the stream with that version, or start anew"
             )
         for term in header.get("ranked", []):
-            self.operands.rank(term)
+            self.operands = self.operands.with_rank(term)
+        self.values.restore(tables["values"])  # before the machine, which sorts runs by the rank of their values
         super().restore(header, arrays, tables)
-        self.values.restore(tables["values"])
         self._found = header["found"]
         if self.absences is not None:
             self.absences.restore(arrays, tables["absent"], header["partitions"], self.position)
@@ -456,6 +470,7 @@ class CorrelatedRecognition(Recognition):
             require(self._divides, "it has shards, and the query has none")
             shares = Shares(self.keys.hashes) if self.keys is not None else None
             self.machine = self._sharded(machine, [machine.shard() for _ in range(shards)], shares)
+        self._tell_ranks()
         self.machine.restore(arrays)
         for shard in range(max(1, shards)):
             nodes = (of_shard(arrays, shard) if shards else arrays)["nodes"]

@@ -149,15 +149,18 @@ def to_record_batch(
 
 
 def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[pa.Array]:
-    n_labels, n_variables = label_masks.shape
-    binds = np.ascontiguousarray(label_masks.T, np.uint8)
+    n_labels = len(label_masks)
+    # variables with the same events, as `A AS a` has, share a column
+    binds, which = np.unique(np.ascontiguousarray(label_masks.T, np.uint8), axis=0, return_inverse=True)
+    n_variables = len(binds)
     totals = binds.astype(np.int64) @ count_labels(chunk.labels, n_labels)
     bases = np.zeros(n_variables + 1, np.int64)
     np.cumsum(totals + 1, out=bases[1:])  # one more: the kernel writes before it knows
     values = np.empty(bases[-1], np.int64)
     offsets = np.empty((n_variables, len(chunk.offsets)), np.int32)
     fill_lists(chunk.offsets, chunk.positions, chunk.labels, binds, bases, values, offsets)
-    return [_list_array(offsets[v], values[bases[v] : bases[v + 1] - 1]) for v in range(n_variables)]
+    columns = [_list_array(offsets[v], values[bases[v] : bases[v + 1] - 1]) for v in range(n_variables)]
+    return [columns[v] for v in which.tolist()]
 
 
 def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) -> list[pa.Array]:
@@ -166,16 +169,19 @@ def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) ->
     # the kernel relies on it; a forged snapshot may have matches of other lengths
     require(len(chunk.positions) == matches * len(pattern), "matches have more or fewer events than the query allows")
     offsets: dict[int, pa.Array] = {}  # variables with as many events share their offsets
-    columns = []
-    for bound in label_masks[pattern].T:
-        places = np.flatnonzero(bound)
+    columns: dict[bytes, pa.Array] = {}  # and those with the same events, as `A AS a` has, all
+    bound = np.ascontiguousarray(label_masks[pattern].T)
+    for own in bound:
+        places = np.flatnonzero(own)
         count = len(places)
+        if own.tobytes() in columns:
+            continue
         if count not in offsets:
             offsets[count] = pa.array(np.arange(matches + 1, dtype=np.int32) * np.int32(count))
         values = np.empty(count * matches, np.int64)
         take_places(chunk.positions, len(pattern), places, values)
-        columns.append(pa.ListArray.from_arrays(offsets[count], pa.array(values)))
-    return columns
+        columns[own.tobytes()] = pa.ListArray.from_arrays(offsets[count], pa.array(values))
+    return [columns[own.tobytes()] for own in bound]
 
 
 def _list_array(offsets: Int32s, values: Int64s) -> pa.Array:

@@ -386,7 +386,7 @@ class Machine(ABC):
 
     def _set_nodes(self, nodes: Array, times: Array, capacity: int) -> None:
         """Go on with these nodes, in arrays of this capacity."""
-        self.nodes = np.zeros((capacity, self.node_words), np.int64)
+        self.nodes = np.empty((capacity, self.node_words), np.int64)
         self.nodes[: len(nodes)] = nodes
         self.times = np.zeros(capacity if self.timed else 0, np.int64)
         self.times[: len(times)] = times

@@ -15,7 +15,6 @@ from ceql.engine.groups.layout import (
     BASE,
     BETWEEN_AT,
     FIRST_ROW,
-    HEADS,
     NEXT_ROW,
     PLACE,
     POSITION,
@@ -23,9 +22,11 @@ from ceql.engine.groups.layout import (
     SINCE,
     Carrier,
     Counting,
+    Store,
+    Turn,
 )
 from ceql.engine.groups.ordered import begin_at, next_in_order, next_with
-from ceql.engine.groups.table import locate
+from ceql.engine.groups.table import head_of
 from ceql.jit import Array, called, inlined, kernel
 
 
@@ -45,14 +46,12 @@ def rows_before(carrier: Carrier, bucket: int, position: int) -> int:
 
 
 @inlined
-def events_between(
-    carrier: Carrier, slots: Array, entries: Array, key: Array, index: int, partition: int, forgotten: int
-) -> tuple[int, int, int]:
+def events_between(carrier: Carrier, store: Store, index: int, turn: Turn) -> tuple[int, int, int]:
     """The bucket of the events that come between the runs of an index and what finds them, how many rows it has had,
     and the position of the last one. The bucket is -1 if there are none."""
-    heads = carrier.indexes[carrier.indexes[index, BETWEEN_AT], HEADS]
-    head = locate(slots, entries, heads, partition, key, np.int64(0))
-    if head < 0 or entries[head, SINCE] <= forgotten:
+    entries = store.entries
+    head = head_of(carrier, store, carrier.indexes[index, BETWEEN_AT], turn.partition, np.int64(0))
+    if head < 0 or entries[head, SINCE] <= turn.forgotten:
         return np.int64(-1), np.int64(0), np.int64(0)
     buckets, ring = carrier.buckets, entries[head, entries.shape[1] - 1]
     if ring < 0 or buckets[ring, NEXT_ROW] == buckets[ring, FIRST_ROW]:
@@ -66,6 +65,16 @@ def events_between(
 def events_after(carrier: Carrier, nodes: Array, n: int, run: int) -> int:
     """How many events come after a run of a `between` node."""
     return max(nodes[n, C] - rows_before(carrier, nodes[n, B], nodes[run, A] + 1), np.int64(0))
+
+
+@inlined
+def event_after(carrier: Carrier, nodes: Array, n: int, row: int, run: int) -> int:
+    """The event of a `between` node that has a row of its bucket, or -1 if it does not come after the run."""
+    ring, buckets = nodes[n, B], carrier.buckets
+    if ring < 0 or row < buckets[ring, FIRST_ROW]:  # given up; only a snapshot that was made up reaches such a node
+        return np.int64(-1)
+    at = buckets[ring, BASE] + (row & (buckets[ring, ROOM] - 1))
+    return carrier.rows[at, PLACE] if carrier.rows[at, POSITION] > nodes[run, A] else np.int64(-1)
 
 
 @called

@@ -13,7 +13,7 @@ from ceql.engine.groups.enumerate import MOST_FACTORS
 from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, LISTED, ORDERED, OTHERS, UNION, WAY, A, B, C
 from ceql.engine.groups.layout import (
     BUCKET_INDEX,
-    BUCKETS,
+    BUCKETS_STORED,
     CELL_HEAD,
     CELL_KIND,
     CELL_TAIL,
@@ -105,7 +105,11 @@ def check_buckets(rows: Array, buckets: Array, heads: Array, ordered: Array, nod
     named = heads[heads[:, -1] >= 0, -1]
     require(len(named) == len(buckets), wrong)
     require_between(rows[:, 1], -1, len(nodes), wrong)
-    require(bool((nodes[rows[rows[:, 1] >= 0, 1], KIND] >= 0).all()), wrong)
+    runs = rows[rows[:, 1] >= 0, 1]
+    while len(runs):  # a row has a product, or a union of several that end with one event
+        kinds = nodes[runs, KIND]
+        require(bool(((kinds >= 0) | ((kinds < UNION) & (kinds > UNION - WAY))).all()), wrong)
+        runs = nodes[runs[kinds < 0], A]
     own = np.repeat(np.arange(len(buckets)), end - first) << 40
     places = rows[:, 1] + own
     require(bool((np.diff(places[rows[:, 1] >= 0]) > 0).all()), wrong)
@@ -135,10 +139,10 @@ def check_sizes(arrays: dict[str, Array], words: int, carried: bool) -> tuple[Ar
     entries = require_shape(arrays, "entries", None, words)
     sizes = require_shape(arrays, "sizes", None)
     require(len(sizes) >= (3 if carried else 2), "it does not say how large its tables are")
-    rows, buckets, cells = (np.zeros((0, k), np.int64) for k in (2, BUCKETS, 3))
+    rows, buckets, cells = (np.zeros((0, k), np.int64) for k in (2, BUCKETS_STORED, 3))
     if carried:
         rows = require_shape(arrays, "rows", None, 2)
-        buckets = require_shape(arrays, "buckets", None, BUCKETS)
+        buckets = require_shape(arrays, "buckets", None, BUCKETS_STORED)
         cells = require_shape(arrays, "cells", None, 3)
     used = (len(arrays["nodes"]), len(entries), len(cells))
     for size, least in zip(sizes.tolist(), used, strict=False):

@@ -12,7 +12,20 @@ import numpy as np
 
 from ceql.engine.common.layout import DONE, Events
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, holds
-from ceql.engine.groups.layout import COLUMNS, HEADS, INEXACT, KEY, NODE, SINCE, STAMP, UNLINKED, Carrier, Fresh, Steps
+from ceql.engine.groups.layout import (
+    COLUMNS,
+    HEADS,
+    INEXACT,
+    KEY,
+    NODE,
+    SINCE,
+    STAMP,
+    UNLINKED,
+    Carrier,
+    Steps,
+    Store,
+    Turn,
+)
 from ceql.engine.groups.table import are_there, locate, take_key
 from ceql.jit import Array, called, inlined
 
@@ -38,51 +51,33 @@ def end_all(steps: Steps, parts: Array, partition: int, symbol: int, position: i
 
 
 @called
-def end_groups(
-    steps: Steps,
-    carrier: Carrier,
-    slots: Array,
-    entries: Array,
-    parts: Array,
-    fresh: Fresh,
-    events: Events,
-    i: int,
-    partition: int,
-) -> int:
-    """End what event i ends: DONE, or INEXACT."""
-    symbol = events.symbol[i]
-    end_all(steps, parts, partition, symbol, events.position[i])
+def end_groups(steps: Steps, carrier: Carrier, store: Store, events: Events, turn: Turn) -> int:
+    """End what the event ends: DONE, or INEXACT."""
+    symbol = events.symbol[turn.i]
+    end_all(steps, store.parts, turn.partition, symbol, turn.position)
     for k in range(steps.ends[symbol], steps.ends[symbol + 1]):
         e = steps.end[k]
         if e >= 0 and carrier.moves_of[e] < carrier.moves_of[e + 1]:
             continue  # it ends none, but is remembered (`forbidden`)
-        if e >= 0 and not _end(steps, carrier, slots, entries, fresh, events.values, i, partition, e):
+        if e >= 0 and not _end(steps, carrier, store, events.values, turn, e):
             return INEXACT
     return DONE
 
 
 @inlined
-def _end(
-    steps: Steps,
-    carrier: Carrier,
-    slots: Array,
-    entries: Array,
-    fresh: Fresh,
-    values: Array,
-    i: int,
-    partition: int,
-    e: int,
-) -> bool:
+def _end(steps: Steps, carrier: Carrier, store: Store, values: Array, turn: Turn, e: int) -> bool:
     """End the groups that ending e finds; whether all its tests could be told."""
+    entries, i = store.entries, turn.i
     link = steps.links[e]
     low, high = steps.link_keys[link], steps.link_keys[link + 1]
     if not are_there(values, i, steps.link_terms, low, high):
         return True
-    width = take_key(fresh.key, values, i, steps.link_terms, low, high)
+    key = store.fresh.key
+    width = take_key(key, values, i, steps.link_terms, low, high)
     index = steps.link_index[link]
     heads = carrier.indexes[index, HEADS]
     base: int = KEY + steps.index_terms[index]
-    head = locate(slots, entries, index if heads < 0 else heads, partition, fresh.key, width)
+    head = locate(store.slots, entries, index if heads < 0 else heads, turn.partition, key, width)
     if head < 0:
         return True
     if heads < 0:  # there are no groups besides the key

@@ -25,7 +25,7 @@ from ceql.engine.common.layout import (
     START_TIME,
     Output,
 )
-from ceql.engine.groups.between import next_between
+from ceql.engine.groups.between import event_after
 from ceql.engine.groups.graph import (
     BETWEEN,
     FACTOR,
@@ -33,6 +33,7 @@ from ceql.engine.groups.graph import (
     LISTED,
     MAX,
     NO_START,
+    NONE,
     ORDERED,
     OTHERS,
     VALUE,
@@ -41,7 +42,19 @@ from ceql.engine.groups.graph import (
     C,
     most_unlike,
 )
-from ceql.engine.groups.layout import AT, CELL_NEXT, CELL_NODE, CELLS, DEPTH, HEIGHT, TODO, UNLIKE, Carrier, Settings
+from ceql.engine.groups.layout import (
+    AT,
+    CELL_NEXT,
+    CELL_NODE,
+    CELLS,
+    DEPTH,
+    HEIGHT,
+    RUN,
+    TODO,
+    UNLIKE,
+    Carrier,
+    Settings,
+)
 from ceql.engine.groups.ordered import next_with
 from ceql.jit import Array, inlined, kernel
 
@@ -49,13 +62,14 @@ MOST_FACTORS = 64  # a product has fewer
 
 
 @inlined
-def _push(out: Output, height: int, n: int, depth: int, todo: int, cells: int, unlike: int) -> int:
+def _push(out: Output, height: int, n: int, depth: int, todo: int, cells: int, unlike: int, run: int) -> int:
     """Put a node on the search's stack, which has room for it: how high it is then."""
     out.stack[height, AT] = n
     out.stack[height, DEPTH] = depth
     out.stack[height, TODO] = todo
     out.stack[height, CELLS] = cells
     out.stack[height, UNLIKE] = unlike
+    out.stack[height, RUN] = run
     return height + 1
 
 
@@ -65,7 +79,7 @@ def push_roots(nodes: Array, regs: Array, roots: Array, out: Output, bound: int)
     height = 0
     for k in range(regs[ROOTS] - 1, -1, -1):
         if nodes[roots[k], MAX] >= bound:
-            height = _push(out, height, roots[k], np.int64(0), np.int64(-1), np.int64(0), np.int64(-1))
+            height = _push(out, height, roots[k], np.int64(0), NONE, np.int64(0), NONE, NONE)
     regs[HEIGHT] = height
 
 
@@ -83,6 +97,33 @@ def _live_unlike(nodes: Array, extra: Array, n: int, value: int, bound: int) -> 
         else:
             return n
     return np.int64(-1)
+
+
+@inlined
+def _repeat(
+    carrier: Carrier, nodes: Array, times: Array, out: Output, height: int, depth: int, paired: int, m: int, e: int
+) -> tuple[int, int, int]:
+    """Write the last match again, with each of the other events of its pair: as long as there is room, and with no way
+    from the root to it. How high the stack is then, and the matches and positions."""
+    top = height - 1
+    n, run = out.stack[top, AT], out.stack[top, RUN]
+    place = depth - 1 - paired
+    while m < out.match.shape[1] - 1 and e + depth <= len(out.position):
+        event = event_after(carrier, nodes, n, out.stack[top, UNLIKE], run)
+        if event < 0:
+            return top, m, e
+        out.stack[top, UNLIKE] -= 1
+        for column in range(START_TIME if len(times) == 0 else out.match.shape[0]):
+            out.match[column, m] = out.match[column, m - 1]
+        out.match[OFFSET, m] = e
+        for k in range(e, e + depth):
+            out.position[k] = out.position[k - depth]
+            out.label[k] = out.label[k - depth]
+        out.position[e + place] = nodes[event, A]
+        out.label[e + place] = nodes[event, KIND]
+        e += depth
+        m += 1
+    return height, m, e
 
 
 @inlined
@@ -118,8 +159,11 @@ def search(
         todo = out.stack[height, TODO]
         cells = out.stack[height, CELLS]
         unlike = out.stack[height, UNLIKE]
-        base, n0, depth0, todo0, cells0, unlike0 = height, n, depth, todo, cells, unlike  # to come back to without room
+        run = out.stack[height, RUN]
+        # to come back to without room
+        base, n0, depth0, todo0, cells0, unlike0, run0 = height, n, depth, todo, cells, unlike, run
         reason = DONE
+        paired = NONE  # where the way has the event of a pair whose run is one event, and the match ends there
         while True:
             if height > highest or depth == out.path.shape[0] or cells + MOST_FACTORS > out.stack.shape[0]:
                 reason = GROW_PATH
@@ -130,16 +174,27 @@ def search(
                 product, cursor = next_with(carrier, nodes, counts, n, cursor, bound, settings.block)
                 if product < 0:
                     break
-                height = _push(out, height, n, depth, todo, cells, cursor)
+                height = _push(out, height, n, depth, todo, cells, cursor, NONE)
+                if nodes[product, KIND] < 0:  # several runs that ended with one event
+                    n, unlike = product, NONE
+                    continue
             elif carrier is not None and nodes[n, KIND] == BETWEEN:
-                cursor = max(unlike, np.int64(0))
-                event, first_run = next_between(carrier, nodes, counts, n, cursor, bound, settings.block)
+                if run < 0:
+                    cursor = max(unlike, np.int64(0))
+                    run, cursor = next_with(carrier, nodes, counts, nodes[n, A], cursor, bound, settings.block)
+                    if run < 0:
+                        break
+                    height = _push(out, height, n, depth, todo, cells, cursor, NONE)
+                    unlike = nodes[n, C] - 1
+                event = event_after(carrier, nodes, n, unlike, run)
                 if event < 0:
                     break
-                height = _push(out, height, n, depth, todo, cells, cursor + 1)
+                height = _push(out, height, n, depth, todo, cells, unlike - 1, run)
+                if todo < 0 and nodes[run, KIND] >= 0 and nodes[run, B] < 0:
+                    paired = depth
                 out.path[depth, 0] = event
                 depth += 1
-                n, unlike = nodes[n, A], first_run
+                n, unlike, run = run, NONE, NONE
                 continue
             elif nodes[n, KIND] == OTHERS:
                 unlike = nodes[n, B]
@@ -152,13 +207,13 @@ def search(
                 product = nodes[n, A]
                 other = nodes[n, B]
                 if other >= 0 and most_unlike(nodes, extra, other, unlike) >= bound:
-                    height = _push(out, height, other, depth, todo, cells, unlike)
+                    height = _push(out, height, other, depth, todo, cells, unlike, NONE)
             elif nodes[n, KIND] < 0 and nodes[n, KIND] != ORDERED:
                 product = nodes[n, A]
                 for side in range(B, C + 1):
                     other = nodes[n, side]
                     if other >= 0 and nodes[other, MAX] >= bound and (not counted or counts[other] > 0):
-                        height = _push(out, height, other, depth, todo, cells, np.int64(-1))
+                        height = _push(out, height, other, depth, todo, cells, NONE, NONE)
                 if nodes[product, MAX] < bound or (counted and counts[product] == 0):
                     break
                 if nodes[product, KIND] < 0:  # a group
@@ -201,6 +256,7 @@ def search(
             out.stack[base, TODO] = todo0
             out.stack[base, CELLS] = cells0
             out.stack[base, UNLIKE] = unlike0
+            out.stack[base, RUN] = run0
             out.match[OFFSET, m] = e
             regs[HEIGHT] = base + 1
             regs[MATCHES], regs[POSITIONS] = m, e
@@ -230,6 +286,8 @@ def search(
         m += 1
         if settings.latest == 2:  # no other start has this key, so any match will do
             height = 0
+        elif carrier is not None and paired >= 0 and settings.chain:
+            height, m, e = _repeat(carrier, nodes, times, out, height, depth, paired, m, e)
     out.match[OFFSET, m] = e
     regs[HEIGHT] = 0
     regs[MATCHES], regs[POSITIONS] = m, e

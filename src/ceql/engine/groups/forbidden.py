@@ -16,8 +16,6 @@ from ceql.engine.groups.ending import ENDED, all_pass, ended_up_to
 from ceql.engine.groups.graph import MAX, union
 from ceql.engine.groups.layout import (
     ENTRIES,
-    FORGOTTEN,
-    FORGOTTEN_HERE,
     GROW_CELLS,
     GROW_FRESH,
     GROW_TABLE,
@@ -31,8 +29,9 @@ from ceql.engine.groups.layout import (
     UNLINKED,
     WIDTH,
     Carrier,
-    Fresh,
     Steps,
+    Store,
+    Turn,
 )
 from ceql.engine.groups.table import are_there, locate, new_entry, take_key
 from ceql.jit import Array, called, inlined
@@ -42,37 +41,23 @@ _SAME, _CHANGED, _INEXACT, _NO_CELLS = 0, 1, -1, -2
 
 
 @called
-def room_to_tell(
-    steps: Steps,
-    carrier: Carrier,
-    nodes: Array,
-    slots: Array,
-    entries: Array,
-    regs: Array,
-    parts: Array,
-    fresh: Fresh,
-    events: Events,
-    i: int,
-    partition: int,
-    dead: int,
-    made: int,
-) -> int:
-    """Make sure that there is room for the groups that event i changes. `made` runs are to be filed, too."""
+def room_to_tell(steps: Steps, carrier: Carrier, store: Store, events: Events, turn: Turn, made: int) -> int:
+    """Make sure that there is room for the groups that the event changes. `made` runs are to be filed, too."""
+    nodes, entries, regs, fresh = store.nodes, store.entries, store.regs, store.fresh
     if made == len(fresh.state):
         return GROW_FRESH
-    symbol = events.symbol[i]
+    symbol = events.symbol[turn.i]
     changed = np.int64(0)
     for k in range(steps.ends[symbol], steps.ends[symbol + 1]):
         e = steps.end[k]
         if e < 0 or carrier.moves_of[e] == carrier.moves_of[e + 1]:
             continue
-        index = steps.link_index[steps.links[e]]
-        ended = _ended(steps, regs, parts, partition, index)
-        head = _head(steps, carrier, slots, entries, fresh, events.values, i, partition, e)
+        ended = ended_up_to(steps, store.parts, turn.partition, steps.link_index[steps.links[e]], turn.forgotten)
+        head = _head(steps, carrier, store, events.values, turn, e)
         g = entries[head, NODE] if head >= 0 else np.int64(-1)
         while g >= 0:
-            if entries[g, SINCE] > ended and nodes[entries[g, NODE], MAX] >= dead:
-                found = _told(carrier, entries, regs, fresh, events.values, i, e, g, made)
+            if entries[g, SINCE] > ended and nodes[entries[g, NODE], MAX] >= turn.dead:
+                found = _told(carrier, store, events.values, turn.i, e, g, made)
                 if found == _INEXACT:
                     return INEXACT
                 if found == _NO_CELLS:
@@ -89,71 +74,37 @@ def room_to_tell(
 
 
 @called
-def tell_groups(
-    steps: Steps,
-    carrier: Carrier,
-    nodes: Array,
-    slots: Array,
-    entries: Array,
-    regs: Array,
-    parts: Array,
-    fresh: Fresh,
-    events: Events,
-    way: Array,
-    i: int,
-    partition: int,
-    dead: int,
-    made: int,
-) -> None:
-    """Tell groups what event i is like; there is room for it."""
-    symbol = events.symbol[i]
+def tell_groups(steps: Steps, carrier: Carrier, store: Store, events: Events, turn: Turn, made: int) -> None:
+    """Tell groups what the event is like; there is room for it."""
+    symbol = events.symbol[turn.i]
     for k in range(steps.ends[symbol], steps.ends[symbol + 1]):
         e = steps.end[k]
         if e >= 0 and carrier.moves_of[e] < carrier.moves_of[e + 1]:
-            head = _head(steps, carrier, slots, entries, fresh, events.values, i, partition, e)
+            head = _head(steps, carrier, store, events.values, turn, e)
             if head >= 0:
-                _tell(
-                    steps, carrier, nodes, slots, entries, regs, parts, fresh, events.values, way, i, partition, dead,
-                    made, e, head,
-                )  # fmt: skip
+                _tell(steps, carrier, store, events.values, turn, made, e, head)
 
 
 @inlined
-def _ended(steps: Steps, regs: Array, parts: Array, partition: int, index: int) -> int:
-    forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
-    return ended_up_to(steps, parts, partition, index, forgotten)
-
-
-@inlined
-def _head(
-    steps: Steps,
-    carrier: Carrier,
-    slots: Array,
-    entries: Array,
-    fresh: Fresh,
-    values: Array,
-    i: int,
-    partition: int,
-    e: int,
-) -> int:
+def _head(steps: Steps, carrier: Carrier, store: Store, values: Array, turn: Turn, e: int) -> int:
     """The head of the groups that ending e finds, or -1."""
-    link = steps.links[e]
+    link, key = steps.links[e], store.fresh.key
     low, high = steps.link_keys[link], steps.link_keys[link + 1]
-    if not are_there(values, i, steps.link_terms, low, high):
+    if not are_there(values, turn.i, steps.link_terms, low, high):
         return np.int64(-1)
-    width = take_key(fresh.key, values, i, steps.link_terms, low, high)
-    return locate(slots, entries, carrier.indexes[steps.link_index[link], HEADS], partition, fresh.key, width)
+    width = take_key(key, values, turn.i, steps.link_terms, low, high)
+    heads = carrier.indexes[steps.link_index[link], HEADS]
+    return locate(store.slots, store.entries, heads, turn.partition, key, width)
 
 
 @called
-def _told(
-    carrier: Carrier, entries: Array, regs: Array, fresh: Fresh, values: Array, i: int, e: int, g: int, row: int
-) -> int:
+def _told(carrier: Carrier, store: Store, values: Array, i: int, e: int, g: int, row: int) -> int:
     """Whether group g changes when it is told of event i. Its registers are then in a row of `fresh.vector`."""
+    entries, fresh = store.entries, store.fresh
     found = all_pass(carrier, e, values, i, entries, g, np.int64(KEY))
     if found != PASSES:
         return _INEXACT if found == CANNOT_TELL else _SAME
-    if not carry_on(carrier, e, values, i, entries, g, np.int64(KEY), regs, fresh.vector, row):
+    if not carry_on(carrier, e, values, i, entries, g, np.int64(KEY), store.regs, fresh.vector, row):
         return _NO_CELLS
     for k in range(carrier.moves_of[e + 1] - carrier.moves_of[e]):
         if fresh.vector[row, k] != entries[g, KEY + k]:
@@ -162,27 +113,11 @@ def _told(
 
 
 @inlined
-def _tell(
-    steps: Steps,
-    carrier: Carrier,
-    nodes: Array,
-    slots: Array,
-    entries: Array,
-    regs: Array,
-    parts: Array,
-    fresh: Fresh,
-    values: Array,
-    way: Array,
-    i: int,
-    partition: int,
-    dead: int,
-    row: int,
-    e: int,
-    head: int,
-) -> None:
+def _tell(steps: Steps, carrier: Carrier, store: Store, values: Array, turn: Turn, row: int, e: int, head: int) -> None:
+    nodes, slots, entries, fresh = store.nodes, store.slots, store.entries, store.fresh
     index = steps.link_index[steps.links[e]]
     width = carrier.indexes[index, WIDTH]
-    ended = _ended(steps, regs, parts, partition, index)
+    ended = ended_up_to(steps, store.parts, turn.partition, index, turn.forgotten)
     next_at, head_at = entries.shape[1] - 2, entries.shape[1] - 1
     added = np.int64(-1)  # groups that are in no list yet, each linked to the next
     last = np.int64(-1)
@@ -190,8 +125,8 @@ def _tell(
     g = entries[head, NODE]
     while g >= 0:
         following = entries[g, next_at]
-        alive = entries[g, SINCE] > ended and nodes[entries[g, NODE], MAX] >= dead
-        if not alive or _told(carrier, entries, regs, fresh, values, i, e, g, row) != _CHANGED:
+        alive = entries[g, SINCE] > ended and nodes[entries[g, NODE], MAX] >= turn.dead
+        if not alive or _told(carrier, store, values, turn.i, e, g, row) != _CHANGED:
             previous = g
             g = following
             continue
@@ -205,16 +140,16 @@ def _tell(
         entries[g, SINCE] = ENDED
         for k in range(width):
             fresh.key[k] = fresh.vector[row, k]
-        at = locate(slots, entries, index, partition, fresh.key, width)
+        at = locate(slots, entries, index, turn.partition, fresh.key, width)
         heap = np.int64(-1)
         if at < 0:
-            at = new_entry(slots, entries, regs, index, partition, fresh.key, width)
+            at = new_entry(slots, entries, store.regs, index, turn.partition, fresh.key, width)
             entries[at, head_at] = head
             entries[at, next_at] = UNLINKED
         elif entries[at, next_at] != UNLINKED and entries[at, SINCE] > ended:
             heap = entries[at, NODE]
             since, stamp = max(since, entries[at, SINCE]), max(stamp, entries[at, STAMP])
-        entries[at, NODE] = union(nodes, regs, heap, node, dead, way)
+        entries[at, NODE] = union(nodes, store.regs, heap, node, turn.dead, store.way)
         entries[at, SINCE] = since
         entries[at, STAMP] = stamp
         if entries[at, next_at] == UNLINKED:

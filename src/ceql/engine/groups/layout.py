@@ -52,8 +52,10 @@ NULL_BEFORE, NULL_NOW = -2, -3  # as values of such a disequality: like no other
 INDEX, SUBSTREAM, NODE, STAMP, SINCE, KEY = range(6)
 
 # Columns of the search's stack: the node, the depth of the path, the parts of the match that are still to be chosen (a
-# list in the cells), how many cells there were, the value that a list is searched without, or -1; then the cells.
-AT, DEPTH, TODO, CELLS, UNLIKE, CELL_NODE, CELL_NEXT = range(7)
+# list in the cells), how many cells there were, the value that a list is searched without, or -1, or how far an ordered
+# node is searched; of a `between` node the run whose events are being gone through, or -1; then the cells.
+AT, DEPTH, TODO, CELLS, UNLIKE, RUN, CELL_NODE, CELL_NEXT = range(8)
+STACK_COLUMNS = 8
 
 
 class Steps(NamedTuple):
@@ -61,6 +63,7 @@ class Steps(NamedTuple):
 
     by_symbol: Array  # int32: offsets into `order`
     order: Array  # int32: transitions that a symbol's guards allow
+    begins: Array  # int32, of each symbol: the only one of these, if it just begins a run (see `starting`); else -1
     target: Array  # int32, of each transition
     mark: Array  # int32
     links: Array  # int32: offsets into `link_index`
@@ -68,6 +71,7 @@ class Steps(NamedTuple):
     link_keys: Array  # int32: offsets into `link_terms`
     link_terms: Array  # int32
     link_unlike: Array  # int32: a term whose value the runs' must differ from, or -1
+    link_lookup: Array  # int32: its number among the look-ups, or -1
     needs: Array  # int32: offsets into `need_terms`
     need_terms: Array  # int32
     feeds: Array  # int32, of each state: offsets into `feed_index`
@@ -75,6 +79,12 @@ class Steps(NamedTuple):
     feed_keys: Array  # int32: offsets into `feed_terms`
     feed_terms: Array  # int32
     feed_unlike: Array  # int32: the term that it is compared with, or -1
+    feed_lookup: Array  # int32: its number among the look-ups, or -1
+    lookups: Array  # int32, of each symbol: offsets into `lookup`
+    lookup: Array  # int32: the look-ups that its events surely do, of links and feeds; equal ones are one
+    lookup_index: Array  # int32, of each look-up
+    lookup_keys: Array  # int32: offsets into `lookup_terms`
+    lookup_terms: Array  # int32
     tight: Array  # uint8, of each index
     final: Array  # uint8, of each state
     index_terms: Array  # int32, of each index: the terms of its key, before registers
@@ -112,10 +122,13 @@ WIDTH, HASHED, ORDER, HEADS, BY_RANKS, BETWEEN_AT = range(6)
 INDEXES = 6
 
 
-# Parts of the scratch: the stack of programs, the cases of ORs that are left, the words of the members at hand.
+BLOCK = 32  # runs of an ordered index that are scanned before they are sorted; at most 64, a power of two
+
+# Parts of the scratch: the stack of programs, the cases of ORs that are left, the words of the members at hand, what a
+# block is sorted by.
 STACK, CASES, WORDS = 64, 32, 64
-CASES_AT, MEMBER_AT = STACK, STACK + CASES
-SCRATCH = MEMBER_AT + WORDS
+CASES_AT, MEMBER_AT, SORTED_AT = STACK, STACK + CASES, STACK + CASES + WORDS
+SCRATCH = SORTED_AT + BLOCK
 
 UNLINKED = -2  # in place of the next group: this one is in no list
 
@@ -126,9 +139,10 @@ PLACE, OWN_MOST, MOST = range(3)
 POSITION = MOST
 ROWS = 3
 # Columns of a bucket: where its rows begin and how many there is room for, the first row that may be alive and the
-# next one to come, its index.
-BASE, ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX = range(5)
-BUCKETS = 5
+# next one to come, its index; then what no snapshot has: a value than which no row is easier to satisfy.
+BASE, ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX, EASIEST = range(6)
+BUCKETS = 6
+BUCKETS_STORED = 5
 
 
 class Carrier(NamedTuple):
@@ -145,7 +159,7 @@ class Carrier(NamedTuple):
     feed: Array  # int32: places in the vector of the state's registers
     each: Array  # uint8, of each transition: whether every group makes a run of its own
     rank: Array  # int64, of each number of a value: its place in order
-    scratch: Array  # int64[SCRATCH]: the stack of programs, then CASES, then WORDS of members
+    scratch: Array  # int64[SCRATCH]
     rows: Array  # int64[rows, ROWS]: runs in order of a value
     keys: Array  # int64[rows, 1]: their values
     buckets: Array  # int64[buckets, BUCKETS]
@@ -155,6 +169,7 @@ class Carrier(NamedTuple):
     after: (
         Array  # int32[transitions, 4]: the range of tests of the new run, and of those of a match that ends; or empty
     )
+    alike: Array  # int32[states, 2]: the same number if runs wait in the same way (-1: like no other); registers
 
 
 class Counting(NamedTuple):
@@ -184,9 +199,37 @@ class Fresh(NamedTuple):
     vector: Array  # int64[runs, registers]: what each carries
     found: Array  # int64: scratch, the groups that a step unites
     key: Array  # int64: scratch, a key with registers
+    hashes: Array  # int64[RING, look-ups]: of coming events, see `ahead`
+    heads: Array  # int64[runs * indexes, 2]: where each run is filed in order: the head of its groups, its value
+    only: Array  # int64, of each index: the head of all its groups, if they have no key and no substream; else -1
 
 
-BLOCK = 32
+class Store(NamedTuple):
+    """Where runs are: the graph, the look-up table, the substreams, and what is new."""
+
+    nodes: Array
+    times: Array
+    slots: Array
+    entries: Array
+    regs: Array
+    parts: Array
+    fresh: Fresh
+    way: Array
+
+
+class Turn(NamedTuple):
+    """The event whose turn it is, and what the window says of it (see `common.window`)."""
+
+    i: int
+    partition: int
+    position: int
+    key: int
+    exact: int
+    bound: int
+    dead: int
+    gone: int  # the key below which starts are dead also for what waits to be counted
+    stamp: int  # the events before it in its substream
+    forgotten: int  # CONSUME BY: the position up to which all events are
 
 
 class Settings(NamedTuple):
@@ -202,4 +245,4 @@ class Settings(NamedTuple):
     chain: bool  # whether every match is a chain: a search gives its events in order
     ordered: bool  # whether matches are wanted in order here
     lanes: int = 1  # positions whose matches are counted together, up to LANES
-    block: int = BLOCK  # runs of an ordered index that are scanned before they are sorted: a power of two
+    block: int = BLOCK  # runs of an ordered index that are scanned before they are sorted: a power of two, up to BLOCK

@@ -13,7 +13,6 @@ import numpy as np
 from ceql.engine.common.layout import (
     AFTER,
     BLOCKS,
-    COLLECT,
     DONE,
     EVENT,
     FRESH,
@@ -23,8 +22,6 @@ from ceql.engine.common.layout import (
     LEAST,
     MATCHES,
     MORE,
-    NO_KEY,
-    NODES,
     OFFSET,
     OUTPUT,
     PHASE,
@@ -34,39 +31,29 @@ from ceql.engine.common.layout import (
     TOTAL,
     W_COUNTED,
     W_GIVEN,
-    WENT_BACK,
     Events,
     Output,
 )
 from ceql.engine.common.order import is_sorted, sort_by_start
-from ceql.engine.common.reached import Reached, note
-from ceql.engine.common.window import apply_window
+from ceql.engine.common.reached import Reached
+from ceql.engine.groups.ahead import AHEAD, hash_lookups, is_far, look_ahead
 from ceql.engine.groups.carried_step import step_carried
 from ceql.engine.groups.count import count_pending, wait_to_be_counted
-from ceql.engine.groups.ending import end_all, ended_up_to
 from ceql.engine.groups.enumerate import push_roots, search
-from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, OTHERS, WAY, listed, most_unlike, new_node, union
+from ceql.engine.groups.graph import MAX, WAY
 from ceql.engine.groups.layout import (
-    ENTRIES,
     FORGOTTEN,
     FORGOTTEN_HERE,
-    GROW_TABLE,
-    NODE,
-    NULL_BEFORE,
-    NULL_NOW,
-    NULLS_DIFFER,
     PENDING,
     PENDING_DONE,
-    SEEN_EVENTS,
-    SINCE,
-    STAMP,
     Carrier,
     Counting,
     Fresh,
     Settings,
     Steps,
+    Store,
 )
-from ceql.engine.groups.table import are_there, locate, new_entry, take_key
+from ceql.engine.groups.step import step
 from ceql.jit import Array, inlined, kernel
 
 LAST = np.iinfo(np.int64).max
@@ -109,9 +96,16 @@ def advance(
         reason = count_pending(carrier, nodes, regs, counting, settings.limit, together, settings.block)
         if reason != DONE:
             return reason
+    store = Store(nodes, times, slots, entries, regs, parts, fresh, way)
     i = regs[EVENT]
     counted_by = regs[LEAST]  # the bound at which positions have waited long enough
+    if plain is not None:
+        far = is_far(slots)
+        for k in range(i, min(i + AHEAD, stop)):
+            hash_lookups(steps, slots, fresh.hashes, events, k, far)
     while i < stop:
+        if plain is not None:
+            look_ahead(steps, slots, entries, nodes, fresh.hashes, events, i, stop, far)
         partition = events.partition[i]
         if partition < 0:
             i += 1
@@ -124,44 +118,10 @@ def advance(
                     regs[EVENT] = i
                     return reason
             if plain is not None:
-                reason = _step(
-                    steps,
-                    nodes,
-                    times,
-                    extra,
-                    slots,
-                    entries,
-                    regs,
-                    parts,
-                    fresh,
-                    reached,
-                    events,
-                    way,
-                    settings,
-                    room,
-                    i,
-                    partition,
-                )
+                reason = step(steps, store, extra, reached, events, settings, room, i, partition)
             if carrier is not None:
                 reason = step_carried(
-                    steps,
-                    carrier,
-                    ending,
-                    nodes,
-                    times,
-                    slots,
-                    entries,
-                    regs,
-                    parts,
-                    fresh,
-                    reached,
-                    events,
-                    way,
-                    settings,
-                    counting,
-                    room,
-                    i,
-                    partition,
+                    steps, carrier, ending, store, reached, events, settings, counting, room, i, partition
                 )
             if reason != DONE:
                 regs[EVENT] = i
@@ -281,139 +241,6 @@ def _enumerate(
         regs[MATCHES] = last
         regs[POSITIONS] = out.match[OFFSET, last]
     regs[SEEN] = last - first
-    return DONE
-
-
-@inlined
-def _step(
-    steps: Steps,
-    nodes: Array,
-    times: Array,
-    extra: Array | None,
-    slots: Array,
-    entries: Array,
-    regs: Array,
-    parts: Array,
-    fresh: Fresh,
-    reached: Reached | None,
-    events: Events,
-    way: Array,
-    settings: Settings,
-    room: int,
-    i: int,
-    partition: int,
-) -> int:
-    """Fire the transitions and update the indexes. Nothing is changed unless it can be done whole."""
-    symbol = events.symbol[i]
-    begin, end = steps.by_symbol[symbol], steps.by_symbol[symbol + 1]
-    regs[ROOTS] = 0
-    if regs[NODES] + room > nodes.shape[0]:
-        return COLLECT
-    if regs[ENTRIES] + room > entries.shape[0]:
-        return GROW_TABLE
-    position = events.position[i]
-    stamp = parts[partition, SEEN_EVENTS]
-    able, key, exact, bound, dead = apply_window(
-        regs, parts, partition, settings.window, settings.width, events.key[i], events.bound[i]
-    )
-    if not able:
-        return WENT_BACK
-    parts[partition, SEEN_EVENTS] = stamp + 1
-    regs[LEAST] = bound
-    if begin == end:
-        end_all(steps, parts, partition, symbol, position)
-        return DONE
-    forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
-    time = events.time[i] if len(times) > 0 else np.int64(0)
-    values = events.values
-    made = 0
-    roots = 0
-    for o in range(begin, end):
-        e = steps.order[o]
-        if not are_there(values, i, steps.need_terms, steps.needs[e], steps.needs[e + 1]):
-            continue
-        able = True
-        most = key
-        one, two = steps.links[e], steps.links[e + 1]
-        if one == two and settings.chain and exact == NO_KEY:
-            continue  # cannot start a match
-        child = np.int64(-1)
-        factors = two - one > 1
-        for link in range(one, two):
-            low, high = steps.link_keys[link], steps.link_keys[link + 1]
-            if not are_there(values, i, steps.link_terms, low, high):
-                able = False
-                break
-            index = steps.link_index[link]
-            width = take_key(fresh.key, values, i, steps.link_terms, low, high)
-            at = locate(slots, entries, index, partition, fresh.key, width)
-            ended = ended_up_to(steps, parts, partition, index, forgotten)
-            if at < 0 or entries[at, SINCE] <= ended or (steps.tight[index] and entries[at, STAMP] != stamp - 1):
-                able = False
-                break
-            found = entries[at, NODE]
-            unlike = steps.link_unlike[link]
-            start = nodes[found, MAX]
-            if extra is not None and unlike >= 0:
-                value = np.int64(values[i, unlike & ~NULLS_DIFFER])
-                if value < 0 and unlike & NULLS_DIFFER:
-                    value = np.int64(NULL_NOW)
-                start = most_unlike(nodes, extra, found, value) if value != -1 else NO_START
-                if start != NO_START:
-                    found = new_node(nodes, regs, start, found, value, NONE, np.int64(OTHERS))
-            if start < dead or start == NO_START:
-                able = False
-                break
-            most = min(most, start)
-            # if a later link fails, the nodes made so far stay unreachable until the next collection
-            child = new_node(nodes, regs, most, found, child, NONE, np.int64(FACTOR)) if factors else found
-        if not able:
-            continue
-        n = new_node(nodes, regs, most, position, child, exact, np.int64(steps.mark[e]))
-        if len(times) > 0:
-            times[n] = time
-        target = steps.target[e]
-        fresh.state[made] = target
-        fresh.node[made] = n
-        made += 1
-        if reached is not None:
-            if most >= bound:
-                note(reached, e, target, position, time)
-        elif steps.final[target]:
-            fresh.roots[roots] = n
-            roots += 1
-    regs[ROOTS] = roots
-    end_all(steps, parts, partition, symbol, position)
-    for m in range(made):
-        state = fresh.state[m]
-        for feed in range(steps.feeds[state], steps.feeds[state + 1]):
-            low, high = steps.feed_keys[feed], steps.feed_keys[feed + 1]
-            able = are_there(values, i, steps.feed_terms, low, high)
-            unlike = steps.feed_unlike[feed]
-            value = np.int64(0)
-            if extra is not None and unlike >= 0:
-                value = np.int64(values[i, unlike & ~NULLS_DIFFER])
-                if value < 0:
-                    value = np.int64(NULL_BEFORE)
-                    able = able and unlike & NULLS_DIFFER != 0
-            if not able:
-                continue
-            index = steps.feed_index[feed]
-            width = take_key(fresh.key, values, i, steps.feed_terms, low, high)
-            at = locate(slots, entries, index, partition, fresh.key, width)
-            heap = np.int64(-1)
-            if at < 0:
-                at = new_entry(slots, entries, regs, index, partition, fresh.key, width)
-            elif entries[at, SINCE] > ended_up_to(steps, parts, partition, index, forgotten) and (
-                not steps.tight[index] or entries[at, STAMP] == stamp
-            ):
-                heap = entries[at, NODE]
-            if extra is not None and unlike >= 0:
-                entries[at, NODE] = listed(nodes, extra, regs, heap, fresh.node[m], value)
-            else:
-                entries[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)
-            entries[at, STAMP] = stamp
-            entries[at, SINCE] = position
     return DONE
 
 

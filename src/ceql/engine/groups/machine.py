@@ -42,6 +42,7 @@ from ceql.engine.common.reached import nothing_reached
 from ceql.engine.common.summing import QUOTA, Ended, Run, Summing
 from ceql.engine.common.sums import Floats, Weights, Wholes
 from ceql.engine.groups import rows, words
+from ceql.engine.groups.ahead import RING
 from ceql.engine.groups.between import events_after_run
 from ceql.engine.groups.blocks import enumerate_many
 from ceql.engine.groups.check import check_buckets, check_cells, check_entries, check_graph, check_sizes
@@ -52,6 +53,7 @@ from ceql.engine.groups.layout import (
     AT,
     BLOCK,
     BUCKETS,
+    BUCKETS_STORED,
     BUCKETS_USED,
     CELLS,
     CELLS_USED,
@@ -83,7 +85,9 @@ from ceql.engine.groups.layout import (
     ROOTS_KEPT,
     ROWS,
     ROWS_USED,
+    RUN,
     SEEN_EVENTS,
+    STACK_COLUMNS,
     SUBSTREAM,
     TODO,
     UNLIKE,
@@ -142,7 +146,7 @@ class GroupMachine(Machine):
         block: int = BLOCK,
     ) -> None:
         settings = settings._replace(block=block)
-        super().__init__(settings, REGISTERS, 7, timed, memory, matches, positions, nodes)
+        super().__init__(settings, REGISTERS, STACK_COLUMNS, timed, memory, matches, positions, nodes)
         self.choose = choose
         self._buffered = matches, positions
         self.carrier = carrier
@@ -206,6 +210,9 @@ class GroupMachine(Machine):
             vector=np.zeros((room, carried), np.int64),
             found=np.zeros(room, np.int64),
             key=np.zeros(int(self.widths.max(initial=0)) + 1, np.int64),
+            hashes=np.zeros((RING, len(self.steps.lookup_index)), np.int64),
+            heads=np.zeros((room * int(np.diff(self.steps.feeds).max(initial=1)), 2), np.int64),
+            only=np.full(len(self.steps.tight), -1, np.int64),
         )
 
     @property
@@ -227,9 +234,7 @@ class GroupMachine(Machine):
             block=self.settings.block, **self._small_buffers(),
         )  # fmt: skip
         if self.carrier is not None:
-            own = {"scratch": None, "rows": 1, "keys": 1, "buckets": 1, "cells": 1, "cell_slots": 2}
-            empty = {name: np.zeros_like(getattr(self.carrier, name)[:size]) for name, size in own.items()}
-            made.carrier = self.carrier._replace(**empty)  # the rest is only read
+            made.carrier = rows.emptied(self.carrier)
         made.conditions, made.numbered, made.sets = self.conditions, self.numbered, self.sets
         self._make_alike(made)
         return made
@@ -416,7 +421,7 @@ class GroupMachine(Machine):
         stack, count = self.out.stack, len(live)
         stack[:count, AT] = live
         stack[:count, [DEPTH, CELLS]] = 0
-        stack[:count, [TODO, UNLIKE]] = -1
+        stack[:count, [TODO, UNLIKE, RUN]] = -1
         self.regs[HEIGHT] = count
 
     def search_on(self, events: Events, counts: Array, least: int, most: int) -> tuple[int, Chunk | None]:
@@ -563,6 +568,7 @@ class GroupMachine(Machine):
             self.slots = np.zeros(2 * size, np.int64)
         with np.errstate(over="ignore"):
             fill(self.slots, self.entries, self.regs, self.widths)
+        self.fresh.only[:] = -1
 
     def _set_nodes(self, nodes: Array, times: Array, capacity: int) -> None:
         super()._set_nodes(nodes, times, capacity)
@@ -599,9 +605,9 @@ class GroupMachine(Machine):
         used = self.nodes[: self.regs[NODES]]
         return np.asarray(used[used[:, KIND] >= 0][:, A])
 
-    def used_values(self, most: int) -> Array:
-        """The numbers, below `most`, of the values that runs are filed under."""
-        return words.used_values(self, most)
+    def used_values(self, most: int, sorted_by: bool) -> Array:
+        """The numbers, below `most`, of the values that runs are filed under, or (`sorted_by`) were."""
+        return words.used_values(self, most, sorted_by)
 
     # --- state ---
 
@@ -617,7 +623,7 @@ class GroupMachine(Machine):
             "entries": entries,
             "sizes": np.array([len(self.nodes), len(self.entries), self._sizes()["cells"][0]]),
             "rows": rows.kept(self.carrier, int(self.regs[BUCKETS_USED])),
-            "buckets": self._in_order[1][: self.regs[BUCKETS_USED]].copy(),
+            "buckets": self._in_order[1][: self.regs[BUCKETS_USED], :BUCKETS_STORED].copy(),
             "cells": self.carrier.cells[: self.regs[CELLS_USED]].copy() if self.carrier is not None else _NOTHING[0],
         }
 

@@ -21,13 +21,14 @@ import numpy as np
 
 from ceql.engine.common.layout import DONE
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, compare, holds
-from ceql.engine.groups.graph import MAX, NO_START, A, B, C
+from ceql.engine.groups.graph import KIND, MAX, NO_START, A, B, C
 from ceql.engine.groups.lanes import lanes_of, only_if, plus, put, same
 from ceql.engine.groups.layout import (
     BASE,
     BUCKET_INDEX,
     BUCKETS_USED,
     BY_RANKS,
+    EASIEST,
     EQUAL,
     FIRST_ROW,
     GREATER,
@@ -51,6 +52,7 @@ from ceql.engine.groups.layout import (
     ROWS_NEEDED,
     ROWS_USED,
     SIMPLE,
+    SORTED_AT,
     Carrier,
     Counting,
 )
@@ -59,6 +61,7 @@ from ceql.jit import LOWER, Array, called, inlined, kernel
 
 WIDER = 4  # times a block is as long as the next smaller ones
 LEAST_ROOM = 4
+NO_VALUE = -1  # of a row that no window has: no number of a value, so that its rank never changes
 _LEAST_WORD, _GREATEST_WORD = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _IN_BLOCK = 31  # bits of a cursor: how many rows of a block are left
 
@@ -129,6 +132,7 @@ def new_bucket(carrier: Carrier, regs: Array, index: int, block: int) -> int:
     buckets[bucket, FIRST_ROW] = 0
     buckets[bucket, NEXT_ROW] = 0
     buckets[bucket, BUCKET_INDEX] = index
+    buckets[bucket, EASIEST] = _GREATEST_WORD
     regs[ROWS_USED] += size
     regs[BUCKETS_USED] = bucket + 1
     return bucket
@@ -152,9 +156,10 @@ def forget(carrier: Carrier, bucket: int) -> None:
     end = (carrier.buckets[bucket, NEXT_ROW] + room - 1) & ~(room - 1)
     carrier.buckets[bucket, FIRST_ROW] = end
     carrier.buckets[bucket, NEXT_ROW] = end
+    carrier.buckets[bucket, EASIEST] = _GREATEST_WORD
 
 
-@called
+@inlined
 def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, dead: int, block: int) -> int:
     """Make sure that a bucket has room for so many rows more; what it has stays what it is."""
     rows, buckets = carrier.rows, carrier.buckets
@@ -219,7 +224,7 @@ def _move(carrier: Carrier, bucket: int, source: int, before: int, block: int) -
 @inlined
 def _no_row(carrier: Carrier, at: int, place: int) -> None:
     """A row that no window has."""
-    carrier.keys[at, 0] = 0
+    carrier.keys[at, 0] = NO_VALUE
     carrier.rows[at, PLACE] = place
     carrier.rows[at, OWN_MOST] = NO_START
     carrier.rows[at, MOST] = NO_START
@@ -233,7 +238,7 @@ def _copy_row(carrier: Carrier, source: int, to: int) -> None:
         rows[to, k] = rows[source, k]
 
 
-@called
+@inlined
 def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, position: int, block: int) -> None:
     """One row more; there is room for it. Blocks that are whole now are written."""
     rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
@@ -251,6 +256,42 @@ def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, posi
         _write_block(carrier, order, by_ranks, base, room, level, end - size, size)
         level += 1
         size *= WIDER
+    buckets[bucket, EASIEST] = min(buckets[bucket, EASIEST], _difficulty(value, order))
+    if end & (room // 2 - 1) == 0:
+        _look_for_easiest(carrier, bucket, order, block)
+
+
+@inlined
+def _difficulty(value: int, order: int) -> int:
+    """A number that is the greater the harder a value is to satisfy."""
+    return value if order > 0 else ~value
+
+
+@inlined
+def _look_for_easiest(carrier: Carrier, bucket: int, order: int, block: int) -> None:
+    """Forget the easiest values of rows that the window has left."""
+    keys, buckets = carrier.keys, carrier.buckets
+    base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
+    end = buckets[bucket, NEXT_ROW]
+    easiest = np.int64(_GREATEST_WORD)
+    while end > first:
+        level, size = _block_before(end, room, block)
+        end -= size
+        easiest = min(easiest, _difficulty(keys[base + level * room + (end & (room - 1)), 0], order))
+    buckets[bucket, EASIEST] = easiest
+
+
+@inlined
+def none_passes(carrier: Carrier, bucket: int, test: int, values: Array, i: int) -> bool:
+    """Whether a test (-1: there is none) is known to rule out all rows, without a look at them."""
+    if test < 0 or carrier.indexes[carrier.buckets[bucket, BUCKET_INDEX], BY_RANKS] != 0:
+        return False
+    simple, op, other = _comparison(carrier, test, values, i)
+    if not simple:
+        return False
+    least = carrier.buckets[bucket, EASIEST]
+    most = _difficulty(other, carrier.indexes[carrier.buckets[bucket, BUCKET_INDEX], ORDER])
+    return least >= most if op in (LESS, GREATER) else least > most
 
 
 @inlined
@@ -258,30 +299,41 @@ def _write_block(
     carrier: Carrier, order: int, by_ranks: bool, base: int, room: int, level: int, begin: int, size: int
 ) -> None:
     """Write the block that begins with row `begin`; the smaller ones are there."""
+    rows = carrier.rows
     place = begin & (room - 1)
     to = base + level * room + place
     if level == 1:
         _sort(carrier, order, by_ranks, base + place, to, size, base)
     else:
         _merge(carrier, order, by_ranks, to - room, to, size)
-    _look_back(carrier.rows, to, size)
+    most = np.int64(NO_START)
+    for at in range(to, to + size):
+        most = max(most, rows[at, OWN_MOST])
+        rows[at, MOST] = most
+    rows[to + size - 1, PLACE] |= LOWER
 
 
 @inlined
 def _sort(carrier: Carrier, order: int, by_ranks: bool, source: int, to: int, size: int, base: int) -> None:
-    """Write a block of rows next to each other, by insertion."""
-    rows, keys, rank = carrier.rows, carrier.keys, carrier.rank
+    """Write a block of rows next to each other: each goes to where as many are easier as before it. Counting them
+    takes no branch; those that are as easy go to the places after it."""
+    rows, keys, scratch = carrier.rows, carrier.keys, carrier.scratch
     for k in range(size):
         value = keys[source + k, 0]
-        at = to + k
-        while at > to and harder(keys[at - 1, 0], value, order, by_ranks, rank):
-            keys[at, 0] = keys[at - 1, 0]
-            rows[at, PLACE] = rows[at - 1, PLACE]
-            rows[at, OWN_MOST] = rows[at - 1, OWN_MOST]
-            at -= 1
-        keys[at, 0] = value
-        rows[at, PLACE] = np.int64(source + k - base) << 32
-        rows[at, OWN_MOST] = rows[source + k, OWN_MOST]
+        hard = rank_of(value, carrier.rank) if by_ranks else value
+        scratch[SORTED_AT + k] = hard if order > 0 else ~hard
+    taken = np.int64(0)
+    for k in range(size):
+        hard = scratch[SORTED_AT + k]
+        easier = np.int64(0)
+        for other in range(size):
+            easier += np.int64(scratch[SORTED_AT + other] < hard)
+        while taken >> easier & 1:
+            easier += 1
+        taken |= np.int64(1) << easier
+        keys[to + easier, 0] = keys[source + k, 0]
+        rows[to + easier, PLACE] = np.int64(source + k - base) << 32
+        rows[to + easier, OWN_MOST] = rows[source + k, OWN_MOST]
 
 
 @inlined
@@ -310,18 +362,18 @@ def _merge(carrier: Carrier, order: int, by_ranks: bool, source: int, to: int, s
         else:
             d += 1
         keys[at, 0] = keys[found, 0]
-        rows[at, PLACE] = rows[found, PLACE]
+        rows[at, PLACE] = rows[found, PLACE] & ~LOWER
         rows[at, OWN_MOST] = rows[found, OWN_MOST]
 
 
 @inlined
 def _look_back(rows: Array, to: int, size: int) -> None:
-    """Write the max-starts of a block: the greatest one up to each row, and the last row before with a greater one."""
-    most = np.int64(NO_START)
+    """Write of each row of a block the last one before it with a greater max-start, if that was not done. Few blocks
+    are ever gone through row by row."""
+    if rows[to + size - 1, PLACE] & LOWER != LOWER:
+        return
     for k in range(size):
         own = rows[to + k, OWN_MOST]
-        most = max(most, own)
-        rows[to + k, MOST] = most
         before = k  # rows up to and with the one before
         while before > 0 and rows[to + before - 1, OWN_MOST] <= own:
             before = rows[to + before - 1, PLACE] & LOWER
@@ -462,6 +514,7 @@ def next_in_order(carrier: Carrier, nodes: Array, n: int, cursor: int, bound: in
             continue
         if left == 0 and rows[at + size - 1, MOST] >= least:
             left = _no_harder(keys, at, size, hardest, order, by_ranks, carrier.rank)
+            _look_back(rows, at, size)
         while left > 0 and rows[at + left - 1, MOST] >= least:
             own, place = rows[at + left - 1, OWN_MOST], rows[at + left - 1, PLACE]
             if own < least:
@@ -548,6 +601,14 @@ def _sum_block(rows: Array, lanes: Array, sums: Array, at: int, size: int, base:
         put(sums, k, total)
 
 
+@inlined
+def _event_of(nodes: Array, run: int) -> int:
+    """A product of the event that a run, or several that are one row, ends with."""
+    while nodes[run, KIND] < 0:
+        run = nodes[run, A]
+    return run
+
+
 @kernel
 def restore_rows(carrier: Carrier, nodes: Array, kept: Array, block: int) -> None:
     """Write rings and blocks of buckets whose rows, one bucket after the other, are `kept`: values and nodes."""
@@ -559,12 +620,14 @@ def restore_rows(carrier: Carrier, nodes: Array, kept: Array, block: int) -> Non
             continue
         begin = _begin(first, room, block)
         buckets[bucket, NEXT_ROW] = begin
+        buckets[bucket, EASIEST] = _GREATEST_WORD
         position = np.int64(0)
         for r in range(begin, end):
-            value, node, most = np.int64(0), np.int64(-1), np.int64(NO_START)
+            value, node, most = np.int64(NO_VALUE), np.int64(-1), np.int64(NO_START)
             if r >= first:
                 value, node = kept[at, 0], kept[at, 1]
                 at += 1
                 if node >= 0:
-                    most, position = nodes[node, MAX], nodes[node, A]
+                    most = nodes[node, MAX]
+                    position = nodes[_event_of(nodes, node), A]
             append(carrier, np.int64(bucket), value, node, most, position, block)

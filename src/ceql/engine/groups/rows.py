@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from ceql.engine.groups.machine import GroupMachine
 
 
+def emptied(carrier: Carrier) -> Carrier:
+    """What runs carry, with nothing in it; what is only read is shared."""
+    sizes = {"scratch": None, "rows": 1, "keys": 1, "buckets": 1, "cells": 1, "cell_slots": 2}
+    return carrier._replace(**{name: np.zeros_like(getattr(carrier, name)[:size]) for name, size in sizes.items()})
+
+
 def begun(carrier: Carrier, room: int) -> Carrier:
     """What runs carry, with nothing in it and room for so many rows, so that short streams need no more."""
     return carrier._replace(
@@ -78,7 +84,7 @@ def nodes_of(machine: GroupMachine, buckets: Array) -> Array:
 
 def ring(carrier: Carrier, bucket: int) -> Array:
     """Where the rows of a bucket stand, in order of arrival."""
-    base, room, first, end, _ = carrier.buckets[bucket].tolist()
+    base, room, first, end = carrier.buckets[bucket, :BUCKET_INDEX].tolist()
     return np.asarray(base + (np.arange(first, end) & (room - 1)))
 
 
@@ -105,7 +111,7 @@ def kept(carrier: Carrier | None, buckets: int) -> Array:
 def restored(carrier: Carrier, nodes: Array, rows: Array, buckets: Array, sizes: list[int], block: int) -> Carrier:
     """What runs carry, with these buckets, whose rows are as `kept` gave them."""
     made = sum(sizes) + 1
-    buckets = buckets.copy()
+    buckets = np.pad(buckets, ((0, 0), (0, carrier.buckets.shape[1] - buckets.shape[1])))
     buckets[:, BASE] = np.cumsum([0, *sizes])[:-1]
     carrier = carrier._replace(
         rows=np.zeros((made, carrier.rows.shape[1]), np.int64), keys=np.zeros((made, 1), np.int64), buckets=buckets

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.layout import ENTRIES, INDEX, KEY, SUBSTREAM
-from ceql.jit import LOWER, Array, inlined, kernel, mix
+from ceql.engine.groups.layout import ENTRIES, HEADS, INDEX, KEY, SUBSTREAM, Carrier, Store
+from ceql.jit import LOWER, Array, Word, inlined, kernel, mix
 
 
 @inlined
@@ -30,12 +30,23 @@ def take_key(key: Array, values: Array, i: int, terms: Array, low: int, high: in
 
 
 @inlined
-def locate(slots: Array, entries: Array, index: int, partition: int, key: Array, width: int) -> int:
-    """The entry of a key, or -1."""
+def hash_of(index: int, partition: int, key: Array, width: int) -> Word:
+    """The hash of a key of an index in a substream."""
     h = mix(np.int64(index), np.int64(partition))
     for k in range(width):
         h = mix(h, key[k])
-    h = mix(h, np.int64(width))
+    return mix(h, np.int64(width))
+
+
+@inlined
+def locate(slots: Array, entries: Array, index: int, partition: int, key: Array, width: int) -> int:
+    """The entry of a key, or -1."""
+    return locate_by(slots, entries, hash_of(index, partition, key, width), index, partition, key, width)
+
+
+@inlined
+def locate_by(slots: Array, entries: Array, h: int, index: int, partition: int, key: Array, width: int) -> int:
+    """The same for a key whose hash is known."""
     half = (h >> 32) << 32
     mask = len(slots) - 1
     at = (h >> 32) & mask
@@ -57,25 +68,41 @@ def locate(slots: Array, entries: Array, index: int, partition: int, key: Array,
 
 
 @inlined
+def head_of(carrier: Carrier, store: Store, index: int, partition: int, width: int) -> int:
+    """The head of the groups of an index under the key in `fresh`, or -1."""
+    alone = width == 0 and store.parts.shape[0] == 1
+    if alone and store.fresh.only[index] >= 0:
+        return store.fresh.only[index]
+    head = locate(store.slots, store.entries, carrier.indexes[index, HEADS], partition, store.fresh.key, width)
+    if alone:
+        store.fresh.only[index] = head
+    return head
+
+
+@inlined
 def new_entry(slots: Array, entries: Array, regs: Array, index: int, partition: int, key: Array, width: int) -> int:
     """An entry for a key that has none; there is room for it."""
+    return new_entry_by(slots, entries, regs, hash_of(index, partition, key, width), index, partition, key, width)
+
+
+@inlined
+def new_entry_by(
+    slots: Array, entries: Array, regs: Array, h: int, index: int, partition: int, key: Array, width: int
+) -> int:
+    """The same for a key whose hash is known."""
     at = regs[ENTRIES]
     regs[ENTRIES] = at + 1
     entries[at, INDEX] = index
     entries[at, SUBSTREAM] = partition
     for k in range(width):
         entries[at, KEY + k] = key[k]
-    occupy(slots, entries, at, width)
+    _occupy(slots, h, at)
     return at
 
 
 @inlined
-def occupy(slots: Array, entries: Array, e: int, width: int) -> None:
-    """Put an entry into the hash table, which does not have it."""
-    h = mix(entries[e, INDEX], entries[e, SUBSTREAM])
-    for k in range(width):
-        h = mix(h, entries[e, KEY + k])
-    h = mix(h, np.int64(width))
+def _occupy(slots: Array, h: int, e: int) -> None:
+    """Put an entry with this hash into the hash table, which does not have it."""
     mask = len(slots) - 1
     at = (h >> 32) & mask
     while slots[at] != 0:
@@ -89,4 +116,5 @@ def fill(slots: Array, entries: Array, regs: Array, widths: Array) -> None:
     for k in range(len(slots)):
         slots[k] = 0
     for e in range(regs[ENTRIES]):
-        occupy(slots, entries, e, widths[entries[e, INDEX]])
+        index = entries[e, INDEX]
+        _occupy(slots, hash_of(index, entries[e, SUBSTREAM], entries[e, KEY:], widths[index]), e)

@@ -17,6 +17,7 @@ from ceql.engine.groups.layout import (
     CELL_HEAD,
     CELL_KIND,
     CELLS_USED,
+    EASIEST,
     ENTRIES,
     INDEX,
     KEY,
@@ -41,6 +42,13 @@ def _places(machine: GroupMachine, chosen: Array) -> Iterator[tuple[Array, int]]
         yield found[machine.entries[found, KEY + word] > NULL], KEY + word
 
 
+def _keys(machine: GroupMachine, buckets: Array) -> Iterator[Array]:
+    """All values in the rings of these buckets and in their blocks."""
+    assert machine.carrier is not None
+    for base, room in machine.carrier.buckets[buckets][:, [BASE, ROOM]].tolist():
+        yield machine.carrier.keys[base : base + size_of(room, machine.settings.block), 0]
+
+
 def recode(machine: GroupMachine, chosen: Array, change: Callable[[Array], Array]) -> None:
     """Change the words that are chosen by index and word; the hash table must be made anew."""
     if machine.regs[CELLS_USED]:
@@ -50,9 +58,9 @@ def recode(machine: GroupMachine, chosen: Array, change: Callable[[Array], Array
         entries[found, word] = change(entries[found, word])
     if carrier is not None:
         buckets = rows.buckets_of(machine, chosen)
-        for base, room in carrier.buckets[buckets][:, [BASE, ROOM]].tolist():
-            keys = carrier.keys[base : base + size_of(room, machine.settings.block), 0]
+        for keys in _keys(machine, buckets):
             keys[:] = change(keys)
+        carrier.buckets[buckets, EASIEST] = np.iinfo(np.int64).min
         nodes = rows.nodes_of(machine, buckets)
         machine.nodes[nodes, B] = change(machine.nodes[nodes, B])
 
@@ -71,15 +79,19 @@ def keep_sets(machine: GroupMachine) -> None:
         machine.entries[found, word] = marked[machine.entries[found, word]]
 
 
-def used_values(machine: GroupMachine, most: int) -> Array:
-    """The numbers, below `most`, of the values that runs are filed under."""
+def used_values(machine: GroupMachine, most: int, sorted_by: bool) -> Array:
+    """The numbers, below `most`, of the values that runs are filed under; with `sorted_by`, also of those that the
+    window has left and that sorted blocks still have: these stay in order as long as their values do."""
     regs, carrier, widths = machine.regs, machine.carrier, machine.widths
     used = machine.entries[: regs[ENTRIES]]
     wide = widths[used[:, INDEX]]
     found = [used[(wide > k) & machine.numbered[used[:, INDEX], k], KEY + k] for k in range(int(widths.max(initial=0)))]
     if carrier is not None and regs[BUCKETS_USED]:
         buckets = rows.buckets_of(machine, machine.numbered)
-        found += [carrier.keys[rows.ring(carrier, bucket), 0] for bucket in buckets.tolist()]
+        if sorted_by:
+            found += _keys(machine, buckets)
+        else:
+            found += [carrier.keys[rows.ring(carrier, bucket), 0] for bucket in buckets.tolist()]
         found.append(machine.nodes[rows.nodes_of(machine, buckets), B])
     if carrier is not None and regs[CELLS_USED]:
         cells = carrier.cells[: regs[CELLS_USED]]
