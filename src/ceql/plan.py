@@ -22,7 +22,7 @@ from ceql.analysis.lengths import window_of_all
 from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.resolve import resolve
-from ceql.analysis.scopes import check, types, variables
+from ceql.analysis.scopes import check, there, types, variables
 from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import counts_events, is_simple, split_off
@@ -55,6 +55,11 @@ class _BasePlan:
     """The PARTITION BY clause, unless it names variables."""
     split_by: tuple[t.Part, ...]
     """What the stream is split by though no clause says so: every match has it in common."""
+
+    @cached_property
+    def named_types(self) -> frozenset[str]:
+        """The types of events that can be part of a match."""
+        return frozenset(there(self.query.formula))
 
     @cached_property
     def dotted(self) -> tuple[str, ...]:
@@ -174,11 +179,19 @@ class CorrelatedPlan(_BasePlan):
     events meet."""
 
     @cached_property
+    def strategy(self) -> Strategy | None:
+        """The strategy, unless it keeps all matches, as MAX does if all of them have equally many events."""
+        if self.query.strategy is t.Strategy.MAX and self.automaton.pattern() is not None:
+            return None
+        return _strategy(self.query)
+
+    @cached_property
     def running(self) -> Correlated:
-        """The automaton as the engine runs it. Free events are not carried, if a window says how long they are kept."""
+        """The automaton as the engine runs it. Free events are not carried, if a window says how long they are kept,
+        and no strategy compares matches on the graph, which has no steps between such events and others."""
         if self.carries_all:
             return self.automaton
-        kept = isinstance(self.query.window, t.EventsWindow | t.TimeWindow)
+        kept = isinstance(self.query.window, t.EventsWindow | t.TimeWindow) and self.rivalry is None
         return with_shared_indexes(with_free_events(self.automaton) if kept else self.automaton)
 
     @property
@@ -206,6 +219,21 @@ class CorrelatedPlan(_BasePlan):
             CandidateReason.HIDDEN: any(not auto.label(mark) & selected for mark in auto.marks),
         }
         return tuple(reason for reason, does in holds.items() if does)
+
+    @cached_property
+    def chooses_on_graph(self) -> bool:
+        """Whether NEXT, LAST or MAX chooses among ways through the graph, so that few matches are made and compared.
+
+        Each way must be a match, and matches sequences of events. LAST also relies on the window: a partial match that
+        is alive must have a start inside it, as it has unless the window's attribute can fall.
+        """
+        harmless = {CandidateReason.STRATEGY, CandidateReason.DUPLICATES, CandidateReason.HIDDEN}
+        if self.rivalry is None or not harmless.issuperset(self.candidate_reasons) or not self.automaton.is_chain:
+            return False
+        if any(link.unlike for transition in self.automaton.transitions for link in transition.links):
+            return False
+        falls = isinstance(self.query.window, t.AttributeWindow)
+        return not (falls and self.query.strategy is t.Strategy.LAST)
 
 
 Plan = UnaryPlan | CorrelatedPlan

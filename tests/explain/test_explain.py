@@ -188,6 +188,23 @@ def test_classes_of_correlated_queries() -> None:
         (
             "SELECT NEXT * WHERE (A ; B PARTITION BY [k]) ; C",
             "O(1)",
+            "linear in the steps between the live partial matches, at most w²",
+        ),
+        (
+            "SELECT LAST * WHERE (A ; B PARTITION BY [k]) ; C",
+            "O(1)",
+            "for each event of the match, linear in the partial matches right before it",
+        ),
+        ("SELECT MAX * WHERE (A ; B PARTITION BY [k]) ; C", "O(1)", "output-linear delay"),
+        (
+            "SELECT MAX * WHERE (A ; B+ PARTITION BY [k]) ; C",
+            "O(1)",
+            "linear in the steps between the live partial matches, at most w²; what is left is compared",
+        ),
+        (
+            "SELECT NEXT * WHERE A AS x ALL B AS y ALL C AS z "
+            "FILTER x.k = y.k AND y.k = z.k AND y.v = z.v WITHIN 9 EVENTS",
+            "O(log w), w the events of the window",
             "not bounded: NEXT compares all candidates of a position",
         ),
         (
@@ -205,7 +222,7 @@ def test_the_bounds_of_correlated_queries(query: str, update: str, enumeration: 
 def test_what_matches_do_not_come_straight_from_the_automaton_for() -> None:
     query = ceql.compile("SELECT NEXT z WHERE A AS x ; (B ; C+ AS z PARTITION BY [k]) FILTER z[v > x.v]")
     assert [loss.why for loss in losses(query.plan)] == [
-        "NEXT: chosen among all candidates that end at a position",
+        "NEXT: chosen on the graph, the greatest set of events of each partial match, from the first event on",
         "the automaton is ambiguous: two runs may give the same match, so matches are compared for duplicates",
         "events that are not selected are taken out of each match",
     ]

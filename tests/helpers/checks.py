@@ -22,6 +22,7 @@ from ceql.engine.common import sharded, shares
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import EVENT, Events
 from ceql.engine.common.machine import Machine
+from ceql.engine.groups import machine as groups_machine
 from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.states.machine import StateMachine
 from ceql.recognition import correlated, frame
@@ -68,8 +69,10 @@ def use_no_substreams(patch: Patch = setattr) -> None:
 def use_tiny_buffers(patch: Patch = setattr) -> None:
     """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow.
 
-    Values, keys and rows that nothing waits for are forgotten as soon as that is looked for.
+    Values, keys and rows that nothing waits for are forgotten as soon as that is looked for, and strategies choose on
+    the graph however few matches there are.
     """
+    patch(groups_machine, "FEW", 0)
     patch(correlated, "_MANY_VALUES", 1)
     for name in ("_MANY_KEYS", "_SOME_KEYS", "_THIN_OUT"):
         patch(frame, name, 1)

@@ -126,6 +126,18 @@ def losses(plan: Plan) -> list[Loss]:
     return [] if isinstance(plan, UnaryPlan) else [_loss(plan, reason) for reason in plan.candidate_reasons]
 
 
+def how_chosen(plan: CorrelatedPlan, strategy: t.Strategy) -> str:
+    """How NEXT, LAST or MAX chooses among the matches that end at a position."""
+    if not plan.chooses_on_graph:
+        return f"{strategy.value}: chosen among all candidates that end at a position"
+    ways = {
+        t.Strategy.NEXT: "the greatest set of events of each partial match, from the first event on",
+        t.Strategy.LAST: "from the last event of a match backwards, those partial matches with the latest event",
+        t.Strategy.MAX: "without the steps into which another event fits; the few matches that are left are compared",
+    }
+    return f"{strategy.value}: chosen on the graph, {ways[strategy]}"
+
+
 def _loss(plan: CorrelatedPlan, reason: CandidateReason) -> Loss:
     gathered = "linear in the matches of a position, which are gathered first"
     match reason:
@@ -143,11 +155,13 @@ def _loss(plan: CorrelatedPlan, reason: CandidateReason) -> Loss:
             )
         case CandidateReason.STRATEGY:
             assert plan.query.strategy is not None
-            name = plan.query.strategy.value
-            return Loss(
-                f"{name}: chosen among all candidates that end at a position",
-                f"not bounded: {name} compares all candidates of a position",
-            )
+            name, how = plan.query.strategy.value, how_chosen(plan, plan.query.strategy)
+            if not plan.chooses_on_graph:
+                return Loss(how, f"not bounded: {name} compares all candidates of a position")
+            if plan.query.strategy is t.Strategy.LAST:
+                return Loss(how, "for each event of the match, linear in the partial matches right before it")
+            whole = "linear in the steps between the live partial matches, at most w²"
+            return Loss(how, whole if plan.query.strategy is t.Strategy.NEXT else f"{whole}; what is left is compared")
         case CandidateReason.STRICT:
             return Loss(
                 "STRICT: checked on each candidate, as the automaton follows events that are not shown, or several "

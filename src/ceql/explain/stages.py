@@ -21,7 +21,7 @@ from ceql.explain.absent import absent_lines
 from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows
 from ceql.explain.claims import claims, judged, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
-from ceql.explain.guarantee import guarantee, losses, totals
+from ceql.explain.guarantee import guarantee, how_chosen, losses, totals
 from ceql.explain.names import leaf_name, listed, print_bare, print_value
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
 from ceql.plan import CandidateReason, CorrelatedPlan, Plan, UnaryPlan
@@ -213,9 +213,11 @@ def _strategy(plan: Plan) -> str:
             how = "checked on each candidate"
         return f"STRICT: {how}"
     if plan.rivalry is None:
+        if strategy is t.Strategy.MAX:
+            return "MAX: every match is kept, since all have equally many events"
         return _STRATEGIES[strategy]
     if isinstance(plan, CorrelatedPlan):
-        return f"{strategy.value}: chosen among all candidates that end at a position"
+        return how_chosen(plan, strategy)
     if plan.query.window is None:
         return f"{strategy.value}: inside the automaton, whose runs carry where their rivals stand"
     if plan.chooses_at_once:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -44,6 +44,8 @@ class BoundGuards:
 
     columns: tuple[Column, ...]
     guards: tuple[Logic, ...]
+    known: dict[int, int] = field(default_factory=dict)
+    """The sets of guards, as bit masks, of some codes that have occurred: most inputs of a query have the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from ceql.predicates.bind import BoundGuards
 from ceql.predicates.logic import TRUE, ColumnTest, Truths, code, evaluate
 
 DENSE = 1 << 20  # codes below this are looked up in an array
+_SOME = 1 << 12  # codes that are translated at once
 
 
 class SymbolTable:
@@ -86,8 +87,14 @@ class Symbolizer:
     def _learn(self, codes: Array) -> None:
         """Translate some of the codes that the table does not know; most of them repeat."""
         assert self._dense is not None
-        missing = np.unique(codes[:4096])
-        self._dense[missing] = self._translate(self._digits(missing, range(len(self.bound.columns))))
+        missing = np.unique(codes[:_SOME])
+        known = [self.bound.known.get(code) for code in missing.tolist()]
+        sets = [bits for bits in known if bits is not None]
+        if len(sets) < len(missing):
+            sets = self._sets(self._digits(missing, range(len(self.bound.columns))))
+            if len(self.bound.known) < _SOME:
+                self.bound.known.update(zip(missing.tolist(), sets, strict=True))
+        self._dense[missing] = [self.table.number(bits) for bits in sets]
 
     def _codes(self, columns: Sequence[int], batch: pa.RecordBatch, streams: int | Array) -> Array:
         codes: Array = np.zeros(batch.num_rows, np.int32)
@@ -107,7 +114,8 @@ class Symbolizer:
             prefix = np.array(numbers, np.int64)[inverse]
         if len(self._symbols) < len(self._ids[-1]):
             fresh = np.arange(len(self._symbols), len(self._ids[-1]))
-            self._symbols = np.concatenate([self._symbols, self._translate(self._section_digits(fresh))])
+            numbers = [self.table.number(bits) for bits in self._sets(self._section_digits(fresh))]
+            self._symbols = np.concatenate([self._symbols, np.array(numbers, np.int32)])
         return self._symbols[prefix]
 
     def _section_digits(self, numbers: Array) -> list[Array]:
@@ -126,8 +134,8 @@ class Symbolizer:
             digits.append(digit)
         return digits[::-1]
 
-    def _translate(self, digits: list[Array]) -> Array:
-        """The symbols of combinations of classes."""
+    def _sets(self, digits: list[Array]) -> list[int]:
+        """The sets of guards that combinations of classes satisfy, as bit masks."""
         count = len(digits[0]) if digits else 1
         known: dict[ColumnTest, Truths] = {}
         classes: dict[int, tuple[Array, Array]] = {}  # of each slot, those that occur here, and where
@@ -144,9 +152,7 @@ class Symbolizer:
 
         holds = np.array([evaluate(guard, values, count) == TRUE for guard in self.bound.guards], np.bool_)
         packed = np.packbits(holds.reshape(len(self.bound.guards), count), axis=0, bitorder="little").T
-        rows, inverse = np.unique(packed, axis=0, return_inverse=True)
-        numbers = [self.table.number(int.from_bytes(row.tobytes(), "little")) for row in rows]
-        return np.array(numbers, np.int32)[inverse.reshape(-1)]
+        return [int.from_bytes(row.tobytes(), "little") for row in packed]
 
 
 def _sections(classes: list[int], most: int = 1 << 31) -> list[list[int]]:

@@ -20,6 +20,7 @@ from ceql.engine.common.chunk import rows as rows_of
 from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, NO_KEY, W_GIVEN, Events
 from ceql.engine.common.sharded import Sharded, of_shard, shards_in
 from ceql.engine.common.shares import Shares
+from ceql.engine.groups.chosen.follow import Choosing, Kept
 from ceql.engine.groups.divide import divide
 from ceql.engine.groups.graph import KIND, A
 from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, LANES, NULL, SEEN_EVENTS, SUBSTREAM, Settings
@@ -196,7 +197,10 @@ class CorrelatedRecognition(Recognition):
             ordered=not self.chooses,
             lanes=1 if consume or (window.kind == W_GIVEN and window.size is None) else LANES,
         )
-        choose = None
+        choose = choosing = None
+        if plan.chooses_on_graph and plan.query.strategy is not None:
+            shown = self.labels.of_mark != (-1 if self.labels.hidden is None else self.labels.hidden)
+            choosing = Choosing(Kept(plan.query.strategy.value), shown.astype(np.uint8))
         if self.chooses:
             check = _weakly(self._check) if self.auto.checks or self.absences is not None else None
             choose = Chooser(plan, self.auto, self.labels, check, _weakly(self._places), self._unsure)
@@ -206,7 +210,7 @@ class CorrelatedRecognition(Recognition):
         if carrying is not None:
             carrier = self.bound.carrier(self.operands)
         timed, memory = self.bound.time is not None, self.bound.options.memory
-        machine = GroupMachine(steps, settings, timed, memory, choose, carrier, **self._buffers)
+        machine = GroupMachine(steps, settings, timed, memory, choose, carrier, choosing, **self._buffers)
         if carrying is not None:
             machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in carrying.conditions))
             self.tell_words(machine, self.running)

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.analysis.scopes import there
 from ceql.errors import NoMatchWarning, nearest, warn_caller
 from ceql.io.sorted_runs import EventBatch
 from ceql.recognition.bound_plan import BoundPlan
@@ -26,8 +25,7 @@ class TypesSeen:
 
     def __init__(self, bound: BoundPlan, named: set[str] | None = None) -> None:
         self._bound = bound
-        self._named = sorted(there(bound.plan.query.formula) if named is None else named)
-        self._wanted = pa.array(self._named, pa.string())
+        self._named = bound.plan.named_types if named is None else frozenset(named)
         self._seen: dict[str, None] = {}
         self._events = False
         self.settled = bound.decided is not None
@@ -45,20 +43,20 @@ class TypesSeen:
             return
         self._events = True
         bound = self._bound
-        streams = np.unique(np.asarray(batch.stream)).tolist()
+        streams = [batch.stream] if isinstance(batch.stream, int) else np.unique(batch.stream).tolist()
         found = [bound.streams[k] for k in streams if bound.type is None or k in bound.untyped]
         index = -1 if bound.type is None else batch.data.schema.get_field_index(bound.type)
         if index >= 0:
             column = batch.data.column(index)
             for part in (column.slice(0, _FIRST), column.slice(_FIRST)):  # the first rows tell most of the time
-                values = pc.unique(part).cast(pa.string())
-                found += values.slice(0, _KNOWN).to_pylist()
-                self.settled = bool(pc.any(pc.is_in(values, value_set=self._wanted)).as_py())
+                values = pc.unique(part).cast(pa.string()).to_pylist()
+                found += values[:_KNOWN]
+                self.settled = not self._named.isdisjoint(values)
                 if self.settled:
                     break
         if len(self._seen) < _KNOWN:
             self._seen.update(dict.fromkeys(name for name in found if name is not None))
-        self.settled = self.settled or not self._seen.keys().isdisjoint(self._named)
+        self.settled = self.settled or not self._named.isdisjoint(self._seen)
 
     def conclude(self) -> None:
         """Warn, if events came and none of a named type."""
@@ -68,19 +66,19 @@ class TypesSeen:
         warn_caller(self._message(), NoMatchWarning)
 
     def _message(self) -> str:
-        bound, seen = self._bound, list(self._seen)
-        several = "the types" if len(self._named) > 1 else "the type"
-        text = f"no event has {several} that the query names ({_listed(self._named)})"
+        bound, seen, named = self._bound, list(self._seen), sorted(self._named)
+        several = "the types" if len(named) > 1 else "the type"
+        text = f"no event has {several} that the query names ({_listed(named)})"
         if bound.type is None:
             text += f": no column has types, so the type of each event is the name of its stream ({_listed(seen)})"
         elif seen:
             text += f": the column '{bound.type}' has {_listed(seen)}"
         else:
             text += f": the column '{bound.type}' is NULL throughout"
-        hints = [near for near in dict.fromkeys(nearest(name, seen) for name in self._named) if near is not None]
+        hints = [near for near in dict.fromkeys(nearest(name, seen) for name in named) if near is not None]
         if hints:
             return f"{text}. Did you mean {' and '.join(repr(hint) for hint in hints[:_SHOWN])}?"
-        if bound.type is not None and not set(self._named).isdisjoint(bound.streams):
+        if bound.type is not None and not self._named.isdisjoint(bound.streams):
             return f"{text}. If the name of the stream is the type of its events, pass type=None"
         return f"{text}. If the types are in another column, name it with type="
 

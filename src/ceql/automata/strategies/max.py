@@ -7,6 +7,7 @@ import numpy as np
 from ceql.automata.strategies.candidates import Places
 from ceql.automata.strategies.rivals import NONE, Moves, Rivals, ranked
 from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.contained import not_contained
 from ceql.jit import Array
 
 
@@ -19,14 +20,5 @@ def compare(rivals: Rivals, moves: Moves, bound: bool) -> Rivals:
 
 def choose(found: Chunk, _: Places) -> Array:
     """The candidates whose events are not a proper part of another's that ends at the same position."""
-    kept: list[int] = []
-    first = np.unique(found.end, return_index=True)[1]
-    for begin, end in zip(first, np.append(first[1:], len(found.end)), strict=True):
-        sets = [frozenset(found.positions[found.offsets[k] : found.offsets[k + 1]].tolist()) for k in range(begin, end)]
-        largest: list[frozenset[int]] = []
-        for events in sorted(set(sets), key=len, reverse=True):
-            if not any(events < other for other in largest):
-                largest.append(events)
-        best = set(largest)
-        kept += [begin + k for k, events in enumerate(sets) if events in best]
-    return np.array(kept, np.int64)
+    different, events = np.unique(found.positions, return_inverse=True)
+    return np.flatnonzero(not_contained(found.end, found.offsets, events, len(different)))

@@ -112,9 +112,9 @@ class Machine(ABC):
         self.oldest = 0  # no partial match holds an event before this position, see `oldest_held`
         self.regs: Array = np.zeros(registers, np.int64)
         self.regs[[HORIZON, LEAST]] = NO_KEY
-        self.nodes: Array = np.zeros((nodes, self.node_words), np.int64)
-        self.times: Array = np.zeros(nodes if timed else 0, np.int64)
-        self.scratch: Array = np.zeros((self.scratch_rows, nodes + 1), np.int64)
+        self.nodes: Array = np.empty((nodes, self.node_words), np.int64)
+        self.times: Array = np.zeros(nodes if timed else 0, np.int64)  # unions have none
+        self.scratch = self._no_marks(nodes)
         self.out = make_output(matches, positions, timed, stack_columns)
         self._mode: int = settings.mode
         self._in_vain = False  # whether matches are counted for nobody, see `mute`
@@ -124,6 +124,12 @@ class Machine(ABC):
         self._ended: list[Ended] = []  # positions whose matches are still to be added up
         self.summing: Summing | None = None
         """Adds up the matches of positions that have very many, in place of enumerating them."""
+
+    def _no_marks(self, nodes: int) -> Array:
+        """Scratch for so many nodes. Marks are zero; what else is in it, is written before it is read."""
+        scratch: Array = np.empty((self.scratch_rows, nodes + 1), np.int64)
+        scratch[0] = scratch[:, 0] = 0
+        return scratch
 
     # --- shards ---
 
@@ -268,11 +274,12 @@ class Machine(ABC):
         if self.settings.mode == COUNT:
             self.total += int(self.regs[TOTAL])
             self.regs[TOTAL] = 0
-        chunk = self._take()
+        chunk = self.hand_out()
         if chunk is not None:
             yield chunk
 
-    def _take(self) -> Chunk | None:
+    def hand_out(self) -> Chunk | None:
+        """What stands in the buffers, if anything does."""
         self.out, chunk = take_chunk(self.out, self.regs)
         return chunk
 
@@ -390,7 +397,7 @@ class Machine(ABC):
         self.nodes[: len(nodes)] = nodes
         self.times = np.zeros(capacity if self.timed else 0, np.int64)
         self.times[: len(times)] = times
-        self.scratch = np.zeros((self.scratch_rows, capacity + 1), np.int64)
+        self.scratch = self._no_marks(capacity)
         self.regs[SUMMED] = 0
 
     @property

@@ -75,7 +75,7 @@ def step_carried(
     reason = np.int64(DONE)
     made = np.int64(0)
     only = np.int32(-1)
-    if counting is None and reached is None:
+    if reached is None:
         only = steps.begins[symbol] if len(carrier.died) == 0 else np.int32(-1)
         if only >= 0:
             reason = begin_run(steps, carrier, store, events, settings, turn, only)

@@ -151,6 +151,7 @@ def search(
     height = regs[HEIGHT]
     counted = len(counts) > 0
     m, e = regs[MATCHES], regs[POSITIONS]
+    begun = m
     highest = out.stack.shape[0] - 4
     while height > 0:
         height -= 1
@@ -248,7 +249,7 @@ def search(
                 continue
             if settings.exact and (nodes[out.path[first, 0], C] == NO_KEY or nodes[out.path[first, 0], C] < bound):
                 continue
-            if m == out.match.shape[1] - 1 or e + depth > len(out.position):
+            if m == out.match.shape[1] - 1 or e + depth > len(out.position) or m - begun >= settings.few:
                 reason = FULL
         if reason != DONE:
             out.stack[base, AT] = n0

@@ -244,5 +244,6 @@ class Settings(NamedTuple):
     consume: int  # 0 none, 1 partition, 2 any
     chain: bool  # whether every match is a chain: a search gives its events in order
     ordered: bool  # whether matches are wanted in order here
+    few: int = np.iinfo(np.int64).max  # matches of a position: if there are more, the caller chooses
     lanes: int = 1  # positions whose matches are counted together, up to LANES
     block: int = BLOCK  # runs of an ordered index that are scanned before they are sorted: a power of two, up to BLOCK

@@ -226,9 +226,10 @@ def _enumerate(
         carrier, nodes, times, extra, regs, out, nothing, settings, bound, np.int64(-1), LAST, position, time, partition
     )
     if reason != DONE:
+        many = first == 0 or regs[MATCHES] - first >= settings.few
         regs[MATCHES] = first
         regs[POSITIONS] = out.match[OFFSET, first] if first > 0 else 0
-        return BLOCKS if reason == FULL and first == 0 else reason
+        return BLOCKS if reason == FULL and many else reason
     last = regs[MATCHES]
     if settings.ordered and not is_sorted(out.match, first, last):
         if more is None:

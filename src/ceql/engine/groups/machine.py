@@ -46,6 +46,7 @@ from ceql.engine.groups.ahead import RING
 from ceql.engine.groups.between import events_after_run
 from ceql.engine.groups.blocks import enumerate_many
 from ceql.engine.groups.check import check_buckets, check_cells, check_entries, check_graph, check_sizes
+from ceql.engine.groups.chosen.follow import FEW, Choosing, kept_runs, write_kept
 from ceql.engine.groups.collect import collect
 from ceql.engine.groups.enumerate import search_on
 from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, WAY, A
@@ -124,7 +125,8 @@ class Choice(Protocol):
 class GroupMachine(Machine):
     """The state of a recogniser and the buffers of its output.
 
-    With `choose`, complete runs are candidates, and it makes the matches of all those of a position.
+    With `choose`, complete runs are candidates, and it makes the matches of all those of a position. With `choosing`
+    too, only a few of them are made where a position has many: those that a strategy keeps.
     """
 
     node_words = 5
@@ -140,14 +142,15 @@ class GroupMachine(Machine):
         memory: int,
         choose: Choice | None = None,
         carrier: Carrier | None = None,
+        choosing: Choosing | None = None,
         matches: int = 1 << 15,
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
         block: int = BLOCK,
     ) -> None:
-        settings = settings._replace(block=block)
+        settings = settings._replace(block=block, few=FEW if choosing is not None else LAST)
         super().__init__(settings, REGISTERS, STACK_COLUMNS, timed, memory, matches, positions, nodes)
-        self.choose = choose
+        self.choose, self.choosing = choose, choosing
         self._buffered = matches, positions
         self.carrier = carrier
         if carrier is not None:
@@ -192,8 +195,8 @@ class GroupMachine(Machine):
         """Which of them are sets of values."""
         self._make_fresh(max(self._most_made, int(np.diff(steps.by_symbol).max(initial=0)) + 1))
         if not len(self.entries):
-            # where runs carry registers, almost every event makes a group
-            size, own = (64, 0) if self.carrier is None else (max(64, 1 << (len(self.nodes) >> 2).bit_length()), 2)
+            own = 0 if self.carrier is None else 2
+            size = max(64, 1 << (len(self.nodes) >> 2).bit_length()) if self._makes_entries else 64
             self.entries = np.zeros((size, KEY + int(widths.max(initial=0)) + own), np.int64)
         self._room_for_entries()
         while len(self.nodes) < 4 * self.room:
@@ -216,6 +219,11 @@ class GroupMachine(Machine):
         )
 
     @property
+    def _makes_entries(self) -> bool:
+        """Whether almost every event makes a group: runs carry registers, and some are not in rows."""
+        return self.carrier is not None and not self.carrier.indexes[:, ORDER].all()
+
+    @property
     def _listed(self) -> Array | None:
         """What the kernels know of runs in lists, where there are lists."""
         return self.extra if self.lists else None
@@ -230,7 +238,7 @@ class GroupMachine(Machine):
     def shard(self) -> GroupMachine:
         """A machine like this one, with nothing in it and small buffers."""
         made = GroupMachine(
-            self.steps, self.settings, self.timed, self.memory, None, self.carrier,
+            self.steps, self.settings, self.timed, self.memory, None, self.carrier, None,
             block=self.settings.block, **self._small_buffers(),
         )  # fmt: skip
         if self.carrier is not None:
@@ -283,7 +291,9 @@ class GroupMachine(Machine):
     # --- feeding ---
 
     def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
-        if reason == BLOCKS:
+        if reason == BLOCKS and self.choosing is not None and write_kept(self, events, self.choosing):
+            self.regs[PHASE] = AFTER
+        elif reason == BLOCKS:
             yield from self.flush()
             if self.summing is not None:
                 self._sum_later(events, self.roots)
@@ -405,10 +415,10 @@ class GroupMachine(Machine):
         for chunk in super().flush():
             yield from [chunk] if self.choose is None else self.choose.choose([self.choose.sift(chunk)])
 
-    def _take(self) -> Chunk | None:
+    def hand_out(self) -> Chunk | None:
         if self.on_candidates is not None and self.regs[MATCHES]:
             self.on_candidates(int(self.regs[MATCHES]))
-        return super()._take()
+        return super().hand_out()
 
     # --- what the loop comes back for ---
 
@@ -430,8 +440,8 @@ class GroupMachine(Machine):
         time = int(events.time[event]) if self.timed else 0
         while True:
             reason = search_on(
-                self.carrier, self.nodes, self.times, self._listed, self.regs, self.out, counts, self.settings,
-                self.regs[LEAST], least, most,
+                self.carrier, self.nodes, self.times, self._listed, self.regs, self.out, counts,
+                self.settings._replace(few=LAST), self.regs[LEAST], least, most,
                 events.position[event], time, events.partition[event],
             )  # fmt: skip
             if reason == GROW_PATH:
@@ -439,7 +449,7 @@ class GroupMachine(Machine):
             elif reason == FULL and self.regs[MATCHES] == 0:
                 self.out = grow_positions(self.out)
             else:
-                return int(reason), self._take()
+                return int(reason), self.hand_out()
 
     def all_runs(self, events: Events) -> Iterator[Chunk]:
         """Every complete run of the current event, in no order."""
@@ -464,7 +474,8 @@ class GroupMachine(Machine):
         """One position's candidates at once: what follows depends on whether there is a match among them."""
         assert self.choose is not None
         yield from self.flush()
-        chosen = self.choose.choose(self.at_once(map(self.choose.sift, self.all_runs(events))))
+        runs = self.all_runs(events) if self.choosing is None else kept_runs(self, events, self.choosing)
+        chosen = self.choose.choose(self.at_once(map(self.choose.sift, runs)))
         self.regs[SEEN] = sum(len(chunk.start) for chunk in chosen)
         yield from chosen
 
@@ -555,7 +566,7 @@ class GroupMachine(Machine):
         """Make sure that there is room for entries, and fill the hash table again."""
         size = len(self.entries)
         # where almost every event makes an entry, a full table must not be what collects a large graph
-        least = len(self.nodes) >> 3 if self.carrier is not None else 0
+        least = len(self.nodes) >> 3 if self._makes_entries else 0
         while size < max(2 * int(self.regs[ENTRIES]) + max(self.room, int(self.regs[NEED])), least):
             size *= 2
         if size != len(self.entries):

@@ -228,7 +228,7 @@ class StateMachine(Machine):
         )  # fmt: skip
         return int(reason)
 
-    def _take(self) -> Chunk | None:
+    def hand_out(self) -> Chunk | None:
         self.out, chunk = take_chunk(self.out, self.regs, self.settings.labelled)
         return chunk
 

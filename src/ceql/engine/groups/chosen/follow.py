@@ -1,0 +1,178 @@
+"""Writing the matches along the ways that a strategy leaves, and who asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.layout import (
+    DONE,
+    END,
+    END_TIME,
+    EVENT,
+    FULL,
+    LEAST,
+    MATCHES,
+    NO_KEY,
+    NODES,
+    OFFSET,
+    PARTITION,
+    POSITIONS,
+    START,
+    START_TIME,
+    Events,
+    Output,
+)
+from ceql.engine.common.limits import out_of_memory
+from ceql.engine.common.output import grow_positions
+from ceql.engine.groups.chosen.before import Ways
+from ceql.engine.groups.chosen.last import ways_of_last
+from ceql.engine.groups.chosen.max import ways_of_max
+from ceql.engine.groups.chosen.next import ways_of_next
+from ceql.engine.groups.graph import KIND, MAX, A, B, C
+from ceql.engine.groups.layout import HEIGHT
+from ceql.jit import Array, kernel
+
+if TYPE_CHECKING:
+    from ceql.engine.groups.machine import GroupMachine
+
+FEW = 64  # matches of a position that are sooner written and compared than chosen on the graph
+
+
+class Kept(Enum):
+    """What is kept of the matches that end at a position; see `automata.strategies`."""
+
+    NEXT = "NEXT"
+    LAST = "LAST"
+    MAX = "MAX"
+
+
+class Choosing(NamedTuple):
+    """How matches are chosen on the graph: which are kept, and which marks the result shows."""
+
+    kept: Kept
+    shown: Array  # uint8, of each mark
+
+
+def write_kept(machine: GroupMachine, events: Events, choosing: Choosing) -> bool:
+    """Write the complete runs of the current event that are kept to the buffers, beside those of other positions;
+    nothing is written unless all of them fit."""
+    first, position = int(machine.regs[MATCHES]), int(machine.regs[POSITIONS])
+    ways = _ways(machine, choosing)
+    if _follow_on(machine, events, ways, _begin(machine, ways)) == DONE:
+        return True
+    machine.regs[[MATCHES, POSITIONS]] = first, position
+    return False
+
+
+def kept_runs(machine: GroupMachine, events: Events, choosing: Choosing) -> Iterator[Chunk]:
+    """The complete runs of the current event that are kept, and of MAX perhaps some that are not. The buffers are
+    empty."""
+    ways = _ways(machine, choosing)
+    stack = _begin(machine, ways)
+    reason = FULL
+    while reason != DONE:
+        reason = _follow_on(machine, events, ways, stack)
+        if reason == FULL and machine.regs[MATCHES] == 0:
+            machine.out = grow_positions(machine.out)
+        elif (chunk := machine.hand_out()) is not None:
+            yield chunk
+
+
+def _begin(machine: GroupMachine, ways: Ways) -> Array:
+    """A stack, with the complete runs on it."""
+    stack: Array = np.empty((len(ways.node) + 2, 2), np.int64)
+    stack[0] = len(ways.node), ways.first[-2]
+    machine.regs[HEIGHT] = 1
+    return stack
+
+
+def _follow_on(machine: GroupMachine, events: Events, ways: Ways, stack: Array) -> int:
+    event = int(machine.regs[EVENT])
+    time = int(events.time[event]) if machine.timed else 0
+    return int(
+        follow(
+            ways, stack, machine.nodes, machine.times, machine.regs, machine.out, machine.settings.exact,
+            machine.regs[LEAST], events.position[event], time, events.partition[event],
+        )
+    )  # fmt: skip
+
+
+def _ways(machine: GroupMachine, choosing: Choosing) -> Ways:
+    nodes, used, bound = machine.nodes, int(machine.regs[NODES]), int(machine.regs[LEAST])
+    exact, block, marks = machine.settings.exact, machine.settings.block, machine.scratch[0]
+    roots = machine.roots[nodes[machine.roots, MAX] >= bound]
+    match choosing.kept:
+        case Kept.LAST:
+            return ways_of_last(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, block)
+        case Kept.MAX:
+            most = (machine.memory - machine.used) // 16
+            ways = ways_of_max(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, exact, block, most)
+            if not len(ways.first):
+                raise out_of_memory(machine.memory, "the partial matches that MAX compares at one position")
+            return ways
+        case Kept.NEXT:
+            live = np.sort(machine.live_nodes())
+            return ways_of_next(machine.carrier, nodes, used, live, roots, choosing.shown, marks, bound, exact, block)
+
+
+@kernel
+def follow(
+    ways: Ways,
+    stack: Array,
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    out: Output,
+    exact: bool,
+    bound: int,
+    position: int,
+    time: int,
+    partition: int,
+) -> int:
+    """Go on with the search on the stack, whose rows are numbers of products and the next step from each."""
+    height = regs[HEIGHT]
+    m, e = regs[MATCHES], regs[POSITIONS]
+    reason = DONE
+    while height > 0:
+        k, step = stack[height - 1, 0], stack[height - 1, 1]
+        if step == ways.first[k + 1]:
+            height -= 1
+            continue
+        n = ways.node[ways.to[step]]
+        if nodes[n, B] >= 0:
+            stack[height - 1, 1] += 1
+            stack[height, 0] = ways.to[step]
+            stack[height, 1] = ways.first[ways.to[step]]
+            height += 1
+            continue
+        if exact and (nodes[n, C] == NO_KEY or nodes[n, C] < bound):
+            stack[height - 1, 1] += 1
+            continue
+        if m == out.match.shape[1] - 1 or e + height > len(out.position):
+            reason = FULL
+            break
+        stack[height - 1, 1] += 1
+        out.match[START, m] = nodes[n, A]
+        out.match[END, m] = position
+        out.match[PARTITION, m] = partition
+        if len(times) > 0:
+            out.match[START_TIME, m] = times[n]
+            out.match[END_TIME, m] = time
+        out.match[OFFSET, m] = e
+        out.position[e] = nodes[n, A]
+        out.label[e] = nodes[n, KIND]
+        for depth in range(1, height):
+            n = ways.node[stack[height - depth, 0]]
+            out.position[e + depth] = nodes[n, A]
+            out.label[e + depth] = nodes[n, KIND]
+        e += height
+        m += 1
+    out.match[OFFSET, m] = e
+    regs[HEIGHT] = height
+    regs[MATCHES], regs[POSITIONS] = m, e
+    return reason
