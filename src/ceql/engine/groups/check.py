@@ -29,7 +29,7 @@ from ceql.engine.groups.layout import (
     SUBSTREAM,
     UNLINKED,
 )
-from ceql.engine.groups.ordered import LEAST_ROOM
+from ceql.engine.groups.rings import LEAST_ROOM
 from ceql.jit import Array
 
 

@@ -48,7 +48,7 @@ from ceql.engine.groups.layout import (
     SUBSTREAM,
     Carrier,
 )
-from ceql.engine.groups.ordered import size_of
+from ceql.engine.groups.rings import size_of
 from ceql.jit import Array, allocating, inlined, kernel
 
 UNMARKED = np.iinfo(np.int64).max

@@ -39,7 +39,8 @@ from ceql.engine.groups.layout import (
     Counting,
 )
 from ceql.engine.groups.live import list_live
-from ceql.engine.groups.ordered import next_in_order, sum_in_order
+from ceql.engine.groups.ordered import next_in_order
+from ceql.engine.groups.ordered_sums import sum_in_order
 from ceql.jit import Array, called, inlined, kernel
 
 _NEVER = np.iinfo(np.int64).max  # as a bound: no start is inside the window

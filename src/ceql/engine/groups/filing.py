@@ -27,7 +27,7 @@ from ceql.engine.groups.layout import (
     Store,
     Turn,
 )
-from ceql.engine.groups.ordered import append, forget, make_room, new_bucket
+from ceql.engine.groups.rings import append, forget, make_room, new_bucket
 from ceql.engine.groups.table import are_there, head_of, locate, new_entry, take_key
 from ceql.jit import called, inlined
 

@@ -34,7 +34,8 @@ from ceql.engine.groups.layout import (
     Store,
     Turn,
 )
-from ceql.engine.groups.ordered import find_in_order, none_passes, pass_dead
+from ceql.engine.groups.ordered import find_in_order, none_passes
+from ceql.engine.groups.rings import pass_dead
 from ceql.engine.groups.table import are_there, head_of, locate, take_key
 from ceql.jit import Array, called, inlined
 

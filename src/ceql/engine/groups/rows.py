@@ -18,7 +18,8 @@ from ceql.engine.groups.layout import (
     ROWS_NEEDED,
     Carrier,
 )
-from ceql.engine.groups.ordered import following_in_order, restore_rows, size_of
+from ceql.engine.groups.ordered import following_in_order
+from ceql.engine.groups.rings import restore_rows, size_of
 from ceql.jit import Array
 
 if TYPE_CHECKING:

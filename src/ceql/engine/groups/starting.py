@@ -12,7 +12,7 @@ from ceql.engine.common.layout import DONE, NO_KEY, Events
 from ceql.engine.groups.filing import head_for, key_of, room_under
 from ceql.engine.groups.graph import NONE, new_node
 from ceql.engine.groups.layout import SINCE, TAKEN, Carrier, Settings, Steps, Store, Turn
-from ceql.engine.groups.ordered import append
+from ceql.engine.groups.rings import append
 from ceql.engine.groups.table import are_there
 from ceql.jit import called
 

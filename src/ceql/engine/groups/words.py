@@ -25,7 +25,7 @@ from ceql.engine.groups.layout import (
     NULL,
     ROOM,
 )
-from ceql.engine.groups.ordered import size_of
+from ceql.engine.groups.rings import size_of
 from ceql.engine.groups.sets import keep_cells
 from ceql.errors import DataError
 from ceql.jit import Array
