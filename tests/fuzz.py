@@ -149,6 +149,11 @@ class Kind(NamedTuple):
     told: str = "with a match"
 
 
+def _choose_unsplit() -> None:
+    checks.choose_on_graph()
+    checks.use_no_substreams()
+
+
 KINDS = {
     "unary": Kind(UNARY()),
     "correlated": Kind(CORRELATED()),
@@ -161,6 +166,9 @@ KINDS = {
     "later": Kind(later_cases()),
     "free": Kind(free_cases() | free_cases(named=True)),
     "free-tiny": Kind(free_cases(), check_tiny, checks.use_tiny_buffers),
+    "chosen": Kind(generators.chosen_cases(), prepare=checks.choose_on_graph),
+    "chosen-whole": Kind(generators.chosen_cases(), check_whole, checks.choose_on_graph),
+    "chosen-unsplit": Kind(generators.chosen_cases(), prepare=_choose_unsplit),
     "rules": Kind(rule_oracle.rule_cases(), check_rule),
     "streams": Kind(UNARY(named=True) | CORRELATED(named=True) | CONDITIONED(named=True)),
     "unary-tiny": Kind(UNARY(), check_tiny, checks.use_tiny_buffers),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,25 +16,22 @@ from hypothesis import strategies as st
 import ceql
 import checks
 import generators
-from ceql.engine.groups import machine
 from ceql.plan import CorrelatedPlan
-from ceql.syntax import tree
 
 EXAMPLES = settings(suppress_health_check=list(HealthCheck))
-COMPARING = st.sampled_from([tree.Strategy.NEXT, tree.Strategy.LAST, tree.Strategy.MAX])
 Found = list[tuple[int, ...]]
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose on the graph however few matches there are."""
-    monkeypatch.setattr(machine, "FEW", 0)
+    checks.choose_on_graph(monkeypatch.setattr)
 
 
 @settings(EXAMPLES, max_examples=200)
-@given(st.one_of(generators.conditioned_cases(), generators.correlated_cases()), COMPARING, st.data())
-def test_random_cases(at_once: None, case: generators.Generated, strategy: tree.Strategy, data: st.DataObject) -> None:
-    checks.check_case(case._replace(query=replace(case.query, strategy=strategy)), data)
+@given(generators.chosen_cases(), st.data())
+def test_random_cases(at_once: None, case: generators.Generated, data: st.DataObject) -> None:
+    checks.check_case(case, data)
 
 
 # --- rising runs in windows with more matches than anyone can list, beside other ways to find what is kept ---

@@ -66,13 +66,18 @@ def use_no_substreams(patch: Patch = setattr) -> None:
     patch(ceql.plan, "split_off", lambda shape, query: ((), shape))
 
 
+def choose_on_graph(patch: Patch = setattr) -> None:
+    """Have strategies choose on the graph however few matches there are."""
+    patch(groups_machine, "FEW", 0)
+
+
 def use_tiny_buffers(patch: Patch = setattr) -> None:
     """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow.
 
     Values, keys and rows that nothing waits for are forgotten as soon as that is looked for, and strategies choose on
     the graph however few matches there are.
     """
-    patch(groups_machine, "FEW", 0)
+    choose_on_graph(patch)
     patch(correlated, "_MANY_VALUES", 1)
     for name in ("_MANY_KEYS", "_SOME_KEYS", "_THIN_OUT"):
         patch(frame, name, 1)

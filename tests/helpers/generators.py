@@ -841,6 +841,14 @@ def aggregated_cases(draw: Draw, named: bool = False) -> Generated:
 
 
 @st.composite
+def chosen_cases(draw: Draw) -> Generated:
+    """A case that compares events, whose strategy compares matches."""
+    case: Generated = draw(conditioned_cases() | correlated_cases() | aggregated_cases())
+    strategy = draw(st.sampled_from([tree.Strategy.NEXT, tree.Strategy.LAST, tree.Strategy.MAX]))
+    return case._replace(query=replace(case.query, strategy=strategy))
+
+
+@st.composite
 def measured_cases(draw: Draw, cases: st.SearchStrategy[Generated]) -> Generated:
     """A case whose query computes something of its matches."""
     case: Generated = draw(cases)
