@@ -18,6 +18,7 @@ import pytest
 import ceql
 import checks
 import tally
+from ceql.plan import CorrelatedPlan
 from ceql.recognition import snapshot
 from forging import damaged, forged, snapshot_of
 from streams import STREAMS, Stream
@@ -63,6 +64,20 @@ def test_a_forged_snapshot_of_shards_is_refused_or_does_no_harm(
 ) -> None:
     checks.use_shards(monkeypatch.setattr)
     assert "shards" in snapshot.read(snapshot_of(stream))[1]
+    test_a_forged_snapshot_is_refused_or_does_no_harm(stream)
+
+
+@pytest.mark.parametrize("strategy", ["NEXT", "LAST", "MAX"])
+@pytest.mark.parametrize("selected", ["*", "x, z"])
+def test_a_forged_snapshot_of_what_a_strategy_chooses_from(
+    strategy: str, selected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks.choose_on_graph(monkeypatch.setattr)
+    formula = "A AS x ; (A OR B)+ AS y ; C AS z FILTER y[v >= PREV.v] AND z.v >= x.v"
+    stream = Stream(f"SELECT {strategy} {selected} WHERE {formula} WITHIN 30 EVENTS")
+    plan = ceql.compile(stream.query).plan
+    assert isinstance(plan, CorrelatedPlan)
+    assert plan.chooses_on_graph
     test_a_forged_snapshot_is_refused_or_does_no_harm(stream)
 
 

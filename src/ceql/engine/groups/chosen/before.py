@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceql.engine.groups.graph import KIND, MAX, ORDERED, A, C
+from ceql.engine.groups.graph import KIND, MAX, ORDERED, UNION, A, C
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, allocating
@@ -62,7 +62,7 @@ def add_before(
                         stack[height] = child
                         height += 1
                     child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
-        else:
+        elif UNION > nodes[n, KIND] > ORDERED:
             for side in range(A, C + 1):
                 child = nodes[n, side]
                 if child >= 0 and nodes[child, MAX] >= bound:

@@ -146,6 +146,8 @@ def follow(
         n = ways.node[ways.to[step]]
         if nodes[n, B] >= 0:
             stack[height - 1, 1] += 1
+            if height == len(stack):  # a circle, which only a snapshot that was made up has
+                continue
             stack[height, 0] = ways.to[step]
             stack[height, 1] = ways.first[ways.to[step]]
             height += 1

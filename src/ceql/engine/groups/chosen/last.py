@@ -72,7 +72,7 @@ def ways_of_last(
                     seen[sights] = q
                     sights += 1
                     reached[q], taken[q] = -1, -1
-                if reached[q] != events:
+                if reached[q] != events and taken[q] < 0:  # in a snapshot that was made up, events may go back
                     reached[q] = events
                     waiting[waits] = q
                     waits += 1

@@ -15,7 +15,7 @@ import numpy as np
 
 from ceql.engine.common.layout import NO_KEY
 from ceql.engine.groups.chosen.before import Ways, add_before, numbered
-from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
+from ceql.engine.groups.graph import KIND, MAX, ORDERED, UNION, A, B, C
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, allocating
@@ -77,6 +77,7 @@ def ways_of_next(
     products = 0
     for n in live:
         marks[n] = 1
+        best[n] = NO_SET
         products += nodes[n, KIND] >= 0
     sets = np.zeros((products + 2, 5), np.int64)
     sets[NO_SET, LABEL] = -1
@@ -96,16 +97,15 @@ def ways_of_next(
             if carrier is not None:
                 child, cursor = next_in_order(carrier, nodes, n, np.int64(0), bound, block)
                 while child >= 0:
-                    found = _greater(sets, found, best[child])
+                    if marks[child] != 0:
+                        found = _greater(sets, found, best[child])
                     child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
-        elif kind != FACTOR and kind != BETWEEN:
+        elif UNION > kind > ORDERED:
             for side in range(A, C + 1):
                 child = nodes[n, side]
                 if child >= 0 and marks[child] != 0 and nodes[child, MAX] >= bound:
                     found = _greater(sets, found, best[child])
         best[n] = found
-    for n in live:
-        marks[n] = 0
     greatest = np.int64(NO_SET)
     for n in roots:
         greatest = _greater(sets, greatest, best[n])
@@ -116,7 +116,7 @@ def ways_of_next(
     for n in roots:
         if greatest != NO_SET and best[n] == greatest:
             complete[ends] = kept[top] = n
-            marks[n] = 1
+            marks[n] = 2
             ends += 1
             top += 1
     at = 0
@@ -130,14 +130,14 @@ def ways_of_next(
         end[n] = first[n]
         for s in range(first[n], steps):
             q = to[s]
-            if best[q] == wanted:
+            if marks[q] != 0 and best[q] == wanted:
                 to[end[n]] = q
                 end[n] += 1
-                if marks[q] == 0:
-                    marks[q] = 1
+                if marks[q] == 1:
+                    marks[q] = 2
                     kept[top] = q
                     top += 1
         steps = end[n]
-    for k in range(top):
-        marks[kept[k]] = 0
+    for n in live:
+        marks[n] = 0
     return numbered(kept[:top], first, end, to, complete[:ends], marks)
