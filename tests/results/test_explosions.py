@@ -38,7 +38,7 @@ def test_an_explosion_is_a_limit_that_says_what_to_do(ask):
 
 
 CHOSEN = {
-    "NEXT among candidates": "SELECT NEXT * WHERE A+ AS a ; B AS b FILTER a.v < b.v",
+    "NEXT among candidates": "SELECT NEXT * WHERE A+ AS a ; B AS b FILTER ROUND(a.v / b.v) <= 1",
     "not equal": "SELECT * WHERE (A+ ; B AS b) FILTER b[v != PREV.v]",
     "NOT at the end": "SELECT * WHERE A+ ; NOT C WITHIN 90 EVENTS",
     "NEXT of NOT at the end": "SELECT NEXT * WHERE A+ ; NOT C WITHIN 90 EVENTS",
@@ -57,6 +57,15 @@ def test_candidates_that_must_be_held_at_once_are_within_memory(text):
     matches = recognizer.feed(events)
     with pytest.raises(ceql.ResourceError):
         matches.to_arrow()
+
+
+@pytest.mark.parametrize("strategy", ["NEXT", "LAST", "MAX"])
+def test_what_is_chosen_on_the_graph_is_not_held(strategy):
+    """All 200 A's before a B are the one match that is kept of 2^200 - 1."""
+    rows = range(201)
+    events = pa.table({"type": [*["A"] * 200, "B"], "v": rows})
+    query = ceql.compile(f"SELECT {strategy} * WHERE A+ AS a ; B AS b FILTER a.v < b.v")
+    assert [match.events for match in query.run(events, memory=256 << 20)] == [tuple(rows)]
 
 
 def test_no_memory_is_a_limit(monkeypatch):

@@ -110,7 +110,7 @@ def _ways(machine: GroupMachine, choosing: Choosing) -> Ways:
         case Kept.LAST:
             return ways_of_last(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, block)
         case Kept.MAX:
-            most = (machine.memory - machine.used) // 16
+            most = (machine.memory - machine.used) // 48  # words: steps are held in several arrays at once
             ways = ways_of_max(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, exact, block, most)
             if not len(ways.first):
                 raise out_of_memory(machine.memory, "the partial matches that MAX compares at one position")

@@ -4,6 +4,9 @@ If there are steps from n to r, from r to q and from n to q, every match that go
 that goes by r. And if two products have the same event, one of them a start and the other with events before it, every
 match that starts here is part of one that goes on. What is left are few matches that are part of others, if any; they
 are compared afterwards.
+
+Before that, products with the same event and mark to which the same others have steps become one, with the steps of all
+of them: an event that carries several groups on has made a product for each. The ways stay the same.
 """
 
 from __future__ import annotations
@@ -58,6 +61,10 @@ def ways_of_max(
         if steps > most:
             break
     products = products[:count]
+    complete = roots.copy()
+    if steps <= most and _some_alike(nodes, products):
+        products, to, complete = _as_one(nodes, products, first, end, to, roots, marks)
+        count = len(products)
     words = (count + WORD - 1) // WORD
     if steps > most or words * count > most:
         for n in products:
@@ -87,12 +94,109 @@ def ways_of_max(
                 to[s] = GIVEN_UP
         if not exact:
             _give_up_starts(nodes, shown, marks, goes_on, place, stays, to[low:high], k)
-    complete = roots.copy()
     if not exact:
         _give_up_starts(nodes, shown, marks, goes_on, place, stays, complete, count)
     for k in range(count):
         marks[products[k]] = 0
     return numbered(products, first, end, to, complete[complete != GIVEN_UP], marks)
+
+
+@allocating
+def _look_alike(nodes: Array, m: int, n: int) -> bool:
+    """Whether two products with the same event have the same mark, and both have something before them, or neither."""
+    return nodes[m, KIND] == nodes[n, KIND] and (nodes[m, B] < 0) == (nodes[n, B] < 0)
+
+
+@allocating
+def _some_alike(nodes: Array, products: Array) -> bool:
+    """Whether any two products may be one."""
+    ordered = np.sort(products)  # nodes are in order of their events
+    begin = 0
+    for k in range(len(ordered)):
+        if nodes[ordered[begin], A] != nodes[ordered[k], A]:
+            begin = k
+        for other in range(begin, k):
+            if _look_alike(nodes, ordered[other], ordered[k]):
+                return True
+    return False
+
+
+@allocating
+def _as_one(
+    nodes: Array, products: Array, first: Array, end: Array, to: Array, roots: Array, marks: Array
+) -> tuple[Array, Array, Array]:
+    """Of products that are alike one each, their steps, and those among them that are complete runs. `first` and `end`
+    say where the steps of each are, before and after; `marks` has the number of each product, and then zero for those
+    that are left out.
+
+    From the last event on, products are alike if they have the same event, mark and alike products before them in the
+    way: so whatever leads to one leads to one like each.
+    """
+    count = len(products)
+    begins = np.zeros(count + 2, np.int64)  # of each product, where the steps to it begin
+    for k in range(count):
+        for s in range(first[products[k]], end[products[k]]):
+            begins[marks[to[s]] + 1] += 1
+    for n in roots:
+        begins[marks[n] + 1] += 1
+    for k in range(count + 1):
+        begins[k + 1] += begins[k]
+    sources = np.empty(begins[count + 1], np.int64)
+    fill = begins.copy()
+    for n in roots:
+        sources[fill[marks[n]]] = count
+        fill[marks[n]] += 1
+    for k in range(count):
+        for s in range(first[products[k]], end[products[k]]):
+            sources[fill[marks[to[s]]]] = k
+            fill[marks[to[s]]] += 1
+    like = np.empty(count + 1, np.int64)  # the number that those that are alike share
+    like[count] = count
+    one = np.empty(count, np.int64)  # a product of each
+    low, high = np.empty(count, np.int64), np.empty(count, np.int64)  # where the numbers stand of what leads to it
+    leading = np.empty(len(sources), np.int64)
+    likes = here = top = 0  # so far; with the current event from `here` on
+    for k in np.argsort(products)[::-1]:  # nodes are in order of their events
+        n = products[k]
+        if likes > 0 and nodes[one[likes - 1], A] != nodes[n, A]:
+            here = likes
+        found = np.unique(like[sources[begins[k + 1] : begins[k + 2]]])
+        same = -1
+        for other in range(here, likes):
+            alike = _look_alike(nodes, one[other], n) and len(found) == high[other] - low[other]
+            if alike and (found == leading[low[other] : high[other]]).all():
+                same = other
+                break
+        if same < 0:
+            same = likes
+            one[likes], low[likes], high[likes] = n, top, top + len(found)
+            leading[top : top + len(found)] = found
+            top += len(found)
+            likes += 1
+        like[k] = same
+    members = np.argsort(like[:count])
+    stamp = np.full(likes, -1, np.int64)
+    leads = np.empty(len(to), np.int64)
+    ends = np.empty(likes, np.int64)
+    steps = at = 0
+    for c in range(likes):
+        while at < count and like[members[at]] == c:
+            n = products[members[at]]
+            for s in range(first[n], end[n]):
+                q = like[marks[to[s]] - 1]
+                if stamp[q] != c:
+                    stamp[q] = c
+                    leads[steps] = one[q]
+                    steps += 1
+            at += 1
+        ends[c] = steps
+    complete = one[np.unique(like[marks[roots] - 1])]
+    for n in products:
+        marks[n] = 0
+    for c in range(likes):
+        first[one[c]], end[one[c]] = ends[c - 1] if c > 0 else 0, ends[c]
+        marks[one[c]] = c + 1
+    return one[:likes], leads[:steps], complete
 
 
 @allocating
