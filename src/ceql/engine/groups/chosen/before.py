@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceql.engine.groups.graph import KIND, MAX, ORDERED, UNION, A, C
+from ceql.engine.groups.graph import KIND, MAX, ORDERED, UNION, A, B, C
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, allocating
@@ -69,6 +69,27 @@ def add_before(
                     stack = room_for_one(stack, height)
                     stack[height] = child
                     height += 1
+    return to, steps, stack
+
+
+@allocating
+def add_steps(
+    carrier: Carrier | None,
+    nodes: Array,
+    n: int,
+    bound: int,
+    block: int,
+    first: Array,
+    end: Array,
+    to: Array,
+    steps: int,
+    stack: Array,
+) -> tuple[Array, int, Array]:
+    """Add the steps of product n, and note where they begin and end."""
+    first[n] = steps
+    if nodes[n, B] >= 0:
+        to, steps, stack = add_before(carrier, nodes, nodes[n, B], bound, block, to, steps, stack)
+    end[n] = steps
     return to, steps, stack
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.chosen.before import GIVEN_UP, Ways, add_before, numbered
+from ceql.engine.groups.chosen.before import GIVEN_UP, Ways, add_steps, numbered
 from ceql.engine.groups.graph import KIND, A, B
 from ceql.engine.groups.layout import Carrier
 from ceql.jit import Array, allocating
@@ -48,10 +48,7 @@ def ways_of_max(
     while at < count:
         n = products[at]
         at += 1
-        first[n] = steps
-        if nodes[n, B] >= 0:
-            to, steps, stack = add_before(carrier, nodes, nodes[n, B], bound, block, to, steps, stack)
-        end[n] = steps
+        to, steps, stack = add_steps(carrier, nodes, n, bound, block, first, end, to, steps, stack)
         for s in range(first[n], steps):
             q = to[s]
             if marks[q] == 0:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.layout import NO_KEY
-from ceql.engine.groups.chosen.before import Ways, add_before, numbered
+from ceql.engine.groups.chosen.before import Ways, add_steps, numbered
 from ceql.engine.groups.graph import KIND, MAX, ORDERED, UNION, A, B, C
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.groups.ordered import next_in_order
@@ -123,10 +123,8 @@ def ways_of_next(
     while at < top:
         n = kept[at]
         at += 1
-        first[n] = steps
         wanted = sets[best[n], PARENT] if shown[nodes[n, KIND]] != 0 else best[n]
-        if nodes[n, B] >= 0:
-            to, steps, stack = add_before(carrier, nodes, nodes[n, B], bound, block, to, steps, stack)
+        to, steps, stack = add_steps(carrier, nodes, n, bound, block, first, end, to, steps, stack)
         end[n] = first[n]
         for s in range(first[n], steps):
             q = to[s]
