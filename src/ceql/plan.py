@@ -59,7 +59,7 @@ class _BasePlan:
     @cached_property
     def named_types(self) -> frozenset[str]:
         """The types of events that can be part of a match."""
-        return frozenset(there(self.query.formula))
+        return there(self.query.formula)
 
     @cached_property
     def dotted(self) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ from ceql.engine.groups.ahead import RING
 from ceql.engine.groups.between import events_after_run
 from ceql.engine.groups.blocks import enumerate_many
 from ceql.engine.groups.check import check_buckets, check_cells, check_entries, check_graph, check_sizes
-from ceql.engine.groups.chosen.follow import FEW, Choosing, kept_runs, write_kept
+from ceql.engine.groups.chosen.follow import FEW, Choosing, kept_runs, kept_ways, write_kept
 from ceql.engine.groups.collect import collect
 from ceql.engine.groups.enumerate import search_on
 from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, WAY, A
@@ -291,17 +291,24 @@ class GroupMachine(Machine):
     # --- feeding ---
 
     def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
-        if reason == BLOCKS and self.choosing is not None and write_kept(self, events, self.choosing):
+        if reason == BLOCKS and self.choosing is not None:
+            ways = kept_ways(self, self.choosing)
+            if not write_kept(self, events, ways):
+                yield from self._candidates(kept_runs(self, events, ways))
             self.regs[PHASE] = AFTER
         elif reason == BLOCKS:
             yield from self.flush()
             if self.summing is not None:
                 self._sum_later(events, self.roots)
             else:
-                yield from self._candidates(events) if self.choose is not None else enumerate_many(self, events)
+                candidates = self.choose is not None
+                yield from self._candidates(self.all_runs(events)) if candidates else enumerate_many(self, events)
             self.regs[PHASE] = AFTER
         elif reason == HAND_OVER:
-            yield from self._candidates(events)
+            if self.choosing is None:
+                yield from self._candidates(self.all_runs(events))
+            else:
+                yield from self._candidates(kept_runs(self, events, kept_ways(self, self.choosing)))
             self.regs[PHASE] = AFTER
         elif reason == OVERFLOW_BEFORE:
             self._count_before()
@@ -470,11 +477,10 @@ class GroupMachine(Machine):
             found.append(chunk)
         return found
 
-    def _candidates(self, events: Events) -> Iterator[Chunk]:
+    def _candidates(self, runs: Iterator[Chunk]) -> Iterator[Chunk]:
         """One position's candidates at once: what follows depends on whether there is a match among them."""
         assert self.choose is not None
         yield from self.flush()
-        runs = self.all_runs(events) if self.choosing is None else kept_runs(self, events, self.choosing)
         chosen = self.choose.choose(self.at_once(map(self.choose.sift, runs)))
         self.regs[SEEN] = sum(len(chunk.start) for chunk in chosen)
         yield from chosen

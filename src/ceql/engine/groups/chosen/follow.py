@@ -58,21 +58,37 @@ class Choosing(NamedTuple):
     shown: Array  # uint8, of each mark
 
 
-def write_kept(machine: GroupMachine, events: Events, choosing: Choosing) -> bool:
-    """Write the complete runs of the current event that are kept to the buffers, beside those of other positions;
+def kept_ways(machine: GroupMachine, choosing: Choosing) -> Ways:
+    """The ways of the current event's matches that are kept, and of MAX perhaps of some that are not."""
+    nodes, used, bound = machine.nodes, int(machine.regs[NODES]), int(machine.regs[LEAST])
+    exact, block, marks = machine.settings.exact, machine.settings.block, machine.scratch[0]
+    roots = machine.roots[nodes[machine.roots, MAX] >= bound]
+    match choosing.kept:
+        case Kept.LAST:
+            return ways_of_last(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, block)
+        case Kept.MAX:
+            most = (machine.memory - machine.used) // 48  # words: steps are held in several arrays at once
+            ways = ways_of_max(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, exact, block, most)
+            if not len(ways.first):
+                raise out_of_memory(machine.memory, "the partial matches that MAX compares at one position")
+            return ways
+        case Kept.NEXT:
+            live = np.sort(machine.live_nodes())
+            return ways_of_next(machine.carrier, nodes, used, live, roots, choosing.shown, marks, bound, exact, block)
+
+
+def write_kept(machine: GroupMachine, events: Events, ways: Ways) -> bool:
+    """Write the complete runs of the current event along these ways to the buffers, beside those of other positions;
     nothing is written unless all of them fit."""
     first, position = int(machine.regs[MATCHES]), int(machine.regs[POSITIONS])
-    ways = _ways(machine, choosing)
     if _follow_on(machine, events, ways, _begin(machine, ways)) == DONE:
         return True
     machine.regs[[MATCHES, POSITIONS]] = first, position
     return False
 
 
-def kept_runs(machine: GroupMachine, events: Events, choosing: Choosing) -> Iterator[Chunk]:
-    """The complete runs of the current event that are kept, and of MAX perhaps some that are not. The buffers are
-    empty."""
-    ways = _ways(machine, choosing)
+def kept_runs(machine: GroupMachine, events: Events, ways: Ways) -> Iterator[Chunk]:
+    """The complete runs of the current event along these ways. The buffers are empty."""
     stack = _begin(machine, ways)
     reason = FULL
     while reason != DONE:
@@ -100,24 +116,6 @@ def _follow_on(machine: GroupMachine, events: Events, ways: Ways, stack: Array) 
             machine.regs[LEAST], events.position[event], time, events.partition[event],
         )
     )  # fmt: skip
-
-
-def _ways(machine: GroupMachine, choosing: Choosing) -> Ways:
-    nodes, used, bound = machine.nodes, int(machine.regs[NODES]), int(machine.regs[LEAST])
-    exact, block, marks = machine.settings.exact, machine.settings.block, machine.scratch[0]
-    roots = machine.roots[nodes[machine.roots, MAX] >= bound]
-    match choosing.kept:
-        case Kept.LAST:
-            return ways_of_last(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, block)
-        case Kept.MAX:
-            most = (machine.memory - machine.used) // 48  # words: steps are held in several arrays at once
-            ways = ways_of_max(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, exact, block, most)
-            if not len(ways.first):
-                raise out_of_memory(machine.memory, "the partial matches that MAX compares at one position")
-            return ways
-        case Kept.NEXT:
-            live = np.sort(machine.live_nodes())
-            return ways_of_next(machine.carrier, nodes, used, live, roots, choosing.shown, marks, bound, exact, block)
 
 
 @kernel

@@ -126,8 +126,8 @@ def _as_one(
     say where the steps of each are, before and after; `marks` has the number of each product, and then zero for those
     that are left out.
 
-    From the last event on, products are alike if they have the same event, mark and alike products before them in the
-    way: so whatever leads to one leads to one like each.
+    From the last event on, products are alike if they have the same event and mark, and products that are alike have
+    steps to them. So a way that leads to one of them leads, past products that are alike, to each.
     """
     count = len(products)
     begins = np.zeros(count + 2, np.int64)  # of each product, where the steps to it begin
