@@ -82,16 +82,17 @@ class Chooser:
         return self._labelled(chunk)
 
     def choose(self, chunks: list[Chunk]) -> list[Chunk]:
-        """The matches among the candidates of some positions; later ends and, for one end, earlier starts last."""
+        """The matches among the candidates of some positions, sorted by end; within one end, latest start first."""
         chunks = [chunk for chunk in chunks if len(chunk.start)]
         if not chunks:
             return []
         found = joined(chunks)
+        # strategies compare neighbours of one end; what NOT at the end has held back comes in the order of deadlines
+        found = rows(found, np.lexsort((np.arange(len(found.start)), -found.start, found.end)))
         if self.unsure:
             found = rows(found, _first_of_each(found, self.distinct))
         if self.strategy is not None:
             found = rows(found, self.strategy.choose(found, self.places))
-        found = rows(found, np.lexsort((np.arange(len(found.start)), -found.start, found.end)))
         if self.limit:
             ends, first = np.unique(found.end, return_index=True)
             rank = np.arange(len(found.end)) - first[np.searchsorted(ends, found.end)]
