@@ -163,6 +163,7 @@ KINDS = {
     "aggregated": Kind(generators.aggregated_cases() | generators.aggregated_cases(named=True)),
     "absent": Kind(absent_cases() | absent_cases(named=True)),
     "absent-tiny": Kind(absent_cases() | later_cases(), check_tiny, checks.use_tiny_buffers),
+    "waiting": Kind(absent_cases(waits=True) | absent_cases(named=True, waits=True)),
     "later": Kind(later_cases()),
     "free": Kind(free_cases() | free_cases(named=True)),
     "free-tiny": Kind(free_cases(), check_tiny, checks.use_tiny_buffers),

@@ -39,6 +39,13 @@ def after_the_fault(
     elif matches is None:
         matches = recognizer.last
     found: list[Any] = [streams.read(matches)]
+    del matches
+    return found + what_follows(stream, recognizer)
+
+
+def what_follows(stream: Stream, recognizer: ceql.Recognizer) -> list[Any]:
+    """What the feeds after the disturbed one give, also to a recogniser that goes on from a snapshot."""
+    found: list[Any] = []
     restored = ceql.compile(stream.query).restore(recognizer.snapshot())
     for batch in list(stream.events())[DISTURBED + 1 :]:
         found.append(streams.read(recognizer.feed(batch)))
@@ -102,5 +109,29 @@ def test_an_interrupt_at_any_line_of_the_feed_after_matches_that_were_not_read(s
 
     lines = disturbed(None)
     assert lines > 100
+    for line in tried(lines):
+        disturbed(line)
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.query)
+def test_an_interrupt_of_a_reading_that_nobody_takes_up_again(stream: Stream) -> None:
+    expected = streams.undisturbed(stream)
+    batches = list(stream.events())
+
+    def disturbed(line: int | None) -> int:
+        recognizer = stream.recognizer()
+        for batch in batches[:DISTURBED]:
+            streams.read(recognizer.feed(batch))
+        matches: ceql.Matches | None = recognizer.feed(batches[DISTURBED])
+        assert matches is not None
+        with injection.raising(KeyboardInterrupt, line) as run, suppress(KeyboardInterrupt):
+            for _ in matches.to_batches():
+                pass
+        matches = None
+        assert what_follows(stream, recognizer) == expected[DISTURBED + 1 :], f"at line {line}"
+        return run.count
+
+    lines = disturbed(None)
     for line in tried(lines):
         disturbed(line)

@@ -25,8 +25,8 @@ NAMES = ["n", "m"]
 
 
 @st.composite
-def absent_cases(draw: Draw, named: bool = False, after: bool = True) -> Generated:
-    """A case with one or two NOTs; `after`: also at the end."""
+def absent_cases(draw: Draw, named: bool = False, after: bool = True, waits: bool = False) -> Generated:
+    """A case with one or two NOTs; `after`: also at the end; `waits`: at the end in any case, with a strategy."""
     kinds = [
         generators.uncorrelated_cases, generators.conditioned_cases, generators.correlated_cases,
         generators.aggregated_cases,
@@ -37,7 +37,9 @@ def absent_cases(draw: Draw, named: bool = False, after: bool = True) -> Generat
     types = sorted({event["type"] for event in case.events} | oracle.event_types(formula))
     for name in NAMES[: draw(st.sampled_from([1, 1, 1, 2]))]:
         absent = not_of(draw, types, named, name)
-        inserted = draw(st.sampled_from(places(formula, after)))(absent)
+        where = places(formula, after)
+        at_end = waits and not trailing(formula)
+        inserted = (where[-1] if at_end else draw(st.sampled_from(where)))(absent)
         if draw(st.booleans()):
             inserted = tree.Filter(inserted, demand(draw, absent, inserted))
         formula = inserted
@@ -45,6 +47,9 @@ def absent_cases(draw: Draw, named: bool = False, after: bool = True) -> Generat
     if trailing(formula):
         windows = [tree.EventsWindow(draw(st.integers(0, 6))), tree.TimeWindow(draw(st.integers(1, 8)) * 1_000_000)]
         query = replace(query, window=draw(st.sampled_from(windows)), consume=tree.Consume.NONE)
+    if waits:
+        chosen = [tree.Strategy.NEXT, tree.Strategy.LAST, tree.Strategy.MAX, tree.Strategy.ANY, tree.Strategy.STRICT]
+        query = replace(query, strategy=draw(st.sampled_from(chosen)))
     # a selected type may be absent now, and all that stands on one side of NOT may be missing
     for one in (query, replace(query, items=None), case.query):
         try:

@@ -186,11 +186,11 @@ class Journal:
         self._end(number)
 
     def finish(self, number: int, batches: Sequence[EventBatch], rows: RowStore | None, work: Work) -> None:
-        """Come to the end of a feed whose matches nobody wants any more; `work` has begun it."""
-        recognition = self._recognition
+        """Come to the end of a feed whose matches nobody wants any more; `work` may have begun it."""
         for _ in range(_FEW):
             if next(work, None) is None:
                 return
+        recognition = self._recognition  # of `work`, which makes it anew if an exception cut the feed short
         if recognition.enumerates:
             for _ in work:
                 pass
