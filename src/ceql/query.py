@@ -30,6 +30,7 @@ from ceql.predicates.patterns import check_patterns
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.file_scan import FileScan
+from ceql.recognition.frame import Recognition
 from ceql.recognition.graph_totals import listen
 from ceql.recognition.options import TIME_UNITS, Lateness, Options, duration
 from ceql.recognition.recognise import recognise
@@ -390,7 +391,13 @@ class Run:
             yield batch if order is None else self._bound.result.renumbered(batch, order)
 
     def count(self) -> int:
+        return self._counted(recognise(self._bound, counting=True))
+
+    def foreseen(self) -> int | None:
         recognition = recognise(self._bound, counting=True)
+        return None if recognition.enumerates or not self.replayable else self._counted(recognition)
+
+    def _counted(self, recognition: Recognition) -> int:
         for batch in self._ordered(self._bound.needed_columns()):
             for _ in recognition.feed(batch):
                 pass

@@ -664,6 +664,9 @@ class Fed:
         found = self._at_once(lambda journal: journal.count(self._intake.feeds, self._batches, self._rows_to_fill))
         return sum(batch.num_rows for batch in self._kept or ()) if found is None else found
 
+    def foreseen(self) -> int | None:
+        return None  # a feed is read once
+
     def aggregation(self, request: Request) -> Aggregation:
         if self._recognition is None:
             raise DataError("no events were fed yet, so their columns are not known")

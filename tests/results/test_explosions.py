@@ -37,6 +37,19 @@ def test_an_explosion_is_a_limit_that_says_what_to_do(ask):
     assert next(matches.to_batches()).num_rows > 0
 
 
+@pytest.mark.parametrize("ask", [lambda m: m.to_pandas(), lambda m: m.to_arrow("long"), lambda m: m.events()])
+def test_an_explosion_is_foreseen_long_before_the_memory_is_full(ask):
+    events = pa.table({"type": ["A"] * 59})
+    with pytest.raises(ceql.ResourceError, match=f"since there are {2**59 - 1:,}: count"):
+        ask(ceql.match("SELECT * WHERE A+", events, memory=1 << 40))
+
+
+def test_matches_that_cannot_be_counted_by_themselves_are_weighed():
+    matches = ceql.match("SELECT * WHERE A+", iter([pa.table({"type": ["A"] * 59})]), memory=100 << 20)
+    with pytest.raises(ceql.ResourceError, match="more than 104,857,600 bytes: count"):
+        matches.to_arrow()
+
+
 CHOSEN = {
     "NEXT among candidates": "SELECT NEXT * WHERE A+ AS a ; B AS b FILTER ROUND(a.v / b.v) <= 1",
     "not equal": "SELECT * WHERE (A+ ; B AS b) FILTER b[v != PREV.v]",

@@ -56,6 +56,9 @@ class KeptMatches:
     def count(self) -> int:
         return sum(batch.num_rows for batch in self.kept())
 
+    def foreseen(self) -> int | None:
+        return None  # they are in memory already
+
     def aggregation(self, request: Request) -> Aggregation:
         if self.bound is None:
             raise DataError("no events were fed yet, so their columns are not known")

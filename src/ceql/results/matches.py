@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import polars
 
 _SHOWN = 10
+_MUCH = 64 << 20  # bytes of matches, from which on it pays to count those that are to come
 
 EventsAs = Literal["rows", "wide", "long"]
 """How a table shows events: by their rows' numbers, as columns of the match, as rows of their own."""
@@ -206,9 +207,14 @@ class Matches:
         """For what holds all matches at once: has a function that weighs them on their way, and stops at the limit."""
 
         def weighed(pieces: Iterable[Any]) -> Iterator[Any]:
-            held = 0
+            held, rows, foreseen = 0, 0, False
             for piece in pieces:
-                held += sum(part.nbytes for part in (piece if isinstance(piece, tuple) else (piece,)))
+                parts = piece if isinstance(piece, tuple) else (piece,)
+                held += sum(part.nbytes for part in parts)
+                rows += parts[0].num_rows
+                if held > _MUCH and not foreseen:
+                    foreseen = True
+                    self._foresee(held, rows)
                 if held > self._memory:
                     raise self._too_many(f"more than {self._memory:,} bytes")
                 yield piece
@@ -217,6 +223,12 @@ class Matches:
             yield weighed
         except MemoryError as error:
             raise self._too_many("more memory than there is") from error
+
+    def _foresee(self, held: int, rows: int) -> None:
+        """Refuse matches that cannot all fit, before the memory is full of them; `rows` of them, at most, are held."""
+        count = self._source.foreseen()
+        if count is not None and held + (count - rows) * _least_bytes(self.schema) > self._memory:
+            raise self._too_many(f"more than {self._memory:,} bytes, since there are {count:,}")
 
     @staticmethod
     def _too_many(size: str) -> ResourceError:
@@ -267,6 +279,12 @@ class Matches:
         return pa.RecordBatch.from_arrays(
             columns + shown.columns, names=own + unique_names(rows.schema.names, taken=own)
         )
+
+
+def _least_bytes(schema: pa.Schema) -> int:
+    """The memory that a match takes at the least: its numbers, and where its lists end."""
+    widths = (getattr(field.type, "bit_width", 32) if pa.types.is_primitive(field.type) else 32 for field in schema)
+    return sum(widths) // 8
 
 
 def _html(first: First) -> str:

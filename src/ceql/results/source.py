@@ -62,6 +62,9 @@ class MatchSource(Protocol):
     def count(self) -> int:
         """The number of matches, by a pass that does not enumerate them."""
 
+    def foreseen(self) -> int | None:
+        """The number of matches, if another pass can count them without enumerating any."""
+
     def aggregation(self, request: Request) -> Aggregation:
         """What is to be added up, over the columns of the events."""
 
