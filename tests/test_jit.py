@@ -103,3 +103,39 @@ def test_one_of_several_processes_compiles(tmp_path: Path) -> None:
     running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = [process.communicate(timeout=300)[0].split() for process in running]
     assert sorted(said) == [["42"], ["42"], ["compiles", "42"]]
+
+
+INTERRUPTED = """
+import os, signal
+from numba.core.codegen import JITCodeLibrary
+
+found = JITCodeLibrary._object_compiled_hook
+calls = []
+
+def interrupted(module, code):
+    calls.append(code)
+    if len(calls) == 1:
+        os.kill(os.getpid(), signal.SIGINT)
+    found(module, code)
+
+JITCodeLibrary._object_compiled_hook = interrupted  # LLVM calls it, and takes no exception from it
+from ceql.jit import kernel
+
+@kernel
+def twice(number):
+    return 2 * number
+
+try:
+    twice(21)
+except KeyboardInterrupt:
+    print("interrupted", twice(21), twice(2.5))
+"""
+
+
+def test_an_interrupt_that_the_compiler_cannot_pass_on(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(INTERRUPTED)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "interrupted 42 5.0", done.stderr
+    assert "ignored" not in done.stderr

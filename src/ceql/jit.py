@@ -178,6 +178,31 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Raise an interrupt that came while LLVM called back: it takes no exceptions, so Python would report this one as
+    ignored, and Numba then miss what it was told there."""
+    lost: list[BaseException] = []
+    report = sys.unraisablehook
+
+    def keep(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            lost.append(unraisable.exc_value)
+        else:
+            report(unraisable)
+
+    sys.unraisablehook = keep
+    try:
+        yield
+    except Exception:
+        if not lost:
+            raise
+    finally:
+        sys.unraisablehook = report
+    if lost:
+        raise KeyboardInterrupt
+
+
 class _Listener(event.Listener):  # type: ignore[misc]
     """Tells people at a terminal or notebook, once, why the first match takes seconds."""
 
@@ -278,7 +303,7 @@ def _compile(function: F, **options: Any) -> F:
         alone = compiled.compile
 
         def compile(signature: Any) -> Any:
-            with _lock.held(), _no_collections():
+            with _lock.held(), _no_collections(), _interruptible():
                 return alone(signature)
 
         compiled.compile = compile
