@@ -34,6 +34,7 @@ from ceql.recognition.frame import Recognition
 from ceql.recognition.graph_totals import listen
 from ceql.recognition.options import TIME_UNITS, Lateness, Options, duration
 from ceql.recognition.recognise import recognise
+from ceql.recognition.result_columns import renumbered
 from ceql.recognition.rows import RowStore
 from ceql.recognition.totals_table import Request
 from ceql.recognition.types_seen import TypesSeen
@@ -388,7 +389,7 @@ class Run:
         """The matches with the caller's rows in place of positions."""
         for batch in batches:
             order = caller_rows(self._sources) if self._scan is None else self._scan.order
-            yield batch if order is None else self._bound.result.renumbered(batch, order)
+            yield batch if order is None else renumbered(batch, order)
 
     def count(self) -> int:
         return self._counted(recognise(self._bound, counting=True))

@@ -25,6 +25,7 @@ from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.file_scan import FileScan
 from ceql.recognition.options import Lateness, Options
 from ceql.recognition.recognise import recognise
+from ceql.recognition.result_columns import renumbered
 from ceql.recognition.rows import RowStore
 from ceql.recognition.together import BoundTogether, Round, in_order, in_rounds, rounds
 from ceql.recognition.types_seen import TypesSeen
@@ -206,7 +207,7 @@ class SetRun(Run):
         rows, order = caller_rows(self._sources), in_order(found)
         if rows is None:
             return Shown(found, order)
-        return Shown([(k, self._bounds[k].result.renumbered(batch, rows)) for k, batch in found], order)
+        return Shown([(k, renumbered(batch, rows)) for k, batch in found], order)
 
     # --- what is kept ---
 

@@ -494,7 +494,7 @@ class Fed:
     def schema(self) -> pa.Schema:
         recognition = self._recognition
         if recognition is None:  # no events were fed, so the columns are not known
-            return ResultColumns(self._plan.columns).schema
+            return ResultColumns(self._plan.columns, singles=self._plan.selection.singles).schema
         return recognition.bound.result.schema
 
     @property

@@ -261,7 +261,10 @@ class SetRecognizer:
     def _matches(self, found: list[Shown], rows: RowStore | None) -> MatchSet:
         bounds = [journal.recognition.bound for journal in self._intake.journals] or None
         plans = list(self._plans.values())
-        results = [ResultColumns(plan.columns) for plan in plans] if bounds is None else [b.result for b in bounds]
+        if bounds is None:
+            results = [ResultColumns(plan.columns, singles=plan.selection.singles) for plan in plans]
+        else:
+            results = [bound.result for bound in bounds]
         schemas = [result.schema for result in results]
         return MatchSet(FedSet(self._names, plans, bounds, schemas, found, rows, self.memory, self.late))
 

@@ -31,7 +31,9 @@ WIDE = {
     "start_time": [3, 1, 1, 2],
     "end_time": [4, 4, 4, 9],
     "plane": ["N1", "N1", "N1", "N2"],
+    "a": [3, 3, 3, 4],
     "a.flight": [13, 13, 13, 14],
+    "late": [[2], [0, 2], [0], [1]],
     "late.flight": [[12], [10, 12], [10], [11]],
     "late.delay": [[44.0], [20.5, 44.0], [20.5], [31.0]],
 }
@@ -121,7 +123,7 @@ def test_on_flights_as_they_come():
     found = ceql.match(query, table)
     wide = found.to_polars(events="wide")
     assert wide.height == found.count() > 50
-    assert wide.columns[4:] == ["tailnum", "x.flight", "x.arr_delay", "z.flight"]
+    assert wide.columns[4:] == ["tailnum", "x", "x.flight", "x.arr_delay", "z", "z.flight"]
     assert wide["x.arr_delay"].min() >= flights.LATE
     long = found.to_polars(events="long")
     rows = pl.DataFrame(table)[long["row"].to_list()]
@@ -193,7 +195,7 @@ def test_names_that_meet_get_an_underscore():
 def test_dicts_may_get_new_attributes_on_the_way():
     events = [{"type": "A", "v": 1}] * 5000 + [{"type": "A", "v": 0.5, "new": "n"}]
     frame = ceql.match("SELECT x WHERE A AS x", iter(events)).to_polars("wide")
-    assert frame.columns == ["start", "end", "x.type", "x.v", "x.new"]
+    assert frame.columns == ["start", "end", "x", "x.type", "x.v", "x.new"]
     assert frame["x.v"].sum() == 5000.5
     assert frame["x.new"].to_list()[-2:] == [None, "n"]
     frame = ceql.match("SELECT x[never] WHERE A AS x", events).to_polars("wide")
@@ -326,3 +328,27 @@ def test_wide_and_long_agree_with_the_matches(rows):
         if p in m.bindings[name]
     ]
     assert list(zip(*(long[c].to_pylist() for c in ("match", "variable", "row", "v")), strict=True)) == expected
+
+
+def test_measures_are_in_tables_of_every_kind():
+    found = ceql.match(
+        "SELECT MAX a, COUNT(late) AS n WHERE Late+ AS late ; Cancelled AS a PARTITION BY plane", FLIGHTS
+    )
+    assert found.to_arrow("wide").select(["a", "n"]).to_pylist() == [{"a": 3, "n": 2}, {"a": 4, "n": 1}]
+    assert found.to_arrow("long").select(["match", "row", "n"]).to_pylist() == [
+        {"match": 0, "row": 3, "n": 2},
+        {"match": 1, "row": 4, "n": 1},
+    ]
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_a_variable_of_one_event_is_its_row(kind, tmp_path):
+    found = ceql.match(
+        "SELECT late, a, b WHERE Late AS late ; (Cancelled AS a)? ; Cancelled AS b", INPUTS[kind](tmp_path)
+    )
+    assert [field.type for field in found.schema][-3:] == [pa.int64()] * 3
+    rows = sorted((row["late"], row["a"] or 0, row["b"]) for row in found.to_arrow().to_pylist())
+    assert rows == [(k, a, b) for k in range(3) for a, b in ((0, 3), (0, 4), (3, 4))]
+    assert found.to_arrow()["a"].null_count == 6
+    bound = {(m.bindings["late"], m.bindings["a"]) for m in found}
+    assert bound == {((k,), a) for k in range(3) for a in ((), (3,))}

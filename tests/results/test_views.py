@@ -32,8 +32,8 @@ def lines(text: str) -> list[list[str]]:
 
 def test_the_terminal_shows_what_select_says():
     head, _, row, note = repr(ceql.match(QUERY, EVENTS)).splitlines()
-    assert head.split() == ["match", "time", "user", "fails.ip", "login.ip", "login.why"]
-    assert row == "0..3   2024-05-17 23:59:30  ann   10.0.0.7, 10.0.0.8  10.0.0.8"
+    assert head.split() == ["match", "end", "user", "fails.ip", "login.ip", "login.why"]
+    assert row == "0..3   2024-05-18 00:00:20  ann   10.0.0.7, 10.0.0.8  10.0.0.8"
     assert note == "1 match"
 
 
@@ -48,7 +48,7 @@ def test_without_projection_events_show_all_but_type_time_and_keys():
 
 def test_distinct_matches_show_their_events():
     text = repr(ceql.match("SELECT DISTINCT * WHERE Fail ; Login PARTITION BY user", EVENTS))
-    assert lines(text)[0] == ["match", "time", "user", "events"]
+    assert lines(text)[0] == ["match", "end", "user", "events"]
     assert "ip=10.0.0.8; ip=10.0" in text
 
 

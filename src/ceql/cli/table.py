@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ceql.recognition.result_columns import is_measure, true_name, variable_fields
+from ceql.recognition.result_columns import as_lists, is_measure, true_name, variable_fields
 from ceql.results.matches import Matches
 from ceql.results.text import between, cell, clean, event_text, to_python, to_rows
 
@@ -78,21 +78,22 @@ def table_rows(
     keys = names[4 if timed else 2 : middle]
     measures = [field.name for field in batch.schema if is_measure(field)]
     variables = [field.name for field in variable_fields(batch.schema)] or ["events"] * (not measures)
-    columns = {name: to_python(batch.column(name), " ") for name in names}
+    columns = {name: to_python(batch.column(name), " ") for name in names if name not in variables}
+    lists = {name: as_lists(batch.column(name)).to_pylist() for name in variables}
+    all_rows = batch.column("events").to_pylist()
     events = None if rows is None else iter(to_rows(rows, " "))
     lines = []
     for k in range(batch.num_rows):
         line = [f"{columns['start'][k]}..{columns['end'][k]}"]
         if timed:
             line.append(between(columns["start_time"][k], columns["end_time"][k]))
-        line += [cell(columns[key][k]) for key in keys]
-        mine = None if events is None else {position: next(events) for position in columns["events"][k]}
+        line += [cell(columns[name][k]) for name in [*keys, *measures]]
+        mine = None if events is None else {position: next(events) for position in all_rows[k]}
         for name in variables:
             names = projections.get(true_name(batch.schema.field(name)))
-            line.append(_events(columns[name][k], mine, names, hidden | set(keys)))
-        line += [cell(columns[name][k]) for name in measures]
+            line.append(_events(lists[name][k], mine, names, hidden | set(keys)))
         lines.append(line)
-    return ["match", *(["time"] if timed else []), *keys, *variables, *measures], lines
+    return ["match", *(["time"] if timed else []), *keys, *measures, *variables], lines
 
 
 def struct_rows(
@@ -109,13 +110,12 @@ def struct_rows(
     lines = []
     for k in range(table.num_rows):
         line = [between(columns["start_time"][k], columns["end_time"][k])]
-        line += [cell(columns[key][k]) for key in keys]
+        line += [cell(columns[name][k]) for name in [*keys, *measures]]
         for name in variables:
             rows = dict(enumerate(events[name][k]))
             line.append(_events(list(rows), rows, projections.get(name), hidden | set(keys)))
-        line += [cell(columns[name][k]) for name in measures]
         lines.append(line)
-    return ["time", *keys, *variables, *measures], lines
+    return ["time", *keys, *measures, *variables], lines
 
 
 def _has_events(type: pa.DataType) -> bool:

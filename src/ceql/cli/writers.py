@@ -65,7 +65,7 @@ def choose_format(format: Format | None, out: Path | None) -> Format:
 
 
 class JsonWriter:
-    """One match per line. Each variable has its positions, or its events if there are rows."""
+    """One match per line. Each variable has its position or positions; its events, if there are rows."""
 
     def __init__(self, file: IO[str], projections: Projections):
         self._file = file
@@ -95,7 +95,11 @@ def match_dicts(batch: pa.RecordBatch, rows: pa.Table | None, projections: Proje
         mine = {position: next(events) for position in match["events"]}
         for field in fields:
             names = projections.get(true_name(field))
-            match[field.name] = [_project(mine[position], names) for position in match[field.name]]
+            bound = match[field.name]
+            if isinstance(bound, list):
+                match[field.name] = [_project(mine[position], names) for position in bound]
+            elif bound is not None:
+                match[field.name] = _project(mine[bound], names)
     return found
 
 

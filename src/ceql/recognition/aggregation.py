@@ -25,7 +25,7 @@ from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.checks import numbered
 from ceql.recognition.folds import Folds
 from ceql.recognition.options import duration
-from ceql.recognition.result_columns import true_name
+from ceql.recognition.result_columns import as_lists, true_name, variable_fields
 from ceql.recognition.totals import Slot, Totals, codes, is_coded, to_code
 from ceql.recognition.totals_table import BUCKET, Every, Layout, Request, slots_of
 from ceql.syntax import tree as t
@@ -88,14 +88,14 @@ class Aggregation:
     # --- batches of matches ---
 
     def add(self, matches: pa.RecordBatch, take: Take) -> None:
-        """Add the matches of a batch, which has a list of positions for each variable."""
+        """Add the matches of a batch, which has the positions of each variable."""
         if self.begin:
             matches = matches.filter(pc.greater_equal(matches.column("end"), self.begin))
         if not matches.num_rows:
             return
         keys, group = self._groups(matches)
         counts = np.bincount(group, minlength=len(keys)).tolist()
-        lists = {true_name(field): matches.column(field.name) for field in matches.schema}
+        lists = {true_name(field): as_lists(matches.column(field.name)) for field in variable_fields(matches.schema)}
         wanted = sorted({slot.variable for slot in self.request.slots})
         for name in wanted:
             if name not in lists:

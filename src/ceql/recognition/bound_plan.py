@@ -202,7 +202,8 @@ class BoundPlan:
         plan = self.plan
         hidden = frozenset(plan.columns) - {item.name for item in plan.query.items or ()} if plan.query.measures else ()
         keys = self.keys[: len(plan.shown_keys)]
-        return ResultColumns(plan.columns, self.time_type, keys, frozenset(hidden), tuple(self.measures.columns))
+        measures, singles = tuple(self.measures.columns), plan.selection.singles
+        return ResultColumns(plan.columns, self.time_type, keys, frozenset(hidden), measures, singles)
 
     @cached_property
     def measures(self) -> Measures:

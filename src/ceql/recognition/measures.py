@@ -24,7 +24,7 @@ from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.time_arithmetic import unit_in
 from ceql.recognition.checks import numbered
 from ceql.recognition.folds import Folds, outside
-from ceql.recognition.result_columns import true_name
+from ceql.recognition.result_columns import as_lists, true_name
 from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression
@@ -57,7 +57,7 @@ class Measures:
         ]
 
     def calculate(self, matches: pa.RecordBatch, take: Take) -> list[pa.Array]:
-        """The columns of these matches, which have a list of positions for every variable."""
+        """The columns of these matches, which have the positions of every variable."""
         look = _Look(self, matches, take)
         found = []
         for type, parts, read in self._compiled:
@@ -97,7 +97,8 @@ class _Look:
         self.folds = measures.folds
         self.matches = matches
         after = matches.schema.get_field_index("events") + 1
-        self.lists = {true_name(field): matches.column(field.name) for field in list(matches.schema)[after:]}
+        own = list(matches.schema)[after:]
+        self.lists = {true_name(field): as_lists(matches.column(field.name)) for field in own}
         self.known: dict[Any, pa.Array] = {}
         self._offsets: dict[str, Array] = {}
         read = sorted({n.variable for n in nodes(measures.query.measures) if isinstance(n, t.Ref)})

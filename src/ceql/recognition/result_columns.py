@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ NAME = b"ceql.name"
 class ResultColumns:
     """Columns in order: start, end; start_time, end_time where there is time; partition keys; events; variables.
 
+    A variable that binds one event at most is a number, NULL if it binds none; any other is a list of numbers.
     A key or variable that is called like a fixed column, or like a key before it, gets underscores at its end
     until its name is unique (the variable `end` is the column `end_`). The five fixed names are always
     taken, so that a column keeps its name whether there is time or not.
@@ -40,11 +41,14 @@ class ResultColumns:
     """The variables that only measures name; the result has no columns for them."""
     measures: tuple[tuple[str, pa.DataType], ...] = ()
     """The name and type of each column that is computed."""
+    singles: frozenset[str] = frozenset()
+    """The variables that no match binds to more than one event."""
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of every batch of the result; a renamed column has its true name as metadata."""
-        fields = [field for field in self.found if field.type != POSITIONS or true_name(field) not in self.hidden]
+        unseen = {field.name for field in variable_fields(self.found) if true_name(field) in self.hidden}
+        fields = [field for field in self.found if field.name not in unseen]
         names = unique_names([name for name, _ in self.measures], taken=[field.name for field in fields])
         fields += [
             pa.field(column, type, metadata={MEASURE: name.encode()})
@@ -66,24 +70,9 @@ class ResultColumns:
             fields += [pa.field("start_time", self.time_type), pa.field("end_time", self.time_type)]
         fields += [_field(*key, names.pop(0)) for key in self.keys]
         fields.append(pa.field("events", POSITIONS))
-        fields += [_field(variable, POSITIONS, names.pop(0)) for variable in self.variables]
+        for variable in self.variables:
+            fields.append(_field(variable, pa.int64() if variable in self.singles else POSITIONS, names.pop(0)))
         return pa.schema(fields)
-
-    def renumbered(self, batch: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
-        """The matches of a batch with `numbers[p]` in place of each position p."""
-
-        def renumber(column: pa.Array) -> pa.Array:
-            if column.type != POSITIONS:
-                return pa.array(numbers[column.to_numpy()])
-            offsets = column.offsets.to_numpy()
-            return _list_array(offsets - offsets[0], numbers[column.flatten().to_numpy()])
-
-        own = {*FIXED[:2], "events", *(field.name for field in variable_fields(self.schema))}
-        columns = [
-            renumber(column) if name in own else column
-            for name, column in zip(self.schema.names, batch.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 def is_measure(field: pa.Field) -> bool:
@@ -94,6 +83,37 @@ def is_measure(field: pa.Field) -> bool:
 def variable_fields(schema: pa.Schema) -> list[pa.Field]:
     """The columns of a result that have the events of variables."""
     return [field for field in list(schema)[schema.get_field_index("events") + 1 :] if not is_measure(field)]
+
+
+def renumbered(batch: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
+    """The matches of a batch with `numbers[p]` in place of each position p."""
+
+    def renumber(column: pa.Array) -> pa.Array:
+        if column.type == POSITIONS:
+            offsets = column.offsets.to_numpy()
+            return _list_array(offsets - offsets[0], numbers[column.flatten().to_numpy()])
+        if not column.null_count:
+            return pa.array(numbers[column.to_numpy()])
+        none = column.is_null().to_numpy(zero_copy_only=False)
+        return pa.array(numbers[column.fill_null(0).to_numpy()], mask=none)
+
+    own = {"start", "end", "events", *(field.name for field in variable_fields(batch.schema))}
+    columns = [
+        renumber(column) if name in own else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def as_lists(column: pa.Array) -> pa.Array:
+    """The events of a variable as lists, also where its column has numbers."""
+    if column.type != pa.int64():
+        return column
+    if not column.null_count:
+        return _list_array(np.arange(len(column) + 1, dtype=np.int32), column.to_numpy())
+    offsets = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(column.is_valid().to_numpy(zero_copy_only=False), out=offsets[1:])
+    return _list_array(offsets, column.drop_null().to_numpy())
 
 
 def true_name(field: pa.Field) -> str:
@@ -144,11 +164,17 @@ def to_record_batch(
             found.append(taken if taken.type == type else taken.cast(type))
     found.append(_list_array(chunk.offsets.astype(np.int32), chunk.positions))
     if columns.variables:
-        found += _variable_columns(chunk, label_masks) if pattern is None else _alike(chunk, label_masks, pattern)
+        single = [variable in columns.singles for variable in columns.variables]
+        make = _variable_columns(chunk, label_masks) if pattern is None else _alike(chunk, label_masks, pattern)
+        found += [make(v, one) for v, one in enumerate(single)]
     return pa.RecordBatch.from_arrays(found, schema=columns.found)
 
 
-def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[pa.Array]:
+_Make = Callable[[int, bool], pa.Array]
+"""The column of a variable, by its number: of numbers where it is single, else of lists."""
+
+
+def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> _Make:
     n_labels = len(label_masks)
     # variables with the same events, as `A AS a` has, share a column
     binds, which = np.unique(np.ascontiguousarray(label_masks.T, np.uint8), axis=0, return_inverse=True)
@@ -159,29 +185,51 @@ def _variable_columns(chunk: Chunk, label_masks: npt.NDArray[np.bool_]) -> list[
     values = np.empty(bases[-1], np.int64)
     offsets = np.empty((n_variables, len(chunk.offsets)), np.int32)
     fill_lists(chunk.offsets, chunk.positions, chunk.labels, binds, bases, values, offsets)
-    columns = [_list_array(offsets[v], values[bases[v] : bases[v + 1] - 1]) for v in range(n_variables)]
-    return [columns[v] for v in which.tolist()]
+    of_variable: list[int] = which.tolist()
+
+    @cache
+    def column(v: int, single: bool) -> pa.Array:
+        mine = values[bases[v] : bases[v + 1] - 1]
+        return _numbers(offsets[v], mine) if single else _list_array(offsets[v], mine)
+
+    return lambda v, single: column(of_variable[v], single)
 
 
-def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) -> list[pa.Array]:
+def _numbers(offsets: Int32s, values: Int64s) -> pa.Array:
+    """Lists of one number at most as these numbers, NULL for an empty list."""
+    count = len(offsets) - 1
+    has = np.diff(offsets)
+    # a forged snapshot may have matches that no query allows
+    require(bool((has <= 1).all()), "a variable of one event is bound to several")
+    if len(values) == count:
+        return pa.array(values)
+    numbers = np.zeros(count, np.int64)
+    numbers[has == 1] = values
+    return pa.array(numbers, mask=has == 0)
+
+
+def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) -> _Make:
     """The columns when all matches have the same labels, as those of a sequence do: every k-th position is theirs."""
     matches = len(chunk.start)
     # the kernel relies on it; a forged snapshot may have matches of other lengths
     require(len(chunk.positions) == matches * len(pattern), "matches have more or fewer events than the query allows")
-    offsets: dict[int, pa.Array] = {}  # variables with as many events share their offsets
-    columns: dict[bytes, pa.Array] = {}  # and those with the same events, as `A AS a` has, all
     bound = np.ascontiguousarray(label_masks[pattern].T)
-    for own in bound:
-        places = np.flatnonzero(own)
-        count = len(places)
-        if own.tobytes() in columns:
-            continue
-        if count not in offsets:
-            offsets[count] = pa.array(np.arange(matches + 1, dtype=np.int32) * np.int32(count))
-        values = np.empty(count * matches, np.int64)
+
+    @cache
+    def offsets(count: int) -> pa.Array:  # variables with as many events share their offsets
+        return pa.array(np.arange(matches + 1, dtype=np.int32) * np.int32(count))
+
+    @cache
+    def column(own: bytes, single: bool) -> pa.Array:  # variables with the same events, as `A AS a` has, share it
+        places = np.flatnonzero(np.frombuffer(own, np.bool_))
+        require(len(places) <= 1 or not single, "a variable of one event is bound to several")
+        if single and not len(places):
+            return pa.nulls(matches, pa.int64())
+        values = np.empty(len(places) * matches, np.int64)
         take_places(chunk.positions, len(pattern), places, values)
-        columns[own.tobytes()] = pa.ListArray.from_arrays(offsets[count], pa.array(values))
-    return [columns[own.tobytes()] for own in bound]
+        return pa.array(values) if single else pa.ListArray.from_arrays(offsets(len(places)), pa.array(values))
+
+    return lambda v, single: column(bound[v].tobytes(), single)
 
 
 def _list_array(offsets: Int32s, values: Int64s) -> pa.Array:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.engine.common.chunk import Int64s
+from ceql.recognition.result_columns import as_lists
 from ceql.results.kernels import find_bound
 
 Bools = npt.NDArray[np.bool_]
@@ -17,7 +18,7 @@ Bools = npt.NDArray[np.bool_]
 def bindings(events: pa.Array, variables: Sequence[pa.Array]) -> Bools:
     """`[k, v]`: whether event k of all the matches' `events` in a row is bound to variable v."""
     found = np.zeros((len(events.flatten()), len(variables)), np.bool_)
-    for v, column in enumerate(variables):
+    for v, column in enumerate(map(as_lists, variables)):
         find_bound(_offsets(events), _values(events), _offsets(column), _values(column), found[:, v])
     return found
 

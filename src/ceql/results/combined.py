@@ -8,7 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.jit import Array
-from ceql.recognition.result_columns import POSITIONS, is_measure, true_name, unique_names, variable_fields
+from ceql.recognition.result_columns import (
+    POSITIONS,
+    as_lists,
+    is_measure,
+    true_name,
+    unique_names,
+    variable_fields,
+)
 from ceql.recognition.together import Round
 
 QUERY = pa.dictionary(pa.int32(), pa.string())
@@ -48,7 +55,7 @@ class Combined:
             own[name] if name in own and own[name].type == type else _as(own.get(name), type, rows)
             for name, type in self._keys.items()
         ]
-        variables = {true_name(field): batch.column(field.name) for field in variable_fields(batch.schema)}
+        variables = {true_name(field): as_lists(batch.column(field.name)) for field in variable_fields(batch.schema)}
         measures = {field.name: as_text(batch.column(field.name)) for field in batch.schema if is_measure(field)}
         columns = [query, batch.column("start"), batch.column("end")]
         columns += [batch.column(field.name) for field in self._times]

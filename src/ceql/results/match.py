@@ -100,12 +100,17 @@ def to_matches(batch: pa.RecordBatch, rows: EventRows) -> Iterator[Match]:
     columns = [python_values(column, name) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     for row in zip(*columns, strict=True):
         start_time, end_time = row[2:first_key] or (None, None)
-        bound = dict(zip(variables, map(tuple, row[middle + 1 : after]), strict=True))
+        bound = dict(zip(variables, map(_positions, row[middle + 1 : after]), strict=True))
         partition = dict(zip(keys, row[first_key:middle], strict=True))
         measures = dict(zip(measured, row[after:], strict=True))
         match = Match(row[0], row[1], tuple(row[middle]), bound, start_time, end_time, partition, measures)
         object.__setattr__(match, "_rows", rows)
         yield match
+
+
+def _positions(value: int | list[int] | None) -> tuple[int, ...]:
+    """The events of a variable: a list of them, or one or none."""
+    return tuple(value) if isinstance(value, list) else () if value is None else (value,)
 
 
 def true_names(schema: pa.Schema) -> tuple[list[str], list[str]]:

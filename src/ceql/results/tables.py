@@ -13,30 +13,31 @@ import pyarrow as pa
 from ceql.analysis.selection import Selection
 from ceql.engine.common.chunk import Int64s
 from ceql.io.schemas import column_of, take_rows, without_columns
-from ceql.recognition.result_columns import is_measure, true_name, unique_names, variable_fields
+from ceql.recognition.result_columns import as_lists, is_measure, true_name, unique_names, variable_fields
 from ceql.results.bindings import Bools, bindings
 
 
 def wide(batch: pa.RecordBatch, rows: pa.RecordBatch, selection: Selection) -> pa.RecordBatch:
-    """The columns of the matches up to the keys, then `x.a` for each variable x and attribute a.
+    """The columns of the matches up to the keys, then for each variable x its rows, and `x.a` for each attribute a.
 
-    They are values (NULL if nothing is bound) where x is bound to at most one event, else lists.
+    They are values (NULL if nothing is bound) where x is bound to at most one event, else lists. Measures come last.
     """
     middle = batch.schema.get_field_index("events")
     columns, names = batch.columns[:middle], batch.schema.names[:middle]
+    rows_of = {true_name(field): batch.column(field.name) for field in list(batch.schema)[middle:]}
     for variable, lists, bound in bound_events(batch, selection):
         shown = selection.projections.get(variable, rows.schema.names)
-        names += [f"{variable}.{attribute}" for attribute in shown]
-        columns += _values(_columns(rows, shown), lists, bound, variable in selection.singles)
-    for field in batch.schema:
-        if is_measure(field):
-            names.append(field.name)
-            columns.append(batch.column(field.name))
+        names += [variable, *(f"{variable}.{attribute}" for attribute in shown)]
+        columns += [rows_of[variable], *_values(_columns(rows, shown), lists, bound, variable in selection.singles)]
+    measures = _measures(batch)
+    names += measures
+    columns += measures.values()
     return pa.RecordBatch.from_arrays(columns, names=unique_names(names, taken=()))
 
 
 def long(batch: pa.RecordBatch, rows: pa.RecordBatch, selection: Selection, first: int) -> pa.RecordBatch:
-    """`match` (its number; `first` is that of the first one), `variable`, `row` (the position), then the attributes.
+    """`match` (its number; `first` is that of the first one), `variable`, `row` (the position), then the attributes,
+    and the measures of the match.
 
     An event that is bound to several variables has a row for each. Without variables (DISTINCT) they are NULL.
     """
@@ -54,6 +55,9 @@ def long(batch: pa.RecordBatch, rows: pa.RecordBatch, selection: Selection, firs
         hidden = _hidden(attribute, list(shown), selection)[number]
         columns += take_rows(rows.select([attribute]), pa.array(found, mask=hidden)).columns
         own.append(attribute)
+    for name, column in _measures(batch).items():
+        columns.append(column.take(pa.array(which[found] - first)))
+        own.append(name)
     return pa.RecordBatch.from_arrays(columns, names=unique_names(own, taken=()))
 
 
@@ -63,11 +67,15 @@ def bound_events(batch: pa.RecordBatch, selection: Selection) -> Iterator[tuple[
     if selection.distinct:
         yield "events", events, np.arange(len(events.flatten()))
         return
-    columns = {true_name(field): batch.column(field.name) for field in variable_fields(batch.schema)}
+    columns = {true_name(field): as_lists(batch.column(field.name)) for field in variable_fields(batch.schema)}
     lists = [columns[variable] for variable in selection.variables]
     found = bindings(events, lists)
     for k, variable in enumerate(selection.variables):
         yield variable, lists[k], np.flatnonzero(found[:, k])
+
+
+def _measures(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    return {field.name: batch.column(field.name) for field in batch.schema if is_measure(field)}
 
 
 def _columns(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:

@@ -44,7 +44,7 @@ class Column:
 
 
 def columns(first: First, brief: bool = False) -> list[Column]:
-    """The columns for the matches; `brief` leaves out the time of their end."""
+    """The columns for the matches; `brief` leaves out the time of their start."""
     batch = first.matches
     middle = batch.schema.get_field_index("events")
     values = {name: to_python(batch.column(name), " ") for name in batch.schema.names[:middle]}
@@ -52,14 +52,15 @@ def columns(first: First, brief: bool = False) -> list[Column]:
     found = [Column("match", [[f"{start}..{end}"] for start, end in rows])]
     if "end_time" in values:
         times = zip(values.pop("start_time"), values.pop("end_time"), strict=True)
-        found.append(Column("time", [[cell(start) if brief else between(start, end)] for start, end in times]))
+        cells = [[cell(end) if brief else between(start, end)] for start, end in times]
+        found.append(Column("end" if brief else "time", cells))
     for name, keys in values.items():
         found.append(Column(clean(name), [[cell(key)] for key in keys], _is_number(batch.schema, name)))
-    for variable, lists, bound in bound_events(batch, first.selection):
-        found += [replace(column, narrows=True) for column in _variable(first, variable, lists, bound)]
     for name in (field.name for field in batch.schema if is_measure(field)):
         measured = [[cell(value)] for value in to_python(batch.column(name), " ")]
         found.append(Column(clean(name), measured, _is_number(batch.schema, name)))
+    for variable, lists, bound in bound_events(batch, first.selection):
+        found += [replace(column, narrows=True) for column in _variable(first, variable, lists, bound)]
     return found
 
 

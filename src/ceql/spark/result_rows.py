@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ceql.jit import Array
 from ceql.plan import Plan
-from ceql.recognition.result_columns import ResultColumns, is_measure, true_name, variable_fields
+from ceql.recognition.result_columns import ResultColumns, as_lists, is_measure, true_name, variable_fields
 from ceql.results.bindings import bindings, project
 from ceql.spark.task_spec import TaskSpec
 
@@ -29,7 +29,7 @@ def result_rows(
     after = matches.schema.get_field_index("events") + 1
     shown_variables = variable_fields(matches.schema)
     variables = tuple(map(true_name, shown_variables))
-    own = [matches.column(field.name) for field in shown_variables]
+    own = [as_lists(matches.column(field.name)) for field in shown_variables]
     positions = np.unique(np.asarray(events.flatten()))
     data = take(positions).combine_chunks()
     first_key = after - 1 - len(columns.keys)

@@ -24,7 +24,7 @@ from ceql.predicates.shared_symbols import SharedGuards, SymbolReader
 from ceql.predicates.symbols import SymbolTable
 from ceql.predicates.time_arithmetic import with_unit
 from ceql.recognition import snapshot
-from ceql.recognition.result_columns import is_measure, true_name, variable_fields
+from ceql.recognition.result_columns import as_lists, is_measure, true_name, variable_fields
 from ceql.results.combined import as_text, key_fields, map_of
 from ceql.spark.shipped_symbols import ShippedSymbols
 from ceql.spark.task_recognizer import Task, TaskQuery, TaskRecognizer, task_of
@@ -162,7 +162,9 @@ def rows_of(spec: SetSpec, number: int, matches: pa.RecordBatch, take: Callable[
         matches.column(known[name].name).cast(type) if name in known else pa.nulls(rows, type)
         for name, type in spec.keys
     ]
-    variables = {true_name(field): shown(matches.column(field.name)) for field in variable_fields(matches.schema)}
+    variables = {
+        true_name(field): shown(as_lists(matches.column(field.name))) for field in variable_fields(matches.schema)
+    }
     measures = {field.name: as_text(matches.column(field.name)) for field in matches.schema if is_measure(field)}
     return pa.RecordBatch.from_arrays(
         [

@@ -10,8 +10,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from ceql.cli.demo.show import SAMPLE
-from ceql.engine.common.chunk import Int64s
-from ceql.recognition.result_columns import POSITIONS, is_measure
+from ceql.recognition.result_columns import renumbered
 from ceql.results.text import to_python
 from ceql.studio.data import Data
 from ceql.studio.match_index import MatchIndex
@@ -86,25 +85,13 @@ def matches_file(index: MatchIndex, format: str) -> bytes:
     table = index.table
     data = index.run.data
     if data.given is not None:
-        table = pa.Table.from_batches([_renumbered(index.batch, data.given)])
+        table = pa.Table.from_batches([renumbered(index.batch, data.given)])
     out = io.BytesIO()
     if format == "parquet":
         parquet.write_table(table, out)
     else:
         csv.write_csv(pa.table({name: _flat(table[name]) for name in table.schema.names}), out)
     return out.getvalue()
-
-
-def _renumbered(batch: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
-    """The matches of a batch with `numbers[p]` in place of each position p."""
-    columns = []
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        if field.name in ("start", "end"):
-            column = pa.array(numbers[column.to_numpy()])
-        elif field.type == POSITIONS and not is_measure(field):
-            column = pa.ListArray.from_arrays(column.offsets, pa.array(numbers[column.values.to_numpy()]))
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _flat(column: pa.ChunkedArray) -> Any:

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from ceql.cli.table import table_rows
 from ceql.engine.common.chunk import Int64s
-from ceql.recognition.result_columns import FIXED
+from ceql.recognition.result_columns import FIXED, variable_fields
 from ceql.results.axis import duration
+from ceql.results.tables import bound_events
 from ceql.results.text import cell, to_rows
 from ceql.studio.data import Data
 from ceql.studio.match_index import MatchIndex
@@ -75,9 +76,9 @@ def _variables(index: MatchIndex, number: int) -> dict[int, list[str]]:
     """The names that each row of a match is bound to."""
     found: dict[int, list[str]] = {}
     one = index.batch.slice(number, 1)
-    for name in index.variables:
-        if name in one.schema.names and pa.types.is_list(one.column(name).type) and name != "events":
-            for row in one.column(name).flatten().to_pylist():
+    for name, lists, _ in bound_events(one, index.run.query.plan.selection):
+        if name in index.variables:
+            for row in lists.flatten().to_pylist():
                 found.setdefault(row, []).append(name)
     return found
 
@@ -85,7 +86,8 @@ def _variables(index: MatchIndex, number: int) -> dict[int, list[str]]:
 def _measures(index: MatchIndex, number: int) -> list[dict[str, str]]:
     """When a match begins and how long it lasts, its keys and its measures, by name."""
     one = index.batch.slice(number, 1)
-    shown = [name for name in one.schema.names if name != "events" and not pa.types.is_list(one.column(name).type)]
+    events = {"events", *(field.name for field in variable_fields(one.schema))}
+    shown = [name for name in one.schema.names if name not in events]
     (row,) = to_rows(_readable(one.select(shown)), " ")
     found = {name: cell(value) for name, value in row.items() if name not in FIXED}
     if "start_time" in row:
