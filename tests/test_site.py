@@ -1,4 +1,4 @@
-"""The documentation builds as a site that needs nothing else: links lead somewhere, nothing is fetched, search works."""
+"""The documentation builds as a site that needs nothing else: links lead somewhere, all is in it, search works."""
 
 from __future__ import annotations
 
