@@ -155,6 +155,7 @@ def test_a_default_that_is_not_known_has_to_be_written() -> None:
         ("trino", '"b" b', {"b": (0,), "B": (1,)}),
         ("flink", "A a", {"A": (0,), "a": (1,)}),
         ("duckdb", 'A "a"', {"A": (0, 1)}),
+        (None, "start end", {"START": (0,), "END": (1,)}),
     ],
 )
 def test_labels_that_differ_in_case(dialect: str | None, pattern: str, variables: dict[str, tuple[int, ...]]) -> None:

@@ -21,7 +21,8 @@ from ceql.match_recognize.problem import Problems, Untranslatable
 
 _SKIPS = {"AFTER MATCH SKIP PAST LAST ROW": True, "AFTER MATCH SKIP TO NEXT ROW": False}
 _CLAUSES = {"group": "GROUP BY", "order": "ORDER BY", "joins": "JOIN", "laterals": "LATERAL", "windows": "WINDOW"}
-_OPENING, _CLOSING = (TokenType.L_PAREN, TokenType.CASE), (TokenType.R_PAREN, TokenType.END)
+_PARENTHESES = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+_BRACKETS = {**_PARENTHESES, TokenType.CASE: 1, TokenType.END: -1}  # in expressions; PATTERN may have a label END
 
 
 class _Sql(Trino):
@@ -124,8 +125,7 @@ def _name_of_call(tokens: list[Token], first: int) -> int:
 
 
 def _depth(tokens: Sequence[Token]) -> int:
-    kinds = [token.token_type for token in tokens]
-    return sum(kind in _OPENING for kind in kinds) - sum(kind in _CLOSING for kind in kinds)
+    return sum(_BRACKETS.get(token.token_type, 0) for token in tokens)
 
 
 def _place(tokens: Sequence[Token]) -> Span:
@@ -154,7 +154,7 @@ def _pattern(tokens: list[Token]) -> tuple[int, int]:
         raise Untranslatable("MATCH_RECOGNIZE has no PATTERN", None)
     depth, last = 0, first + 1
     for last in range(first + 1, len(tokens)):
-        depth += _depth(tokens[last : last + 1])
+        depth += _PARENTHESES.get(tokens[last].token_type, 0)
         if depth == 0:
             break
     if last == first + 2:
@@ -168,7 +168,7 @@ def _phrase(tokens: list[Token], words: tuple[str, ...], *until: str) -> list[To
     start = next((k for k in range(len(texts)) if tuple(texts[k : k + len(words)]) == words), len(texts))
     depth, end = 0, start
     for end in range(start, len(tokens)):
-        depth += _depth(tokens[end : end + 1])
+        depth += _PARENTHESES.get(tokens[end].token_type, 0)
         if depth < 0 or (depth == 0 and texts[end] in until):
             return tokens[start:end]
     return tokens[start:]

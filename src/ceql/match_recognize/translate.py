@@ -192,10 +192,13 @@ class _Translation:
     def _measures(self, defined: dict[str, tree.Condition]) -> list[tree.Measure]:
         reader = MeasureReader(self._labels, partial(self._end_value, defined), self._rows, self._problems)
         found: dict[str, tree.Measure] = {}
+        before = len(self._problems)
         for measure in self._clauses.measures:
             with self._problems.noted():
                 found[measure.this.alias] = self._measure(measure, reader)
-        return list(found.values()) if self._clauses.columns is None else self._selected(found)
+        if self._clauses.columns is None or len(self._problems) > before:
+            return list(found.values())
+        return self._selected(found, self._clauses.columns)
 
     def _measure(self, measure: exp.Expr, reader: MeasureReader) -> tree.Measure:
         alias = measure.this
@@ -206,17 +209,17 @@ class _Translation:
             raise refuse(alias, "a measure needs a name", "Write MEASURES … AS name.")
         return tree.Measure(reader.value(alias.this), alias.alias)
 
-    def _selected(self, measures: dict[str, tree.Measure]) -> list[tree.Measure]:
+    def _selected(self, measures: dict[str, tree.Measure], columns: list[exp.Expr]) -> list[tree.Measure]:
         """Those measures that the SELECT around MATCH_RECOGNIZE lists."""
         chosen = []
-        for column in self._clauses.columns or ():
+        for column in columns:
             inner = column.this if isinstance(column, exp.Alias) else column
             with self._problems.noted():
                 if not isinstance(inner, exp.Column) or (inner.name in self._keys and isinstance(column, exp.Alias)):
                     raise refuse(column, "SELECT may list measures and keys alone", "Do the rest with the result.")
                 if inner.name in measures:
                     chosen.append(replace(measures[inner.name], name=column.alias_or_name))
-                elif inner.name not in self._keys and len(measures) == len(self._clauses.measures):
+                elif inner.name not in self._keys:
                     near = did_you_mean(inner.name, [*measures, *self._keys])
                     raise Untranslatable(f"there is no measure '{inner.name}'", span_of(column), near)
         return chosen
