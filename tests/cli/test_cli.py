@@ -495,6 +495,9 @@ def test_translate(tmp_path):
     refused = call("translate", sql.replace("(A B)", "(A B+)"))
     assert refused.exit_code == 2
     assert "depends on rows after it" in refused.stderr
+    flink = ceql.from_match_recognize(sql, dialect="flink").text
+    assert call("translate", sql, "--dialect", "flink").stdout.strip() == flink != told.stdout.strip()
+    assert "dialect= is one of" in call("translate", sql, "--dialect", "mysql").stderr
 
 
 def test_explain(events):

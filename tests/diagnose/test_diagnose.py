@@ -472,7 +472,7 @@ def test_a_long_stream_is_sampled() -> None:
 
 def test_a_notebook_shows_it_as_text() -> None:
     found = diagnose("SELECT * WHERE BUY FILTER BUY[price < 1]")
-    assert found._repr_html_().startswith('<pre class="ceql-explain">Diagnosis\n')
+    assert found._repr_html_().startswith('<pre class="ceql-explain" style="font-family: monospace">Diagnosis\n')
     assert "price &lt; 1" in found._repr_html_()
     assert max(len(line) for line in str(found).split("\n")) <= 100
 

@@ -422,7 +422,7 @@ def test_an_explanation_in_a_notebook_is_harmless() -> None:
     assert "<b>" in text
     assert "\x1b" not in text
     html = text._repr_html_()
-    assert html.startswith('<pre class="ceql-explain">Query\n')
+    assert html.startswith('<pre class="ceql-explain" style="font-family: monospace">Query\n')
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
 
@@ -465,7 +465,6 @@ def test_the_automaton_as_mermaid_dot_and_text() -> None:
     assert view.to_dot() == DOT
     assert str(view) == TABLE
     assert repr(view) == "<automaton: 2 states, 3 transitions>"
-    assert view._repr_mimebundle_() == {"text/plain": TABLE, "text/vnd.mermaid": MERMAID}
 
 
 CHAIN_TABLE = """\

@@ -318,8 +318,8 @@ def test_the_view_shows_ten_and_says_that_there_are_more():
     assert text.splitlines()[0].split() == ["match", "x", "y"]
     assert "9..9" in text
     assert "10..10" not in text
-    assert text.endswith("the first 10 of more than 10 matches")
-    assert "more than 10 matches" in found._repr_html_()
+    assert text.endswith("the first 10 matches; there are more")
+    assert "the first 10 matches; there are more" in found._repr_html_()
     assert source.read == 11
     assert found.count() == 100
     assert repr(found).endswith("the first 10 of 100 matches")

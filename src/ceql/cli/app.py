@@ -302,11 +302,15 @@ def bench_command(
 @app.command("translate")
 def translate_command(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="A file with MATCH_RECOGNIZE, or the SQL itself.")],
+    dialect: Annotated[
+        str | None,
+        typer.Option(help="trino, flink, oracle, snowflake, databricks or duckdb; the standard if left out."),
+    ] = None,
 ) -> None:
     """Show the CEQL of a MATCH_RECOGNIZE, or say what of it CEQL cannot keep."""
     with reporting_errors():
         try:
-            print(ceql.from_match_recognize(read_text(sql)))
+            print(ceql.from_match_recognize(read_text(sql), dialect=dialect))
         except ImportError as error:
             raise ceql.CeqlError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""The automaton of a query as a text table, as DOT for Graphviz and as mermaid for Markdown and notebooks.
+"""The automaton of a query as a text table, as DOT for Graphviz and as mermaid for Markdown.
 
 States are numbered as in `automata.cea.CEA`, or as in `automata.parallel.Parallel` for a query that compares events;
 `start` stands for a run that has not begun. Transitions of the first that read an event without binding it and without
@@ -20,7 +20,7 @@ from ceql.engine.groups.layout import NULLS_DIFFER
 from ceql.explain.carried import event_of, print_carried, print_register, print_registers, print_tests, unread
 from ceql.explain.formula import print_asked, print_guard, print_label, print_mask
 from ceql.explain.names import event_name, listed, print_value
-from ceql.explain.text import table, wrapped
+from ceql.explain.text import preformatted, table, wrapped
 from ceql.plan import CorrelatedPlan, Plan
 from ceql.results.text import clean
 from ceql.syntax import tree as t
@@ -87,7 +87,7 @@ class Edge(NamedTuple):
 
 
 class AutomatonView:
-    """What `Query.automaton()` returns; `print` shows a table, a notebook that knows mermaid shows a picture."""
+    """What `Query.automaton()` returns; `print` and notebooks show a table."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -224,7 +224,8 @@ class AutomatonView:
         return "\n".join([*lines, ""])
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/plain": str(self), "text/vnd.mermaid": self.to_mermaid()}
+        """The table: a picture in mermaid is blank in exported pages, which would have to fetch what draws it."""
+        return {"text/plain": str(self), "text/html": preformatted(str(self))}
 
 
 def print_links(auto: Correlated, transition: Transition) -> list[dict[int, list[str]]]:

@@ -29,8 +29,8 @@ class Explanation(str):
 
 
 def preformatted(text: str) -> str:
-    """`text` as an HTML element, everything in it escaped."""
-    return f'<pre class="ceql-explain">{escape(text)}</pre>'
+    """`text` as an HTML element, everything in it escaped. It names its font, for notebooks may set another."""
+    return f'<pre class="ceql-explain" style="font-family: monospace">{escape(text)}</pre>'
 
 
 def section(heading: str, lines: Iterable[str]) -> str:

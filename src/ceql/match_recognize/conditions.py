@@ -6,6 +6,7 @@ Conditions come in negation normal form: NOT is moved to the comparisons, which 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal as OneOf
@@ -13,8 +14,9 @@ from typing import Literal as OneOf
 from sqlglot import exp
 
 from ceql.errors import Span, did_you_mean
-from ceql.match_recognize.problem import Untranslatable
-from ceql.match_recognize.sql import span_of
+from ceql.match_recognize.dialects import Dialect
+from ceql.match_recognize.problem import Problems, Untranslatable
+from ceql.match_recognize.sql import span_of, written
 from ceql.syntax import tree
 from ceql.syntax.durations import NANOSECONDS
 
@@ -33,19 +35,46 @@ AGGREGATES: dict[type, str] = {exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG
 
 
 def refuse(node: exp.Expr, why: str, advice: str | None = None) -> Untranslatable:
-    return Untranslatable(f"{why}: {node.sql()}", span_of(node), advice)
+    return Untranslatable(f"{why}: {written(node)}", span_of(node), advice)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The variables of PATTERN, and the dialect that says which names mean them."""
+
+    known: list[str]
+    dialect: Dialect
+
+    def find(self, name: exp.Expr) -> str | None:
+        """The variable that a name means, if PATTERN has it."""
+        label = self.dialect.label(name.name, bool(name.args.get("quoted")))
+        return label if label in self.known else None
 
 
 class Reader:
-    """Reads the expressions of one DEFINE: `own` is its variable, whose columns are those of the current row."""
+    """Reads the expressions of one DEFINE: `own` is its variable, whose columns are those of the current row.
 
-    def __init__(self, own: str | None, variables: list[str], resolve: Resolve):
+    What is refused is noted among the problems, and something without a meaning stands for it.
+    """
+
+    def __init__(self, own: str | None, labels: Labels, resolve: Resolve, problems: Problems):
         self._own = own
-        self._names = {name.upper(): name for name in variables}
+        self._labels = labels
         self._resolve = resolve
+        self._problems = problems
         self._in_prev = False
 
     def condition(self, node: exp.Expr, negated: bool = False) -> tree.Condition:
+        with self._problems.noted():
+            return self._condition(node, negated)
+        return tree.IsNull(tree.Literal(False))
+
+    def value(self, node: exp.Expr) -> tree.Expression:
+        with self._problems.noted():
+            return self._value(node)
+        return tree.Literal(False)
+
+    def _condition(self, node: exp.Expr, negated: bool) -> tree.Condition:
         match node:
             case exp.Paren():
                 return self.condition(node.this, negated)
@@ -77,7 +106,7 @@ class Reader:
                 )
         raise refuse(node, "this condition is not translated")
 
-    def value(self, node: exp.Expr) -> tree.Expression:
+    def _value(self, node: exp.Expr) -> tree.Expression:
         match node:
             case exp.Paren():
                 return self.value(node.this)
@@ -125,9 +154,9 @@ class Reader:
         """The variable that a column is qualified with."""
         if not column.table:
             return None
-        name = self._names.get(column.table.upper())
+        name = self._labels.find(column.args["table"])
         if name is None:
-            known = did_you_mean(column.table, list(self._names.values()))
+            known = did_you_mean(column.table, self._labels.known)
             raise Untranslatable(f"PATTERN has no variable '{column.table}'", span_of(column), known)
         return name
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from ceql.match_recognize.conditions import AGGREGATES, Reader, refuse
+from ceql.match_recognize.conditions import AGGREGATES, Labels, Reader, refuse
+from ceql.match_recognize.problem import Problems
 from ceql.match_recognize.sql import span_of
 from ceql.syntax import tree
 
@@ -17,8 +18,8 @@ EndOf = Callable[[str | None, str, str, exp.Expr], tree.Expression]
 class MeasureReader(Reader):
     """Reads measures. `rows` is the name for all rows of a match, `end_of` the value at a first or last row."""
 
-    def __init__(self, variables: list[str], end_of: EndOf, rows: Callable[[], str]):
-        super().__init__(None, variables, lambda variable, *_: variable)
+    def __init__(self, labels: Labels, end_of: EndOf, rows: Callable[[], str], problems: Problems):
+        super().__init__(None, labels, lambda variable, *_: variable, problems)
         self._end_of = end_of
         self._rows = rows
         self._over: list[str] | None = None  # inside an aggregate: the variables of its columns
@@ -45,12 +46,11 @@ class MeasureReader(Reader):
             return tree.Aggregate("COUNT", self.variable(operand) or self._rows())
         if self._over is not None or isinstance(operand, exp.Distinct):
             raise refuse(node, "this aggregate is not translated")
-        self._over = []
-        try:
-            value = self.value(operand)
-            over = set(self._over)
-        finally:
-            self._over = None
+        self._over, problems = [], len(self._problems)
+        value = self.value(operand)
+        over, self._over = set(self._over), None
+        if len(self._problems) > problems:
+            return value
         if len(over) != 1:
             raise refuse(node, "an aggregate is over the rows of one variable")
         return tree.Aggregate(AGGREGATES[type(node)], over.pop(), value, span=span_of(node))

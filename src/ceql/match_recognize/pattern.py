@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ceql.errors import Span
-from ceql.match_recognize.problem import Untranslatable
+from ceql.match_recognize.dialects import Dialect
+from ceql.match_recognize.problem import Problems, Untranslatable
 
 _TOKEN = re.compile(
-    r"""\s+ | --[^\n]*
+    r"""\s+ | --[^\n]* | /\*.*?\*/
     | (?P<word>[^\W\d]\w*) | (?P<quoted>"(?:[^"]|"")+"|`[^`]+`)
     | (?P<count>\{\s*(?P<least>\d*)\s*(?P<comma>,?)\s*(?P<most>\d*)\s*\}\??)
     | (?P<sign>\{-|-\}|[*+?]\??|[()|,^$])""",
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
+_EMPTY = "the empty pattern () has no counterpart: a match has at least one row"
 _REFUSED = {
     "{-": ("excluded rows, {- … -}, have no counterpart", "Leave the braces out: ceql shows rows by their variables."),
     "^": ("the anchor ^ has no counterpart", "Leave it out, and keep the matches that begin with the first row."),
@@ -57,9 +59,9 @@ class Repeat:
 Node = Leaf | Sequence | Choice | Repeat
 
 
-def read_pattern(sql: str, span: Span) -> Node:
-    """The tree of what stands inside the parentheses of PATTERN."""
-    reader = _Reader(sql, span)
+def read_pattern(sql: str, span: Span, dialect: Dialect, problems: Problems) -> Node:
+    """The tree of what stands inside the parentheses of PATTERN, without what is noted as refused."""
+    reader = _Reader(sql, span, dialect, problems)
     node = reader.choice()
     if reader.kind is not None:
         raise Untranslatable(f"Found '{reader.text}' in PATTERN", reader.span)
@@ -81,11 +83,13 @@ def leaves(node: Node) -> Iterator[Leaf]:
 class _Reader:
     """Recursive descent over the tokens of a pattern; the current one is in `kind`, `text` and `span`."""
 
-    def __init__(self, sql: str, span: Span):
+    def __init__(self, sql: str, span: Span, dialect: Dialect, problems: Problems):
         self._sql = sql
         self._end = span.end
         self._next = span.start
-        self._names: dict[str, str] = {}  # as first written, by upper case: SQL does not tell them apart
+        self._dialect = dialect
+        self._problems = problems
+        self._permuting = False  # PERMUTE was refused, and the commas in it are passed over
         self._advance()
 
     def _advance(self) -> None:
@@ -104,9 +108,15 @@ class _Reader:
         self.span = Span(self.found.start(), self.found.end()) if self.kind else Span(self._end, self._end + 1)
         if self.kind == "most" or self.kind == "comma" or self.kind == "least":
             self.kind = "count"
+        if self.kind == "sign" and self._passed_over():
+            self._advance()
+
+    def _passed_over(self) -> bool:
+        """Notes a sign that is refused, and says whether to go on with what follows it."""
         if self.text in _REFUSED:
             message, advice = _REFUSED[self.text]
-            raise Untranslatable(message, self.span, advice)
+            self._problems.append(Untranslatable(message, self.span, advice))
+        return self.text in (*_REFUSED, "-}") or (self.text == "," and self._permuting)
 
     def choice(self) -> Node:
         items = [self._sequence()]
@@ -151,17 +161,26 @@ class _Reader:
 
     def _atom(self) -> Node:
         if self.text == "(":
+            start = self.span.start
             self._advance()
+            if self.text == ")" and self.kind:
+                place = Span(start, self.span.end)
+                self._problems.append(Untranslatable(_EMPTY, place, "Leave it out; A? says that A may be missing."))
+                self._advance()
+                return Sequence(())
             inside = self.choice()
             if self.text != ")":
                 raise Untranslatable(f"Found {self.text!r} in PATTERN, expected ')'", self.span)
             self._advance()
             return inside
         if self.text.upper() == "PERMUTE":
-            raise Untranslatable(
-                "PERMUTE has no counterpart", self.span, "Write the orders as alternatives: (A B | B A)."
-            )
-        name = self.text if self.kind == "word" else self.text[1:-1].replace('""', '"')
-        leaf = Leaf(self._names.setdefault(name.upper(), name), self.span)
+            advice = "Write the orders as alternatives: (A B | B A)."
+            self._problems.append(Untranslatable("PERMUTE has no counterpart", self.span, advice))
+            self._permuting = True
+            self._advance()
+            return self._atom()
+        quoted = self.kind == "quoted"
+        name = self.text[1:-1].replace('""', '"') if quoted else self.text
+        leaf = Leaf(self._dialect.label(name, quoted), self.span)
         self._advance()
         return leaf

@@ -19,9 +19,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ceql.errors import Span
 from ceql.match_recognize.exclusion import exclusive, never_null, not_true
 from ceql.match_recognize.pattern import Choice, Leaf, Node, Repeat, Sequence
-from ceql.match_recognize.problem import Untranslatable
+from ceql.match_recognize.problem import Problems, Untranslatable
 from ceql.syntax import tree
 
 MOST_STEPS = 300
@@ -106,16 +107,15 @@ class _Compiler:
         return found
 
 
-def decide(program: Program, conditions: Conditions, compared: set[str]) -> dict[Leaf, list[Leaf]]:
-    """For each leaf, the leaves that are preferred to it and whose conditions must not hold.
-
-    What later rows decide is refused. `compared` are the variables whose rows the conditions of others name.
-    """
+def check_ends(program: Program) -> None:
+    """Refuses a pattern that can match no rows, or whose matches end where a later row says so."""
     if END in program.follow[BEGIN]:
+        spans = [leaf.span for leaf in program.leaves]
         raise Untranslatable(
-            "PATTERN can match no rows at all, which is no match in CEQL", None, "Make one of its variables obligatory."
+            "PATTERN can match no rows at all, which is no match in CEQL",
+            Span(min(spans).start, max(spans).end),
+            "Make one of its variables obligatory.",
         )
-    losers: defaultdict[Leaf, list[Leaf]] = defaultdict(list)
     for steps in program.follow.values():
         if END in steps and steps[0] != END:
             raise Untranslatable(
@@ -127,16 +127,29 @@ def decide(program: Program, conditions: Conditions, compared: set[str]) -> dict
             raise Untranslatable(
                 "rows at the end of PATTERN are never taken", program.leaves[steps[1]].span, "Leave them out."
             )
+
+
+def decide(program: Program, conditions: Conditions, compared: set[str], problems: Problems) -> dict[Leaf, list[Leaf]]:
+    """For each leaf, the leaves that are preferred to it and whose conditions must not hold.
+
+    What later rows decide is refused. `compared` are the variables whose rows the conditions of others name.
+    """
+    losers: defaultdict[Leaf, list[Leaf]] = defaultdict(list)
+    for steps in program.follow.values():
         for k, second in enumerate(steps):
             for first in steps[:k]:
+                if END in (first, second):
+                    continue
                 one, other = program.leaves[first], program.leaves[second]
                 if not exclusive(conditions[one], conditions[other], same_match=True):
-                    _check_choice(program, first, second, compared)
-                    if one not in losers[other]:
-                        losers[other].append(one)
+                    with problems.noted():
+                        _check_choice(program, first, second, compared)
+                        if one not in losers[other]:
+                            losers[other].append(one)
     for other, winners in losers.items():
         for one in winners:
-            _check_everywhere(program, one, other, conditions)
+            with problems.noted():
+                _check_everywhere(program, one, other, conditions)
     return dict(losers)
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
 from ceql.errors import QueryError, Span, did_you_mean
-from ceql.match_recognize.conditions import End, Reader, nanoseconds, refuse
+from ceql.match_recognize.conditions import End, Labels, Reader, nanoseconds, refuse
+from ceql.match_recognize.dialects import Dialect
 from ceql.match_recognize.exclusion import never_null, references
 from ceql.match_recognize.measures import MeasureReader
 from ceql.match_recognize.pattern import Choice, Leaf, Node, Repeat, Sequence, leaves, read_pattern
-from ceql.match_recognize.preference import BEGIN, Program, check_no_overtaking, compile_pattern, decide, restricted
-from ceql.match_recognize.problem import Untranslatable
+from ceql.match_recognize.preference import (
+    BEGIN,
+    Program,
+    check_ends,
+    check_no_overtaking,
+    compile_pattern,
+    decide,
+    restricted,
+)
+from ceql.match_recognize.problem import Problems, Untranslatable
 from ceql.match_recognize.splits import counted, occurrences, split
 from ceql.match_recognize.sql import Clauses, read_clauses, span_of
 from ceql.query import Query, compile
@@ -20,15 +30,17 @@ from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
 
-def translate(sql: str) -> Query:
+def translate(sql: str, dialect: Dialect) -> Query:
     """The query that finds the matches of a MATCH_RECOGNIZE."""
+    problems = Problems()
     try:
-        clauses = read_clauses(sql)
-        pattern = _without_reluctance(read_pattern(sql, clauses.pattern))
-        translation = _Translation(clauses, pattern)
-        text = translation.text()
-    except Untranslatable as problem:
-        raise QueryError(problem.message, sql, problem.span, problem.advice) from None
+        with problems.noted():
+            clauses = read_clauses(sql, dialect, problems)
+            text = _Translation(sql, clauses, dialect, problems).text()
+    except RecursionError:
+        raise QueryError("the SQL is nested too deeply", suggestion="Leave parentheses out.") from None
+    if problems:
+        raise problems.error(sql)
     try:
         return compile(text)
     except QueryError as error:
@@ -40,31 +52,41 @@ def translate(sql: str) -> Query:
 class _Translation:
     """One statement on its way; variables keep their names, and get further ones for rows that are compared."""
 
-    def __init__(self, clauses: Clauses, pattern: Node):
+    def __init__(self, sql: str, clauses: Clauses, dialect: Dialect, problems: Problems):
+        before = len(problems)
         self._clauses = clauses
-        self._pattern = pattern
-        self._places = occurrences(pattern)
+        self._problems = problems
+        self._pattern = read_pattern(sql, clauses.pattern, dialect, problems)
+        with problems.noted():
+            self._pattern = _without_reluctance(self._pattern)
+        self._places = occurrences(self._pattern)
         self._variables = list(self._places)
-        self._program = compile_pattern(pattern)
+        self._labels = Labels(self._variables, dialect)
+        self._program = compile_pattern(self._pattern)
+        self._sound = len(problems) == before  # PATTERN and, later, DEFINE could be read
+        self._unread: set[str] = set()  # variables whose definitions could not
         self._ends: dict[tuple[str, End], str] = {}  # the names of first and last rows
         self._compared: set[str] = set()
-        self._keys = [_plain(part, "PARTITION BY") for part in clauses.partition]
+        self._keys: list[str] = []
         self._taken = set(self._variables)
         self._event = tree.Event(self._fresh(clauses.table))
         self._all_rows: str | None = None
 
     def text(self) -> str:
-        self._definitions()  # finds out which rows are compared
+        """The query as CEQL; without a meaning if a problem was noted."""
+        for part in self._clauses.partition:
+            with self._problems.noted():
+                self._keys.append(_plain(part, "PARTITION BY"))
         defined = self._definitions()
-        conditions = {leaf: defined.get(leaf.variable) for leaf in leaves(self._pattern)}
-        for leaf in self._program.leaves:
-            conditions.setdefault(leaf, defined.get(leaf.variable))
-        self._check_first_rows(defined)
-        losers = decide(self._program, conditions, self._compared)
-        conditions = restricted(conditions, losers)
-        if self._clauses.skip_past:
-            check_no_overtaking(self._program, conditions)
+        conditions = self._decided(defined)
         measures = self._measures(defined)
+        window, time = None, None
+        with self._problems.noted():
+            window = self._window()
+        with self._problems.noted():
+            time = self._time()
+        if self._problems:
+            return ""
         names = self._leaf_names(conditions)
         formula = self._formula(self._pattern, names)
         if self._all_rows is not None:
@@ -82,27 +104,51 @@ class _Translation:
             strategy=tree.Strategy.MAX if skip else None,
             streams=(self._event.type,),
             partition=tuple(tree.Part((tree.PartRef(key),)) for key in self._keys),
-            window=self._window(),
+            window=window,
             consume=tree.Consume.PARTITION if skip else tree.Consume.NONE,
             measures=tuple(measures),
         )
-        how = f"-- each row is an event '{self._event.type}': run with type=None, time={self._time()!r}"
+        how = f"-- each row is an event '{self._event.type}': run with type=None, time={time!r}"
         return f"{print_query(query)}\n{how}"
+
+    def _decided(self, defined: dict[str, tree.Condition]) -> dict[Leaf, tree.Condition | None]:
+        """The conditions of all leaves, such that every row decides by itself to which it belongs."""
+        conditions = {leaf: defined.get(leaf.variable) for leaf in leaves(self._pattern)}
+        for leaf in self._program.leaves:
+            conditions.setdefault(leaf, defined.get(leaf.variable))
+        if not self._sound:
+            return conditions
+        before = len(self._problems)
+        with self._problems.noted():
+            check_ends(self._program)
+        with self._problems.noted():
+            self._check_first_rows(defined)
+        losers = decide(self._program, conditions, self._compared, self._problems)
+        conditions = restricted(conditions, losers)
+        if self._clauses.skip_past and len(self._problems) == before:
+            with self._problems.noted():
+                check_no_overtaking(self._program, conditions)
+        return conditions
 
     def _definitions(self) -> dict[str, tree.Condition]:
         found: dict[str, tree.Condition] = {}
-        names = {name.upper(): name for name in self._variables}
+        seen: set[str] = set()
         for definition in self._clauses.define:
-            variable = names.get(definition.alias.upper())
+            before = len(self._problems)
+            variable = self._labels.find(definition.args["alias"])
             if variable is None:
                 near = did_you_mean(definition.alias, self._variables)
-                raise Untranslatable(f"PATTERN has no variable '{definition.alias}'", span_of(definition), near)
-            if variable in found:
-                raise Untranslatable(f"'{variable}' is defined twice", span_of(definition))
-            if isinstance(definition.this, exp.Boolean) and definition.this.this:
-                continue
-            reader = Reader(variable, self._variables, lambda *row, own=variable: self._compared_row(own, *row))
-            found[variable] = reader.condition(definition.this)
+                message = f"PATTERN has no variable '{definition.alias}'"
+                self._problems.append(Untranslatable(message, span_of(definition), near))
+            elif variable in seen:
+                self._problems.append(Untranslatable(f"'{variable}' is defined twice", span_of(definition)))
+            elif not (isinstance(definition.this, exp.Boolean) and definition.this.this):
+                resolve = partial(self._compared_row, variable)
+                found[variable] = Reader(variable, self._labels, resolve, self._problems).condition(definition.this)
+                if len(self._problems) > before:
+                    self._unread.add(variable)
+            seen.add(variable or "")
+            self._sound = self._sound and len(self._problems) == before
         return found
 
     def _compared_row(self, own: str, variable: str, end: End, span: Span | None) -> str:
@@ -144,32 +190,38 @@ class _Translation:
                 )
 
     def _measures(self, defined: dict[str, tree.Condition]) -> list[tree.Measure]:
-        reader = MeasureReader(self._variables, lambda *which: self._end_value(defined, *which), self._rows)
+        reader = MeasureReader(self._labels, partial(self._end_value, defined), self._rows, self._problems)
         found: dict[str, tree.Measure] = {}
+        before = len(self._problems)
         for measure in self._clauses.measures:
-            alias = measure.this
-            frame = str(measure.args.get("window_frame") or "")
-            if self._clauses.all_rows and frame.upper() != "FINAL":
-                raise refuse(
-                    alias, "measures of ALL ROWS PER MATCH are those of the rows so far", "Write FINAL before it."
-                )
-            if not isinstance(alias, exp.Alias):
-                raise refuse(alias, "a measure needs a name", "Write MEASURES … AS name.")
-            found[alias.alias] = tree.Measure(reader.value(alias.this), alias.alias)
-        return list(found.values()) if self._clauses.columns is None else self._selected(found)
+            with self._problems.noted():
+                found[measure.this.alias] = self._measure(measure, reader)
+        if self._clauses.columns is None or len(self._problems) > before:
+            return list(found.values())
+        return self._selected(found, self._clauses.columns)
 
-    def _selected(self, measures: dict[str, tree.Measure]) -> list[tree.Measure]:
+    def _measure(self, measure: exp.Expr, reader: MeasureReader) -> tree.Measure:
+        alias = measure.this
+        frame = str(measure.args.get("window_frame") or "")
+        if self._clauses.all_rows and frame.upper() != "FINAL":
+            raise refuse(alias, "measures of ALL ROWS PER MATCH are those of the rows so far", "Write FINAL before it.")
+        if not isinstance(alias, exp.Alias):
+            raise refuse(alias, "a measure needs a name", "Write MEASURES … AS name.")
+        return tree.Measure(reader.value(alias.this), alias.alias)
+
+    def _selected(self, measures: dict[str, tree.Measure], columns: list[exp.Expr]) -> list[tree.Measure]:
         """Those measures that the SELECT around MATCH_RECOGNIZE lists."""
         chosen = []
-        for column in self._clauses.columns or ():
+        for column in columns:
             inner = column.this if isinstance(column, exp.Alias) else column
-            if not isinstance(inner, exp.Column) or (inner.name in self._keys and isinstance(column, exp.Alias)):
-                raise refuse(column, "SELECT may list measures and keys alone", "Do the rest with the result.")
-            if inner.name in measures:
-                chosen.append(replace(measures[inner.name], name=column.alias_or_name))
-            elif inner.name not in self._keys:
-                near = did_you_mean(inner.name, [*measures, *self._keys])
-                raise Untranslatable(f"there is no measure '{inner.name}'", span_of(column), near)
+            with self._problems.noted():
+                if not isinstance(inner, exp.Column) or (inner.name in self._keys and isinstance(column, exp.Alias)):
+                    raise refuse(column, "SELECT may list measures and keys alone", "Do the rest with the result.")
+                if inner.name in measures:
+                    chosen.append(replace(measures[inner.name], name=column.alias_or_name))
+                elif inner.name not in self._keys:
+                    near = did_you_mean(inner.name, [*measures, *self._keys])
+                    raise Untranslatable(f"there is no measure '{inner.name}'", span_of(column), near)
         return chosen
 
     def _end_value(
@@ -186,7 +238,7 @@ class _Translation:
         place = self._places[variable]
         if place is not None and place.single:
             return tree.Ref(variable, column)
-        if tree.Attribute(column) in never_null(defined.get(variable)):
+        if variable in self._unread or tree.Attribute(column) in never_null(defined.get(variable)):
             return tree.Aggregate(end, variable, tree.Ref(variable, column))
         if place is None or place.looped:
             raise refuse(
@@ -244,7 +296,9 @@ class _Translation:
             return None
         if len(order) > 1 or order[0].args.get("desc"):
             raise refuse(
-                order[-1], "rows are put in order of one column, ascending", "Sort the rows by the others before."
+                order[-1],
+                "rows are put in order of one column, ascending",
+                "Number the rows in this order, and write ORDER BY that number.",
             )
         return _plain(order[0].this, "ORDER BY")
 
@@ -284,7 +338,7 @@ def _edge(node: Node, last: bool) -> Leaf | None:
             return node
         case Repeat(item, least) if least:
             return _edge(item, last)
-        case Sequence(items):
+        case Sequence(items) if items:
             return _edge(items[-1 if last else 0], last)
     return None
 
@@ -303,7 +357,7 @@ def _tail(node: Node) -> Node:
             raise Untranslatable("these rows are never taken: a reluctant quantifier takes as few as it can", span)
         case Repeat(item, least, _, False, span):
             return item if least == 1 else Repeat(item, least, least, True, span)
-        case Sequence(items):
+        case Sequence(items) if items:
             return Sequence((*items[:-1], _tail(items[-1])))
     return node
 

@@ -138,7 +138,7 @@ def note(first: First) -> str:
     """How many matches there are, as far as that is known."""
     n = first.matches.num_rows
     if first.total is None:
-        return f"the first {n} of more than {n} matches"
+        return f"the first {n} matches; there are more"
     if n < first.total:
         return f"the first {n} of {first.total:,} matches"
     return f"{n or 'no'} match{'' if n == 1 else 'es'}"
