@@ -58,7 +58,7 @@ def run_all(queries: Mapping[str, ceql.Query], table: pa.Table, runs: int = RUNS
 
 def positions(matches: pa.Table, variables: Sequence[str]) -> Array:
     """The matches as rows of positions; each variable has one event."""
-    columns = [matches.column(name).combine_chunks().flatten().to_numpy() for name in variables]
+    columns = [matches.column(name).to_numpy() for name in variables]
     return np.stack(columns, axis=1) if len(matches) else np.zeros((0, len(variables)), np.int64)
 
 

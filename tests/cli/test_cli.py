@@ -241,8 +241,8 @@ def test_files_of_one_stream_are_read_in_a_row(tmp_path):
         "start": 0,
         "end": 2,
         "events": [0, 2],
-        "A": [{"position": 0, "type": "A", "v": 1, "w": None}],
-        "B": [{"position": 2, "type": "B", "v": None, "w": 3}],
+        "A": {"position": 0, "type": "A", "v": 1, "w": None},
+        "B": {"position": 2, "type": "B", "v": None, "w": 3},
     }
 
 
@@ -254,7 +254,7 @@ def test_several_streams(tmp_path, as_option):
     if as_option:
         arguments = [a for argument in arguments for a in ("--stream", argument)]
     result = call("run", "SELECT * FROM Up, Down WHERE Up : Down", *arguments, "--format", "json")
-    assert positions(result.stdout) == [{"start": 0, "end": 1, "events": [0, 1], "Up": [0], "Down": [1]}]
+    assert positions(result.stdout) == [{"start": 0, "end": 1, "events": [0, 1], "Up": 0, "Down": 1}]
 
 
 ZONED = ["10:00:00Z", "10:00:09.25Z", "12:00:05+02:00", "10:00:01Z"]
