@@ -17,12 +17,12 @@ from typing import Any
 from ceql.analysis.classify import compares_events
 from ceql.analysis.counted import with_counts
 from ceql.analysis.counts import MOST_STATES, MOST_STATES_COMPARED, check_counts
-from ceql.analysis.fields import dotted_names, with_fields
+from ceql.analysis.fields import dotted_names, misspelt, with_fields
 from ceql.analysis.lengths import window_of_all
 from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.resolve import resolve
-from ceql.analysis.scopes import check, there, types, variables
+from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import counts_events, is_simple, split_off
@@ -57,14 +57,14 @@ class _BasePlan:
     """What the stream is split by though no clause says so: every match has it in common."""
 
     @cached_property
-    def named_types(self) -> frozenset[str]:
-        """The types of events that can be part of a match."""
-        return there(self.query.formula)
-
-    @cached_property
     def dotted(self) -> tuple[str, ...]:
         """The attributes with a dot in their names, which may be fields of nested ones."""
         return dotted_names(self.query)
+
+    @cached_property
+    def misspelt(self) -> tuple[tuple[t.Attribute, str], ...]:
+        """Fields that may be attributes of variables whose names are misspelt, each with a suggestion."""
+        return misspelt(self.query)
 
     @property
     def selected(self) -> tuple[str, ...]:
