@@ -102,8 +102,8 @@ def test_nothing_is_said_when_a_type_came_or_nothing_did(query: str, types: list
 def test_a_type_without_which_nothing_can_match_is_named(query: str, said: str, tmp_path: Path) -> None:
     events = pa.table({"type": ["A", "C"], "v": [1, 1]})
     pa.parquet.write_table(events, tmp_path / "events.parquet")
-    for given in (events, tmp_path / "events.parquet", iter(events.to_batches()), events.to_pylist()):
-        (text,) = warned(lambda given=given: ceql.match(f"SELECT * WHERE {query}", given).count())
+    for data in (events, tmp_path / "events.parquet", iter(events.to_batches()), events.to_pylist()):
+        (text,) = warned(lambda data=data: ceql.match(f"SELECT * WHERE {query}", data).count())
         assert text.startswith(f"no event has {said}")
         assert "the column 'type' has 'A', 'C'" in text
 

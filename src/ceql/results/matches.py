@@ -109,8 +109,8 @@ class Matches:
 
     def __getitem__(self, number: object) -> NoReturn:
         raise TypeError(
-            "matches are found as they are read, so that they have no numbers: write list(matches)[0], next(iter(matches)) "
-            "for the first one, or matches.head(10) for a table of the first ten"
+            "matches are found as they are read, so that they have no numbers: write list(matches)[0], "
+            "next(iter(matches)) for the first one, or matches.head(10) for a table of the first ten"
         )
 
     def iter_events(self) -> Iterator[pa.RecordBatch]:
