@@ -125,8 +125,9 @@ class SetRecognizer:
                 ends = any(trailing(plan.query.formula) for plan in self._plans.values())
                 ordered += [self._mark(intake, ENDED)] if ends else []
             matches = self._take_in(intake._replace(finished=True), ordered)
-            if self._intake.types is not None:
-                self._intake.types.conclude()
+            types, sequencer = self._intake.types, self._intake.sequencer
+            if types is not None and not (sequencer is not None and sequencer.late_rows):
+                types.conclude()
             return matches
 
     @property

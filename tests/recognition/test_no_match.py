@@ -137,6 +137,16 @@ def test_of_several_queries_those_are_named_that_lack_a_type() -> None:
     assert warned(lambda: recognizer.finish()) == []
 
 
+def test_events_that_came_too_late_may_have_had_the_type() -> None:
+    events = [{"type": "B", "time": 5}, {"type": "A", "time": 1}]
+    with pytest.warns(ceql.LateEventsWarning) as caught:
+        assert list(ceql.match("SELECT * WHERE A ; B", iter(events))) == []
+    assert len(caught) == 1
+    recognizer = ceql.compile("SELECT * WHERE A ; B").recognizer()
+    assert warned(lambda: [list(recognizer.feed(event)) for event in events]) == []
+    assert warned(recognizer.finish) == []
+
+
 def test_the_named_type_may_come_in_the_last_batch() -> None:
     batches = [pa.record_batch({"type": [name]}) for name in ["X", "Y", "A"]]
     assert warned(lambda: list(ceql.match("SELECT * WHERE A", iter(batches)))) == []

@@ -17,7 +17,7 @@ from ceql.syntax import tree as t
 
 
 def with_fields(query: t.Query) -> t.Query:
-    """The query, with what looks like an attribute of a variable in brackets read as a field if nothing has its name."""
+    """The query, with what looks like an attribute of a variable in brackets read as a field if no name is that."""
     known = _names(query)
 
     def own(leaf: Read) -> t.Expression:
