@@ -114,8 +114,9 @@ class MaskCompiler:
                 try:
                     ticks = to_domain(node.value, type)
                 except Mismatch as why:
-                    named = isinstance(other, t.Attribute)
-                    whose = show_column(other, type, self.source) if named else f"this ({type})"
+                    whose = f"this ({type})"
+                    if isinstance(other, t.Attribute):
+                        whose = show_column(other, type, self.source)
                     raise SchemaError(f"{whose} {why}", self.source, node.span) from None
                 target = _calculated(type)
                 value = pa.scalar(int(ticks // 1), pa.int64()).cast(target)

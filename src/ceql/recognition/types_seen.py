@@ -92,7 +92,7 @@ def no_match_message(
     """
     seen = list(dict.fromkeys(seen))
     came = frozenset(seen)
-    lacks = {name: missing for name, formula in queries.items() if (missing := lacking(formula, came))}
+    lacks = {name: kinds for name, formula in queries.items() if (kinds := lacking(formula, came))}
     if not lacks:
         return None
     missing = sorted(frozenset().union(*lacks.values()))
