@@ -46,6 +46,7 @@ from free_cases import free_cases
 from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
+warnings.filterwarnings("ignore", "NOT at the beginning looks back")  # and know what it means
 CHUNK = 400  # cases of one seed
 SHUFFLES = 3  # of each case's stream: what is dear is to make a case
 MANY = 9  # where a case runs on one path alone

@@ -17,12 +17,13 @@ from typing import Any
 from ceql.analysis.classify import compares_events
 from ceql.analysis.counted import with_counts
 from ceql.analysis.counts import MOST_STATES, MOST_STATES_COMPARED, check_counts
-from ceql.analysis.fields import dotted_names, with_fields
+from ceql.analysis.fields import dotted_names, misspelt, with_fields
 from ceql.analysis.lengths import window_of_all
 from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
+from ceql.analysis.one_form import one_form
 from ceql.analysis.resolve import resolve
-from ceql.analysis.scopes import check, there, types, variables
+from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import counts_events, is_simple, split_off
@@ -57,14 +58,14 @@ class _BasePlan:
     """What the stream is split by though no clause says so: every match has it in common."""
 
     @cached_property
-    def named_types(self) -> frozenset[str]:
-        """The types of events that can be part of a match."""
-        return there(self.query.formula)
-
-    @cached_property
     def dotted(self) -> tuple[str, ...]:
         """The attributes with a dot in their names, which may be fields of nested ones."""
         return dotted_names(self.query)
+
+    @cached_property
+    def misspelt(self) -> tuple[tuple[t.Attribute, str], ...]:
+        """Fields that may be attributes of variables whose names are misspelt, each with a suggestion."""
+        return misspelt(self.query)
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -112,7 +113,7 @@ class _BasePlan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells queries of different meaning apart, whatever their spelling."""
+        """Tells queries of different meaning apart; spellings that `analysis.one_form` makes one share it."""
         return hashlib.sha256(print_query(self.query).encode()).hexdigest()
 
     @property
@@ -279,6 +280,15 @@ def check_names(draft: Draft) -> Draft:
     return draft
 
 
+def to_one_form(draft: Draft) -> Draft:
+    """Bring conditions that mean the same to one form, so that plans and states do not depend on spellings.
+
+    >>> to_one_form(to_tree("SELECT * WHERE A FILTER 5.0 > A.v")).query.formula.condition
+    Comparison(op='<', left=Ref(variable='A', attribute='v'), right=Literal(value=5))
+    """
+    return replace(draft, query=one_form(draft.query))
+
+
 def read_clause(draft: Draft) -> Draft:
     """Tell a PARTITION BY clause that makes substreams from one that stands for the operator on the whole formula.
 
@@ -389,6 +399,7 @@ def _strategy(query: t.Query) -> Strategy | None:
 PASSES: tuple[Callable[[Any], Any], ...] = (
     to_tree,  # text becomes a tree (syntax/)
     check_names,  # every name is bound (analysis/scopes.py)
+    to_one_form,  # spellings of one meaning become one (analysis/one_form.py)
     read_clause,  # PARTITION BY: substreams, or the operator
     find_claims,  # unary or correlated; the tree becomes a shape with claims (analysis/resolve.py)
     split_stream,  # claims that every match shares become substreams (analysis/substreams.py)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from inspect import cleandoc
 from math import inf
 from operator import index
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.analysis.first_event import never_begins
+from ceql.analysis.looking_back import looks_back
 from ceql.analysis.selection import Selection
 from ceql.errors import ArgumentError, NoMatchWarning, QueryError, warn_caller
 from ceql.io.dicts import is_writable
@@ -58,7 +59,8 @@ class LateEventsWarning(UserWarning):
 def compile(text: str) -> Query:
     """Compile a CEQL query. A wrong one raises `ceql.QueryError`, which says what, where and what was meant.
 
-    One that can never match, since PREV is NULL on the first event, warns of it (`ceql.NoMatchWarning`).
+    One that can never match, since PREV is NULL on the first event, warns of it (`ceql.NoMatchWarning`). One that
+    begins with NOT beside WITHIN is told once how far it looks back.
     """
     try:
         plan = make_plan(text)
@@ -70,7 +72,14 @@ def compile(text: str) -> Query:
     reason = never_begins(plan.whole, text)
     if reason is not None:
         warn_caller(reason, NoMatchWarning)
+    _tell_once(text, looks_back(plan.query))
     return Query(plan)
+
+
+@lru_cache(maxsize=1024)
+def _tell_once(text: str, note: str | None) -> None:
+    if note is not None:
+        warn_caller(note, UserWarning)
 
 
 def rule(
@@ -430,7 +439,8 @@ class Run:
         for batch in merge_sources(self._sources, sequencer, columns):
             self._types.look(batch)
             yield batch
-        self._types.conclude()
+        if not sequencer.late_rows:  # one that is left out may have the type
+            self._types.conclude()
         self._late = sequencer.late()
         if sequencer.late_rows:
             warn_caller(

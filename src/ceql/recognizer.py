@@ -163,8 +163,9 @@ class Recognizer:
                     ordered += [self._mark(intake, ENDED)] if trailing(self._plan.query.formula) else []
                 self._take_in(before, intake._replace(finished=True), ordered)
             matches = self._matches()
-            if self._intake.types is not None:
-                self._intake.types.conclude()
+            types, sequencer = self._intake.types, self._intake.sequencer
+            if types is not None and not (sequencer is not None and sequencer.late_rows):
+                types.conclude()
             return matches
 
     @property

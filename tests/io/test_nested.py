@@ -69,6 +69,20 @@ def test_a_field_that_is_not_there():
         ceql.match("SELECT * WHERE T AS t ; S AS s FILTER t.ctx.user.ids = s.ctx.user.id", table)
 
 
-def test_a_variable_that_is_misspelt_is_no_attribute():
-    with pytest.raises(ceql.QueryError, match=r"nothing binds 'frst'(?s:.*)Did you mean 'first'\?"):
-        ceql.compile("SELECT * WHERE T AS first ; S AS second FILTER second[k > frst.k]")
+@pytest.mark.parametrize(
+    "formula", ["T AS t FILTER t[c.p = 1]", "T AS c1 FILTER c1[c.p = 1]", "(T AS t ; C?) FILTER t[c.p = 1]"]
+)
+def test_a_field_may_have_nearly_the_name_of_a_type_or_variable(formula):
+    events = [{"type": "T", "c": {"p": 2}}, {"type": "T", "c": {"p": 1}}]
+    query = ceql.compile(f"SELECT * WHERE {formula}")
+    for given in (events, pa.Table.from_pylist(events)):
+        assert [match.events for match in query.run(given)] == [(1,)]
+
+
+def test_a_variable_that_is_misspelt_is_told():
+    query = ceql.compile("SELECT * WHERE T AS first ; S AS second FILTER second[k > frst.k]")
+    said = r"no column 'frst', and nothing binds 'frst'(?s:.*)\^\^\^\^(?s:.*)Did you mean 'first'\?"
+    with pytest.raises(ceql.SchemaError, match=said):
+        query.run(pa.Table.from_pylist(EVENTS))
+    with pytest.warns(ceql.NoMatchWarning, match=said):  # another event may have the column
+        query.run(EVENTS)

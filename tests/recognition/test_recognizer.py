@@ -262,3 +262,45 @@ def test_many_long_matches_at_one_position(monkeypatch: pytest.MonkeyPatch) -> N
     found.validate(full=True)
     monkeypatch.setattr(output, "DEPTH", 4096)
     assert found.equals(query.run(table).to_arrow())
+
+
+@pytest.mark.parametrize(
+    ("written", "other"),
+    [
+        ("A AS a ; B AS b FILTER a[v < 5] AND a.v < b.v", "A AS a ; B AS b FILTER a.v < b.v AND a[5.0 > v]"),
+        ("A AS a ; B AS b FILTER a[v < 5 AND k = 1]", "A AS a ; B AS b FILTER a[1.0 = k AND 5 > v]"),
+        (
+            "A AS a ; B+ AS b FILTER COUNT(b) <= 2 AND a[v IN {1.0, 2..4.0}]",
+            "A AS a ; B+ AS b FILTER a[v IN {1, 2..4}] AND 2 >= COUNT(b)",
+        ),
+        ("A AS a ; B AS b FILTER a.k = b.k AND a.v <= b.v", "A AS a ; B AS b FILTER a.v <= b.v AND a.k = b.k"),
+        ("(A AS a FILTER a[v BETWEEN 1 AND 4]) ; B", "(A AS a FILTER a[v BETWEEN 1.0 AND 4.0]) ; B"),
+    ],
+)
+def test_a_snapshot_goes_on_under_another_spelling_of_the_same_conditions(written: str, other: str) -> None:
+    events = [{"type": kind, "k": k, "v": v} for kind, k, v in [("A", 1, 2), ("A", 1, 4), ("B", 1, 3), ("B", 1, 6)]]
+    first, second = (ceql.compile(f"SELECT * WHERE {text}") for text in (written, other))
+    assert first.plan.fingerprint == second.plan.fingerprint
+    for one, two in ((first, second), (second, first)):
+        whole = [match.events for match in one.run(events)]
+        recognizer = one.recognizer()
+        found = [match.events for match in recognizer.feed(events[:2])]
+        recognizer = two.restore(recognizer.snapshot())
+        assert found + [match.events for match in recognizer.feed(events[2:])] == whole != []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a[v < 5]", "a[v > 5]"),
+        ("a[v < 5]", "a[v < 5.5]"),
+        ("a[v < 9007199254740993]", "a[v < 9007199254740992]"),
+        ("a[v = 1e30]", "a[v = 1000000000000000000000000000000]"),  # a whole number is compared exactly
+        ("a[v * 2.0 < 5]", "a[v * 2 < 5]"),  # whole numbers may be too large
+        ("a[v < 5 OR k = 1]", "a[v < 5 AND k = 1]"),
+    ],
+)
+def test_conditions_that_differ_are_told_apart(one: str, other: str) -> None:
+    first, second = (ceql.compile(f"SELECT * WHERE A AS a FILTER {condition}") for condition in (one, other))
+    with pytest.raises(ceql.DataError, match="another query"):
+        second.restore(first.recognizer().snapshot())

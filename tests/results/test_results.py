@@ -374,3 +374,48 @@ def test_match_has_the_options_of_run():
 def test_frames_are_typed():
     assert inspect.signature(Matches.to_pandas).return_annotation == "pandas.DataFrame"
     assert inspect.signature(Matches.to_polars).return_annotation == "polars.DataFrame"
+
+
+def test_len_and_numbers_are_told_what_to_write() -> None:
+    matches = ceql.match("SELECT * WHERE A ; B", EVENTS)
+    with pytest.raises(TypeError, match=r"no len\(\): write matches\.count\(\)"):
+        len(matches)
+    with pytest.raises(TypeError, match=r"write list\(matches\)\[0\], next\(iter\(matches\)\)"):
+        matches[0]
+    with pytest.raises(TypeError, match=r"matches\.head\(10\)"):
+        matches[0:3]
+    assert len(list(matches)) == matches.count() == len([*matches]) == 6
+    assert next(iter(matches)).events == (0, 1)
+    assert bool(matches)
+    assert pa.table(matches).num_rows == pl.DataFrame(matches).height == 6
+    both = ceql.compile_all({"a": "SELECT * WHERE A", "b": "SELECT * WHERE B"}).run(EVENTS)
+    with pytest.raises(TypeError, match=r"no len\(\): write matches\.count\(\)"):
+        len(both)
+    assert len(list(both)) == 6
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * WHERE A ; B",
+        "SELECT * FROM S WHERE A ; NOT B WITHIN 5 SECONDS",
+        "SELECT a.v, COUNT(b) AS n, DURATION WHERE A AS a ; B+ AS b FILTER a.v < b.v PARTITION BY k WITHIN 5 MINUTES",
+        "SELECT NEXT * WHERE A ; B WITHIN 5 [v]",
+    ],
+)
+@pytest.mark.parametrize(
+    "nothing",
+    [list, tuple, lambda: iter([]), lambda: pa.table({}), pl.DataFrame, lambda: EVENTS.slice(0, 0).select([])],
+)
+def test_no_events_have_no_matches(query, nothing):
+    found = ceql.compile(query)
+    assert list(found.run(nothing())) == []
+    assert found.run(nothing()).count() == 0
+    assert found.run(nothing(), type="kind", time="at", time_unit="ms").to_arrow().num_rows == 0
+    assert found.run(nothing()).to_pandas(events="wide").empty
+    assert ceql.compile_all({"one": found, "other": query}).run(nothing()).count() == {"one": 0, "other": 0}
+
+
+def test_events_without_any_attribute_have_no_type():
+    with pytest.raises(ceql.SchemaError, match="the events have no type"):
+        ceql.match("SELECT * WHERE A", [{}])

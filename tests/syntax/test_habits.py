@@ -85,12 +85,31 @@ HABITS = [
     ("A AS a FILTER a[x > 1,000]", "1,000", "no separators", "Write 1000."),
     ("A AS a FILTER a[CEILING(x) > 3]", "CEILING", "no function 'CEILING'", "Did you mean 'CEIL'?"),
     ("A AS a FILTER LOWR(a.x) = 'a'", "LOWR", "no function 'LOWR'", "Did you mean 'LOWER'?"),
-    ("A AS a FILTER a[x > PREV(x)]", "PREV(x", "PREV is no function", "Write PREV.x"),
-    ("A AS a FILTER a[x > LAG(x)]", "LAG(x)", "PREV is no function", "Write PREV.x"),
+    ("A AS a FILTER a[x > PREV(x)]", "PREV(x)", "PREV is no function", "Write PREV.x "),
+    ("A AS a ; B AS b FILTER b.v > PREV(b.v)", "PREV(b.v)", "PREV is no function", "Write PREV.v "),
+    ("A AS a ; B AS b FILTER b[v > PREV (b.c.p, 1)]", "PREV (b.c.p", "PREV is no function", "Write PREV.c.p "),
+    ("A AS a FILTER a[x > PREV()]", "PREV(", "PREV is no function", "Write PREV.price"),
+    ("A AS a FILTER a[x > LAG(x)]", "LAG(x)", "LAG is no function", "Write PREV.x"),
     ("A AS a FILTER a[x > PREV]", "PREV", "PREV has no attribute", "PREV.price"),
     ("A AS a FILTER a.carrier = UA", "UA", "whose attribute", "A text is written in quotes: 'UA'."),
     ("A AS a FILTER a[x > $1]", "$", "Found '$'", "no parameters"),
-    ("A AS a FILTER a[CASE WHEN x THEN 1 END = 1]", "CASE WHEN", "CASE", "with AND and OR"),
+    ("A AS a FILTER a[CASE WHEN x THEN 1 END = 1]", "CASE WHEN", "no CASE", "with AND and OR"),
+    ("A AS a FILTER a.k = CASE a.v WHEN 1 THEN 2 END", "CASE a", "no CASE", "with AND and OR"),
+    ("A AS a FILTER IF(a.v > 1, 1, 2) = 1", "IF(a.v > 1, 1, 2)", "no IF", "with AND and OR"),
+    ("A AS a ; B AS b FILTER b.t - a.t < INTERVAL '5' MINUTE", "INTERVAL '5' MINUTE", "INTERVAL", "alone: 5 MINUTE."),
+    ("A AS a ; B AS b FILTER b.t < a.t + INTERVAL '5 days'", "INTERVAL '5 days'", "INTERVAL", "alone: 5 days."),
+    ("A AS a ; B FILTER B[t - PREV.t < INTERVAL 2 HOURS]", "INTERVAL 2 HOURS", "INTERVAL", "alone: 2 HOURS."),
+    ("A AS a FILTER a[d < INTERVAL '1:30' MINUTE TO SECOND]", "INTERVAL '", "INTERVAL", "alone: 1 HOUR 30 MINUTES."),
+    ("A+ AS a FILTER COUNT(DISTINCT a.v) > 2", "COUNT(DISTINCT a.v)", "COUNT cannot take DISTINCT", "in the result"),
+    ("A+ AS a FILTER COUNT(DISTINCT(a.v)) > 2", "DISTINCT(a.v)", "cannot take DISTINCT", "in the result"),
+    ("A AS a FILTER a[user id = 3]", "id", "Found 'id'", "in backticks: `user id`."),
+    ("A AS a FILTER a.user id = 3", "id", "Found 'id'", "in backticks: `user id`."),
+    ("A ; B PARTITION BY user id", "id", "Found 'id'", "in backticks: `user id`."),
+    ("A ; B PARTITION BY k, user id WITHIN 5 EVENTS", "id", "Found 'id'", "in backticks: `user id`."),
+    ("A ; B PARTITION BY [user id]", "id", "Found 'id'", "in backticks: `user id`."),
+    ("(A ; B PARTITION BY user id)", "id", "Found 'id'", "in backticks: `user id`."),
+    ("A ; B PARTITION BY user-id", "-id", "'-' in a name", "in backticks: `user-id`."),
+    ("A ; B WITHIN 5 [user id]", "id", "Found 'id'", "in backticks: `user id`."),
     ('A AS a FILTER "a".x > 1', '"a".', "a text where a name belongs", "without quotes"),
     ("A ; B PARTITION k", "k", "'k' after PARTITION", "PARTITION BY k"),
     ("A ; B PARTITION BY (k)", "(", "Found '('", "without parentheses"),
@@ -108,6 +127,14 @@ WHOLE = [
         "'user' is an attribute",
         "a column of the result anyway",
     ),
+    ("SELECT SUM(DISTINCT b.v) WHERE B+ AS b", "SUM(DISTINCT b.v)", "SUM cannot take DISTINCT", "in the result"),
+    ("SELECT CASE WHEN b.v > 1 THEN 2 END WHERE B AS b", "CASE WHEN", "no CASE", "compute it of the result"),
+    ("SELECT b, SUM(CASE b.v WHEN 1 THEN 2 END) WHERE B AS b", "CASE b", "no CASE", "compute it of the result"),
+    ("SELECT IF(b.v > 1, 2, 3) WHERE B AS b", "IF(b.v >", "no IF", "compute it of the result"),
+    ("SELECT b.t + INTERVAL '5' DAY WHERE B AS b", "INTERVAL '5' DAY", "INTERVAL", "alone: 5 DAY."),
+    ("SELECT b, PREV.v WHERE B AS b", "PREV.", "PREV cannot stand here", "It stands in conditions"),
+    ("SELECT user id WHERE A", "id", "Found 'id'", "in backticks: `user id`."),
+    ("SELECT * FROM user stream WHERE A", "stream", "Found 'stream'", "in backticks: `user stream`."),
     ("SELECT a AS x WHERE A AS a", "AS x", "keeps its name", "A AS x after WHERE"),
     ("SELECT TOP 5 * WHERE A", "5", "Found '5'", "LIMIT 5 at the end"),
     ("SELECT FIRST * WHERE A ; B", "FIRST * ", "Found 'FIRST *'", "ALL, ANY, NEXT, LAST, MAX and STRICT"),
@@ -154,3 +181,22 @@ def test_quotes_that_are_missing_or_too_many_are_told_with_the_columns(condition
     with pytest.raises(ceql.QueryError) as caught:
         ceql.match(f"SELECT * WHERE A FILTER A[{condition}]", events)
     assert advice in (caught.value.suggestion or "")
+
+
+@pytest.mark.parametrize(
+    ("condition", "advice"),
+    [
+        ("duration < 300", "duration (duration[us]) holds durations and cannot be compared with the number 300: "),
+        ("300 > DURATION", "write 300 SECONDS"),
+        ("DURATION BETWEEN 1 AND 300", "write 1 SECONDS"),
+        ("b.time - a.time < 300", "Write a duration: 300 SECONDS."),
+        ("b.time < a.time + 300", "Write a duration: 300 SECONDS."),
+        ("b[time - PREV.time < 300]", "Write a duration: 300 SECONDS."),
+        ("START_TIME < 5", "START_TIME (timestamp[us]) holds times and cannot be compared with the number 5"),
+    ],
+)
+def test_a_number_in_place_of_a_duration_is_told(condition: str, advice: str) -> None:
+    times = pa.array([0, 5], pa.timestamp("us"))
+    with pytest.raises(ceql.SchemaError) as caught:
+        ceql.match(f"SELECT * WHERE A AS a ; B AS b FILTER {condition}", pa.table({"type": ["A", "B"], "time": times}))
+    assert advice in str(caught.value)

@@ -23,6 +23,7 @@ from ceql.explain.claims import claims, judged, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
 from ceql.explain.guarantee import guarantee, how_chosen, losses, totals
 from ceql.explain.names import leaf_name, listed, print_bare, print_value
+from ceql.explain.notes import note_lines
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
 from ceql.plan import CandidateReason, CorrelatedPlan, Plan, UnaryPlan
 from ceql.predicates.bind import InputSchema, bind
@@ -61,6 +62,9 @@ def explain(
     absent = absent_lines(plan)
     if absent:
         sections.append(section("Absent events", absent))
+    notes = note_lines(plan)
+    if notes:
+        sections.append(section("Worth knowing", notes))
     sections += [
         section("Formula in LP-normal form (every condition at the event it is about)", _normal(plan)),
         section("Clauses, in the order they apply", pairs(_clauses(plan))),

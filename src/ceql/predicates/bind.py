@@ -27,7 +27,7 @@ from ceql.predicates.columns import (
     TextTestColumn,
 )
 from ceql.predicates.logic import AllOf, AnyOf, ColumnTest, Constant, Logic, Not
-from ceql.predicates.masks import MaskCompiler
+from ceql.predicates.masks import MaskCompiler, show_column
 from ceql.predicates.patterns import compile_pattern
 from ceql.predicates.ranges import Mismatch, Range, Ranges, common, ranges, show, united
 from ceql.predicates.text_column import TextColumn
@@ -337,7 +337,7 @@ class _Binder:
         raise no_column(node.name, names_near(schema, node.name), self.source, node.span, is_value=True)
 
     def mismatch(self, attribute: t.Attribute, type: pa.DataType, why: str) -> SchemaError:
-        return SchemaError(f"column '{attribute.name}' ({type}) {why}", self.source, attribute.span)
+        return SchemaError(f"{show_column(attribute, type, self.source)} {why}", self.source, attribute.span)
 
 
 def _compare_literals(op: str, a: Any, b: Any, node: t.Comparison, source: str) -> bool | None:

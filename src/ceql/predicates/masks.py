@@ -62,10 +62,10 @@ class MaskCompiler:
         kinds = {kind_of(left_type), kind_of(right_type)} - {"null"}
         if len(kinds) > 1 or not (is_comparable(left_type) and is_comparable(right_type)):
             raise SchemaError(
-                f"cannot compare {_describe(node.left, left_type)} with {_describe(node.right, right_type)}",
+                f"cannot compare {self._describe(node.left, left_type)} with {self._describe(node.right, right_type)}",
                 self.source,
                 node.span,
-                _unit_hint(kinds),
+                (_number_hint(node) if "duration" in kinds else None) or _unit_hint(kinds),
             )
         if not kinds:
             return lambda batch: pa.nulls(batch.num_rows, pa.bool_())
@@ -96,7 +96,7 @@ class MaskCompiler:
         if pa.types.is_null(type):
             return lambda batch: pa.nulls(batch.num_rows, pa.bool_())
         if not is_text(type):
-            raise SchemaError(f"{word} needs text, not {_describe(node.operand, type)}", self.source, node.span)
+            raise SchemaError(f"{word} needs text, not {self._describe(node.operand, type)}", self.source, node.span)
         test = compile_pattern(node, self.source)
         return lambda batch: test(_spread(operand(batch), batch.num_rows))
 
@@ -114,7 +114,9 @@ class MaskCompiler:
                 try:
                     ticks = to_domain(node.value, type)
                 except Mismatch as why:
-                    whose = f"column '{other.name}' ({type})" if isinstance(other, t.Attribute) else f"this ({type})"
+                    whose = f"this ({type})"
+                    if isinstance(other, t.Attribute):
+                        whose = show_column(other, type, self.source)
                     raise SchemaError(f"{whose} {why}", self.source, node.span) from None
                 target = _calculated(type)
                 value = pa.scalar(int(ticks // 1), pa.int64()).cast(target)
@@ -158,7 +160,7 @@ class MaskCompiler:
         except Unfit as why:
             wrong = node.arguments[why.argument]
             raise SchemaError(
-                f"{node.function} takes {why}, not {_describe(wrong, arguments[why.argument][0])}",
+                f"{node.function} takes {why}, not {self._describe(wrong, arguments[why.argument][0])}",
                 self.source,
                 wrong.span or node.span,
                 _unit_hint({"duration", "number"}) if node.function in CALENDAR else None,
@@ -215,10 +217,10 @@ class MaskCompiler:
         for side, type in ((node.left, left_type), (node.right, right_type)):
             if kind_of(type) not in ("number", "null"):
                 raise SchemaError(
-                    f"'{node.op}' needs numbers, not {_describe(side, type)}",
+                    f"'{node.op}' needs numbers, not {self._describe(side, type)}",
                     self.source,
                     side.span or node.span,
-                    _unit_hint({kind_of(left_type), kind_of(right_type)}),
+                    _number_hint(node) if node.op in "+-" else _unit_hint({kind_of(left_type), kind_of(right_type)}),
                 )
         whole = pa.types.is_integer(left_type) and pa.types.is_integer(right_type) and node.op != "/"
         type = pa.int64() if whole else pa.float64()
@@ -229,12 +231,24 @@ class MaskCompiler:
 
         return type, calculate
 
+    def _describe(self, node: t.Expression, type: pa.DataType) -> str:
+        if isinstance(node, t.Attribute):
+            return show_column(node, type, self.source)
+        return show(node.value) if isinstance(node, t.Literal) else f"a {kind_of(type)}"
+
     def _run(self, action: Callable[[], Any], node: t.Comparison | t.Arithmetic | t.Call) -> Any:
         try:
             return action()
         except pa.ArrowInvalid as error:
             what = node.function if isinstance(node, t.Call) else node.op
             raise DataError(f"'{what}' cannot be calculated exactly here: {error}") from error
+
+
+def show_column(node: t.Attribute, type: pa.DataType, source: str) -> str:
+    """A column as an error message names it; of one that a query makes, its author knows only the text."""
+    if node.name.startswith((".", "#")) and node.span is not None:
+        return f"{source[slice(*node.span)]} ({type})"
+    return f"column '{node.name}' ({type})"
 
 
 def _calculated(type: pa.DataType) -> pa.DataType:
@@ -256,6 +270,14 @@ def _compared_as(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if pa.types.is_timestamp(left) and left.tz:
         left = pa.timestamp(left.unit, "UTC")  # Arrow does not compare times of different zones
     return in_unit(left, finest(unit_of_type(left), unit_of_type(right)))
+
+
+def _number_hint(node: t.Comparison | t.Arithmetic) -> str | None:
+    """What to write in place of a number where a duration belongs."""
+    for side in (node.left, node.right):
+        if isinstance(side, t.Literal) and type(side.value) in (int, Decimal):
+            return f"Write a duration: {side.value} SECONDS."
+    return None
 
 
 def _unit_hint(kinds: set[str]) -> str | None:
@@ -305,9 +327,3 @@ def _is_nan(value: Any) -> Any:
 
 def _spread(value: Any, rows: int) -> pa.Array:
     return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
-
-
-def _describe(node: t.Expression, type: pa.DataType) -> str:
-    if isinstance(node, t.Attribute):
-        return f"column '{node.name}' ({type})"
-    return show(node.value) if isinstance(node, t.Literal) else f"a {kind_of(type)}"

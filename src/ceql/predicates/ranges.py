@@ -157,6 +157,8 @@ def _float_ends(literal: object) -> tuple[float, float]:
 def _temporal(literal: object, type: pa.DataType) -> Fraction:
     if pa.types.is_interval(type):
         raise Mismatch("holds calendar intervals, which cannot be compared")
+    if not isinstance(literal, str) and pa.types.is_duration(type):
+        raise Mismatch(f"holds durations and cannot be compared with {show(literal)}: write {literal} SECONDS")
     if not isinstance(literal, str):
         raise Mismatch(f"holds times and cannot be compared with {show(literal)}")
     try:

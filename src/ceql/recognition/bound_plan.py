@@ -24,7 +24,7 @@ from ceql.automata.correlated import Correlated
 from ceql.automata.steps import to_carrier, to_steps
 from ceql.engine.groups.layout import Carrier, Steps
 from ceql.engine.groups.rows import emptied
-from ceql.errors import SchemaError, no_column
+from ceql.errors import NoMatchWarning, SchemaError, no_column, warn_caller
 from ceql.io.partition_keys import PartitionKeys
 from ceql.io.schemas import is_text, names_near, unify_schemas
 from ceql.io.shared_keys import QueryKeys
@@ -95,12 +95,13 @@ class BoundPlan:
     def over(cls, plan: Plan, sources: Sequence[Source], options: Options, sharing: Sharing | None = None) -> BoundPlan:
         """The plan over the events of these sources."""
         schemas = [source.schema for source in sources]
+        nothing = not any(schema.names for schema in schemas) and not any(source.rows for source in sources)
         return cls(
             plan,
-            schema=unify_schemas(schemas),
+            schema=options.assumed if nothing else unify_schemas(schemas),
             streams=tuple(source.name for source in sources),
             options=options,
-            open_schema=any(source.open_schema for source in sources),
+            open_schema=nothing or any(source.open_schema for source in sources),
             untyped=options.untyped(schemas),
             sharing=sharing,
         )
@@ -119,12 +120,31 @@ class BoundPlan:
         # the order is that in which an author mends a query: each step relies on those before
         if self.decided is None:
             _ = self.type, self.time
+            self._check_fields()
             if self.sharing is None:  # else they are bound with those of other queries
                 _ = self.guards
             if isinstance(self.plan, CorrelatedPlan):
                 _ = self._values, self.operands, self._checks
             self._check_selection()
         _ = self.window, self.result
+
+    def _check_fields(self) -> None:
+        """Tell of fields in brackets that no column has, if a variable has nearly the name of the column.
+
+        Where further columns may come, that is a warning.
+        """
+        for node, hint in self.plan.misspelt:
+            column = node.name.split(".")[0]
+            if not any(name == column or name.startswith(f"{column}.") for name in self.schema.names):
+                error = SchemaError(
+                    f"the events have no column '{column}', and nothing binds '{column}'",
+                    self.plan.source,
+                    node.span,
+                    hint,
+                )
+                if not self.open_schema:
+                    raise error
+                warn_caller(str(error), NoMatchWarning)
 
     @cached_property
     def type(self) -> str | None:

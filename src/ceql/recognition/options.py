@@ -69,6 +69,13 @@ class Options:
         own = [name for name in (self.type, self.time) if name is not None and "." in name]
         return tuple(dict.fromkeys([*dotted, *own]))
 
+    @property
+    def assumed(self) -> pa.Schema:
+        """The columns of events of which none has come, such as an empty list: what every query may ask for."""
+        times = pa.timestamp("us") if self.time_unit is None else pa.int64()
+        columns = {self.type: pa.string(), self.time: times}
+        return pa.schema([pa.field(name, type) for name, type in columns.items() if name is not None])
+
     def type_column(self, schema: pa.Schema) -> str | None:
         """The column of types, where there is one."""
         return self._column(self.type, "type", schema, "type column")

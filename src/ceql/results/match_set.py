@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -173,6 +173,9 @@ class MatchSet:
             events = EventRows(positions, lambda rows=rows: rows, sources[number].selection)  # type: ignore[misc]
             matches += ((self.names[number], match) for match in to_matches(batch, events))
         return (matches[row] for row in shown.order.tolist())
+
+    def __len__(self) -> NoReturn:
+        raise TypeError("matches are found as they are read, so that they have no len(): write matches.count()")
 
     def __bool__(self) -> bool:
         """Whether any query has matches."""

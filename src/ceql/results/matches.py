@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -104,6 +104,15 @@ class Matches:
         if self._reader.any is None:
             self._reader.any = (self.head(1).num_rows if self._count is None else self._count) > 0
         return self._reader.any
+
+    def __len__(self) -> NoReturn:
+        raise TypeError("matches are found as they are read, so that they have no len(): write matches.count()")
+
+    def __getitem__(self, number: object) -> NoReturn:
+        raise TypeError(
+            "matches are found as they are read, so that they have no numbers: write list(matches)[0], "
+            "next(iter(matches)) for the first one, or matches.head(10) for a table of the first ten"
+        )
 
     def iter_events(self) -> Iterator[pa.RecordBatch]:
         """The events of the matches, in record batches of bounded size; see `events` for the columns."""

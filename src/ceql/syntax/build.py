@@ -164,6 +164,8 @@ class ConditionBuilder:
         return tree.Duration(total, span=span_of(children))
 
     def call(self, children: Children) -> tree.Call | tree.Aggregate:
+        if children[0].upper() in ("IF", "IIF"):
+            raise QueryProblem("There is no IF", span_of(children), "Write the cases with AND and OR.")
         arguments = tuple(as_expression(child) for child in children[2:-1:2])
         return function_call(children[0], arguments, span_of(children))
 

@@ -102,7 +102,6 @@ class Builder(FormulaBuilder):
         span = span_of(children)
         if len(children) == 2 and unit_of(*children) == "EVENT":
             return tree.EventsWindow(whole_number(children[0], 0, "The size of a window in events"), span=span)
-        total = nanoseconds_of(children, "A window is counted in events or in time, not in both")
-        if total == 0:
-            raise QueryProblem("A window is more than zero", span)
-        return tree.TimeWindow(total, span=span)
+        return tree.TimeWindow(
+            nanoseconds_of(children, "A window is counted in events or in time, not in both"), span=span
+        )

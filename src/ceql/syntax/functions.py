@@ -44,7 +44,9 @@ def function_call(name: str, arguments: tuple[tree.Expression, ...], span: Span)
                 hint = f"Write PREV.{attribute} for the value of the event before this one in the match."
             case _:
                 hint = "Write PREV.price for the value of the event before this one in the match."
-        raise QueryProblem("PREV is no function", span, hint)
+        raise QueryProblem(f"{function} is no function", span, hint)
+    if function == "DISTINCT":
+        raise QueryProblem("Aggregates cannot take DISTINCT yet", span, "Count different values in the result.")
     if function in AGGREGATES:
         return _aggregate(function, arguments, span)
     if function not in FUNCTIONS:

@@ -70,9 +70,13 @@ def habit(text: str, place: int, accepted: set[str]) -> Advice | None:
 
 
 _NEAR = 200  # characters before the place that are looked at
-_NAME = r"(?P<name>`[^`]*`|[^\W\d]\w*)"
+_WORD = r"(?:`[^`]*`|[^\W\d]\w*)"
+_NAME = rf"(?P<name>{_WORD})"
 _THEN = "Write ';' for 'then' (other events may come in between), or ':' for 'as the very next event'."
 _CONDITIONS = "Conditions stand after FILTER: A AS a FILTER a[price > 100]."
+_COMPUTED = "Show the columns that it needs, and compute it of the result; or write a query for each case."
+_CASE = r"(?<![\w.`])CASE"
+_INTERVAL = r"(?P<here>(?<![\w.`])INTERVAL)"
 _NO_QUOTES = "Names stand without quotes; one with other characters in it is written in backticks: `{text}`."
 _REGEX = "Write RLIKE: name RLIKE '^A' finds a regular expression in the text."
 _NUMBER = r"(?P<here>(?P<number>\d+))"
@@ -87,6 +91,19 @@ HABITS = (
         "COUNT(*) has no meaning here",
         "COUNT(x) is how many events of x a match has. matches.count() is how many matches there are.",
         before=r"(?P<here>\bCOUNT)\s*\(",
+    ),
+    Habit(
+        "anywhere",
+        r"[^)]*\)?",
+        "{function} cannot take DISTINCT yet",
+        "COUNT(x) is how many events of x a match has. Count different values in the result: to_pandas(events='long').",
+        before=r"(?P<here>\b(?P<function>COUNT|SUM|AVG|MIN|MAX)\s*\(\s*DISTINCT\b)",
+    ),
+    Habit(
+        "anywhere",
+        r"PREV\s*[.(]",
+        "PREV cannot stand here",
+        "It stands in conditions: x[price > PREV.price]. SELECT shows events of the match: x.price, FIRST(x.price).",
     ),
     # formulas
     Habit("formula", r"-+>|=>|~>|\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}", None, _THEN),
@@ -166,11 +183,12 @@ HABITS = (
     Habit("condition", r"\|\|?", None, "Write OR."),
     Habit(
         "condition",
-        rf"\(\s*{_NAME}?",
+        rf"\(\s*(?:{_WORD}\s*\.\s*)?(?P<name>{_WORD}(?:\s*\.\s*{_WORD})*)\s*\)?",
         "PREV is no function",
         "Write PREV.{name} for the value of the event before this one in the match.",
-        r"(?P<here>\b(?:prev|lag|previous))",
+        r"(?P<here>\bprev)",
     ),
+    Habit("condition", r"\(", "PREV is no function", "Write PREV.price.", r"(?P<here>\bPREV)"),
     Habit("condition", r"(?=\W|\Z)", "PREV has no attribute here", "Write PREV.price.", r"(?P<here>\bPREV)"),
     Habit("condition", r"\[", None, "Write the values in braces: IN {{1, 2}}.", r"\bIN"),
     Habit("condition", r">", None, "Write >=.", r"(?P<here>=)"),
@@ -195,8 +213,31 @@ HABITS = (
         "A name with a dot in it is written in backticks: `{name}.{rest}`.",
         rf"\.{_NAME}",
     ),
+    Habit(
+        "clauses condition",
+        r"-(?P<rest>\w+)",
+        "Found '-' in a name",
+        "A name with other characters in it is written in backticks: `{name}-{rest}`.",
+        rf"{_NAME}(?<!\s)",
+    ),
     Habit("condition", r"::\s*\w+", None, "Leave it out: a text is compared with a column in the type of the column."),
-    Habit("condition", r"when\b", None, "There is no CASE: write the cases with AND and OR.", r"(?P<here>case)"),
+    Habit(
+        "condition",
+        _WORD,
+        "There is no CASE",
+        "Write the cases with AND and OR: x.a = 1 AND x.b > 2 OR x.a != 1 AND x.b > 5.",
+        rf"(?P<here>{_CASE})",
+    ),
+    Habit("anywhere", r"\w+", "There is no CASE", _COMPUTED, rf"(?P<here>{_CASE})"),
+    Habit("anywhere", r"[<>=!]=?", "There is no IF", _COMPUTED, r"(?P<here>\bIIF\s*\([^()]*|\bIF\s*\([^()]*)"),
+    Habit(
+        "condition select",
+        r"""['"]?\s*(?P<number>\d+(?:\.\d+)?)\s*['"]?\s*(?P<unit>[^\W\d]\w*)['"]?""",
+        None,
+        "Write the duration alone: {number} {unit}.",
+        _INTERVAL,
+    ),
+    Habit("condition select", r"['\"\d]", None, "Write the duration alone: 1 HOUR 30 MINUTES.", _INTERVAL),
     Habit("condition", r"\^|\*", None, "There is no power: write x * x.", r"\*?"),
     Habit("condition", r"/", None, "There is no division that rounds: write x / y.", r"(?P<here>/)"),
     Habit("condition", r"[$?@:]", None, "There are no parameters: write the value itself, a text in quotes."),

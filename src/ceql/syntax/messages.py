@@ -6,6 +6,8 @@ in plain words, with a guess at what was meant; `habits` knows what people write
 
 from __future__ import annotations
 
+import re
+
 from lark import Token, UnexpectedInput, UnexpectedToken
 
 from ceql.errors import Span, did_you_mean
@@ -184,9 +186,15 @@ def _spelling_before(token: Token, accepted: set[str], text: str) -> str | None:
 
 
 def _two_names(token: Token, accepted: set[str], text: str) -> str | None:
-    """What to write between two names of a formula."""
+    """What to write between two names."""
     names = text[: token.start_pos].split()
-    if not names or place_of(accepted) != "formula" or token.type not in ("NAME", "QUOTED", "IN", "IS", "LIKE", "BY"):
+    if not names or token.type not in ("NAME", "QUOTED", "IN", "IS", "LIKE", "BY"):
         return None
     one = names[-1]
+    if place_of(accepted) != "formula":
+        last = re.search(r"[^\W\d]\w*\Z", one)
+        if last is None or token.type == "QUOTED" or accepted.isdisjoint({"COMMA", "DOT", "RSQB"}):
+            return None
+        also = " The name of a column stands after AS." if "AS" in accepted else ""
+        return f"A name with a space in it is written in backticks: `{last[0]} {token}`.{also}"
     return f"Write {one} ; {token} for '{one} then {token}', {one} AS {token} for a name, `{one} {token}` for one type."
