@@ -172,6 +172,19 @@ def test_a_join_of_streams_upstream_comes_too_late(stream: DataFrame, df: DataFr
     assert "name" in ceql.spark.match(named, "SELECT * WHERE A", time="ts").schema["events"].simpleString()
 
 
+def test_a_second_watermark_would_wait_for_itself(stream: DataFrame) -> None:
+    query = "SELECT * WHERE A ; B PARTITION BY k"
+    good = stream.withWatermark("ts", "1 second")
+    found = ceql.spark.match(good, query, time="ts")
+    derived = found.select("k", found.end_time).where("k IS NOT NULL").withColumn("late", F.col("end_time"))
+    together = ceql.spark.match(good, {"one": query}, time="ts")
+    for frame in (found, derived, found.transform(ceql.spark.matches_to_rows), together):
+        with pytest.raises(ceql.ArgumentError, match="behind match.. would give nothing, ever"):
+            frame.withWatermark("end_time", "1 second")
+    assert derived.columns == ["k", "end_time", "late"]
+    assert derived.groupBy("k").count().isStreaming
+
+
 def test_options_of_the_other_kind_are_refused(stream: DataFrame) -> None:
     good = stream.withWatermark("ts", "1 second")
     with pytest.raises(ValueError, match="a stream has buckets="):

@@ -69,7 +69,8 @@ def aggregate(
     request = Request(read_summaries(plan.query, {**(columns or {}), **more}), keys, every)
     if any(frame.isStreaming for frame in (df.values() if isinstance(df, Mapping) else [df])):
         raise ArgumentError(
-            "aggregate is for batches: of a stream, take match(), and let Spark group its rows by window"
+            "aggregate is for batches: of a stream, take match(), and add its rows up in foreachBatch() or in a second "
+            "streaming query that reads them"
         )
     options = Options(type, time, time_unit, memory=memory, max_states=max_states)
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
