@@ -34,9 +34,10 @@ from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.arrow_types import arrow_type
+from ceql.spark.collations import collations, refuse_collations
 from ceql.spark.fields import with_columns
 from ceql.spark.guard_columns import GuardColumn, guard_columns, name_of
-from ceql.spark.key_expressions import key_text, key_types, keys_as_text
+from ceql.spark.key_expressions import key_text, key_types, keys_as_text, order_text
 from ceql.spark.result_types import event_type, result_schema
 from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.task_spec import (
@@ -86,6 +87,8 @@ class Prepared:
     order: tuple[str, ...]
     """Shipped columns that put the rows of a task in order."""
     streaming: bool
+    collated: Mapping[str, str]
+    """The columns that have a collation, and which."""
 
     @property
     def plan(self) -> Plan:
@@ -115,6 +118,8 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     names = plan.query.streams or (None,)
     untyped = options.untyped(schemas)
     bound = BoundPlan(plan, schema, tuple(names), options, untyped=untyped)
+    collated = collations([df.schema for _, df in streams])
+    refuse_collations(collated, bound, arguments.order_by)
     spark_types = column_types([df.schema for _, df in streams], schema)
     shown = shown_attributes(arguments, plan, schema)
 
@@ -159,6 +164,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         drops=drops,
         order=(TIME, *([STREAM] if several else ()), *(f"o_{k}" for k in range(len(arguments.order_by)))),
         streaming=any(df.isStreaming for _, df in streams),
+        collated=collated,
     )
 
 
@@ -301,7 +307,7 @@ def _ship(
         require_column(name, bound.schema, "order_by")
         order.append(name_of(name))
     if order or several:
-        columns.append(F.xxhash64(*order, *([F.lit(number)] if several else [])).alias(ORDER))
+        columns.append(F.expr(order_text(arguments.order_by, number if several else None)).alias(ORDER))
     columns += [column.alias(f"o_{k}") for k, column in enumerate(order)]
     shared = dict(spec.shared)
     columns += [name_of(name).alias(column) for name, column in spec.place.items() if name not in shared]

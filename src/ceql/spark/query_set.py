@@ -28,6 +28,7 @@ from ceql.query_set import QuerySet, compile_all
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.batch import Way, divide, rows_in_tasks
+from ceql.spark.collations import refuse_collations
 from ceql.spark.prepare import Frames, MatchArguments, Prepared, prepare
 from ceql.spark.set_task import SetSpec, set_task
 from ceql.spark.stream_job import RowGroup, StreamJob, terms_of
@@ -88,6 +89,7 @@ def _bind(frames: Frames, queries: QuerySet, arguments: MatchArguments) -> _Boun
             bounds[name] = BoundPlan(
                 plan, whole.bound.schema, whole.bound.streams, whole.bound.options, untyped=whole.bound.untyped
             )
+            refuse_collations(whole.collated, bounds[name])
     return _Bound(whole, bounds, _keys(bounds))
 
 
