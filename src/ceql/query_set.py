@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ceql.analysis.scopes import there
 from ceql.errors import ArgumentError, ResourceError, naming
 from ceql.io.nested import with_columns
 from ceql.io.ordering import caller_rows, put_in_order
@@ -170,8 +169,7 @@ class SetRun(Run):
         self._bounds = self._together.bounds
         self._bound = self._bounds[0]
         self._sources = put_in_order(sources, self._bound.time, options.max_buffered_rows)
-        named = {name for plan in plans.values() for name in there(plan.query.formula)}
-        self._types = TypesSeen(self._bound, named)
+        self._types = TypesSeen(self._bound, {name: plan.query.formula for name, plan in plans.items()})
         self._late = pa.table({})
         self._rows = RowStore(self._bound.schema)
         self._scanning = None

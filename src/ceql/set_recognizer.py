@@ -31,6 +31,7 @@ from ceql.recognition.options import Options
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.rows import RowStore
 from ceql.recognition.together import BoundTogether, in_order, in_rounds
+from ceql.recognition.types_seen import TypesSeen
 from ceql.recognizer import (
     check_waiting,
     open_fed,
@@ -59,6 +60,7 @@ class _Intake(NamedTuple):
     feeds: int = 0
     """How many feeds brought events in order; the journals' number of the next one."""
     finished: bool = False
+    types: TypesSeen | None = None
 
     @property
     def waiting_rows(self) -> int:
@@ -122,7 +124,10 @@ class SetRecognizer:
                 ordered += intake.sequencer.finish()
                 ends = any(trailing(plan.query.formula) for plan in self._plans.values())
                 ordered += [self._mark(intake, ENDED)] if ends else []
-            return self._take_in(intake._replace(finished=True), ordered)
+            matches = self._take_in(intake._replace(finished=True), ordered)
+            if self._intake.types is not None:
+                self._intake.types.conclude()
+            return matches
 
     @property
     def fed(self) -> int:
@@ -206,6 +211,7 @@ class SetRecognizer:
         waiting = intake.waiting
         intake = intake._replace(
             journals=tuple(Journal(bound, True) for bound in bounds),
+            types=TypesSeen(bounds[0], {name: plan.query.formula for name, plan in self._plans.items()}),
             sequencer=sequencer,
             rows=RowStore(schema),
             waiting=Growing(),
@@ -246,10 +252,15 @@ class SetRecognizer:
                         )
             for journal in journals:
                 journal.end(number)
+        types = intake.types
+        if types is not None and not types.settled:
+            types = types.copy()
+            for batch in ordered:
+                types.look(batch)
         rows = intake.rows.copy() if self._keep_rows else None
         if journals and self._keep_rows and ordered:
             intake.rows.forget_before(min(journal.oldest_position(number + 1) for journal in journals))
-        self._intake = intake._replace(feeds=number + bool(ordered))
+        self._intake = intake._replace(feeds=number + bool(ordered), types=types)
         return self._matches(found, rows)
 
     def _shortened(self, journals: Sequence[Journal], ordered: Sequence[EventBatch]) -> list[EventBatch]:

@@ -538,6 +538,9 @@ def test_a_query_that_can_find_nothing_is_told_in_the_words_of_the_command() -> 
     assert (code, out) == (1, "")
     assert err.startswith("ceql: no event has the type that the query names ('E'): the column 'type' has 'a', 'b'. ")
     assert "pass --type ''\n" in err
+    code, out, err = piped(letters("ab"), "run", "SELECT * WHERE a ; b ; c")
+    assert (code, out) == (1, "")
+    assert "no event has the type 'c', without which the query cannot match: the column 'type' has 'a', 'b'" in err
     code, out, err = piped(letters("ab"), "explain", "SELECT * WHERE a+ AS x FILTER x[v > PREV.v]")
     assert code == 0
     assert err.startswith("ceql: the query can never match: PREV is NULL on the first event of a match")

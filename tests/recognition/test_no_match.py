@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -71,7 +72,11 @@ def test_a_type_in_other_case_or_misspelt_is_offered(query: str, hint: str, tmp_
 @pytest.mark.parametrize(
     ("query", "types"),
     [
-        ("SELECT * WHERE A ; B", ["A", "C"]),  # one of them came
+        ("SELECT * WHERE A OR B", ["A", "C"]),  # one of them came
+        ("SELECT * WHERE A ; B?", ["A", "C"]),
+        ("SELECT * WHERE A ; B* ; C{0,2}", ["A"]),
+        ("SELECT * WHERE A ; NOT B ; C", ["A", "C"]),
+        ("SELECT * WHERE (A ; B) OR (A ; C)", ["A", "C"]),
         ("SELECT * WHERE A FILTER A[v > 9]", ["A", "C"]),  # it came, and failed
         ("SELECT * WHERE A", []),
     ],
@@ -79,6 +84,57 @@ def test_a_type_in_other_case_or_misspelt_is_offered(query: str, hint: str, tmp_
 def test_nothing_is_said_when_a_type_came_or_nothing_did(query: str, types: list[str]) -> None:
     events = pa.table({"type": pa.array(types, pa.string()), "v": pa.array([1] * len(types), pa.int64())})
     assert warned(lambda: list(ceql.match(query, events))) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("A ; B", "the type 'B', without"),
+        ("A ALL B ALL D", "the types 'B', 'D', without"),
+        ("A ; B+ ; C", "the type 'B', without"),
+        ("A ; B{2,}", "the type 'B', without"),
+        ("A ; (B OR D)", "the types 'B', 'D', without"),
+        ("(A ; B) OR (B ; C)", "the type 'B', without"),
+        ("(A ; NOT X ; B PARTITION BY v)", "the type 'B', without"),
+        ("B? ; D*", "the types that the query names ('B', 'D')"),  # a match has at least one event
+    ],
+)
+def test_a_type_without_which_nothing_can_match_is_named(query: str, said: str, tmp_path: Path) -> None:
+    events = pa.table({"type": ["A", "C"], "v": [1, 1]})
+    pa.parquet.write_table(events, tmp_path / "events.parquet")
+    for given in (events, tmp_path / "events.parquet", iter(events.to_batches()), events.to_pylist()):
+        (text,) = warned(lambda given=given: ceql.match(f"SELECT * WHERE {query}", given).count())
+        assert text.startswith(f"no event has {said}")
+        assert "the column 'type' has 'A', 'C'" in text
+
+
+def test_a_needed_type_that_is_misspelt_is_offered_while_others_came() -> None:
+    events = [{"type": kind} for kind in ("login", "transfer", "Logout")]
+    (said,) = warned(lambda: list(ceql.match("SELECT * WHERE login ; transfer ; logout", events)))
+    assert said == (
+        "no event has the type 'logout', without which the query cannot match: the column 'type' has 'login', "
+        "'transfer', 'Logout'. Did you mean 'Logout'?"
+    )
+
+
+def test_a_file_whose_row_groups_can_be_left_out_is_looked_through_for_types(tmp_path: Path) -> None:
+    events = pa.table({"type": ["A", "A", "B", "B"], "v": [1, 2, 3, 4], "time": [1, 2, 3, 4]})
+    pa.parquet.write_table(events, tmp_path / "events.parquet", row_group_size=2)
+    query = "SELECT * WHERE A AS a ; B AS b FILTER a[v > 1] AND b[v > 9]"  # the statistics tell that no B will do
+    assert warned(lambda: ceql.match(query, tmp_path / "events.parquet").count()) == []
+
+
+def test_of_several_queries_those_are_named_that_lack_a_type() -> None:
+    events = [{"type": "A"}, {"type": "B"}]
+    queries = ceql.compile_all({"ab": "SELECT * WHERE A ; B", "ac": "SELECT * WHERE A ; C", "d": "SELECT * WHERE D"})
+    said = [
+        "no event has the types 'C', 'D', without which queries 'ac', 'd' cannot match: the column 'type' has 'A', 'B'"
+    ]
+    assert warned(lambda: queries.run(events).count()) == said
+    recognizer = queries.recognizer()
+    assert warned(lambda: [recognizer.feed(event).count() for event in events]) == []
+    assert warned(lambda: recognizer.finish()) == said
+    assert warned(lambda: recognizer.finish()) == []
 
 
 def test_the_named_type_may_come_in_the_last_batch() -> None:
@@ -100,6 +156,10 @@ def test_a_recogniser_says_it_when_it_is_finished() -> None:
         "no event has the types that the query names ('login', 'logout'): the column 'type' has 'Login', 'Logout'. "
         "Did you mean 'Login' and 'Logout'?"
     ]
+    recognizer = ceql.compile("SELECT * WHERE login ; logout").recognizer()
+    assert warned(lambda: list(recognizer.feed({"type": "login"}))) == []  # the other may still come
+    assert warned(lambda: list(recognizer.feed({"type": "logout"}))) == []
+    assert warned(lambda: list(recognizer.finish())) == []
     restored = ceql.compile("SELECT * WHERE login ; logout").recognizer()
     list(restored.feed({"type": "login"}))
     restored = ceql.compile("SELECT * WHERE login ; logout").restore(restored.snapshot())

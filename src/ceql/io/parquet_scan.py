@@ -175,21 +175,23 @@ class ParquetScan:
         codes = [name for name in early if name in wanted.coded]
         found = self._sifted(piece, codes, [*early, *late], sieve) if codes == early else None
         if found is not None:
-            return self._told(piece, found, early, wanted, sieve)
+            seen = [] if sieve.leaves_out else self.load(piece, Wanted(early, wanted.coded))
+            return self._told(found, seen, wanted, sieve)
         seen = self.load(piece, Wanted(early, wanted.coded))
         values = {name: _values([batch.column(name) for batch in seen]) for name in codes}
         if sieve.leaves_out and not sieve.may_matter(lambda n: values[n] if n in values else piece.bounds(n)):
             return None
         found = self._few(piece, seen, late, sieve)
         if found is not None:
-            return self._told(piece, found, early, wanted, sieve)
+            return self._told(found, seen, wanted, sieve)
         return Read(side_by_side(seen, self.load(piece, Wanted(late, frozenset())), wanted.columns))
 
-    def _told(self, piece: Piece, found: Read, early: list[str], wanted: Wanted, sieve: Sieve) -> Read | None:
-        """What was found, with its columns in order; None if it is nothing, unless others must be told of the piece."""
-        if found.batches:
-            return found._replace(batches=[batch.select(wanted.columns) for batch in found.batches])
-        return None if sieve.leaves_out else found._replace(seen=self.load(piece, Wanted(early, wanted.coded)))
+    def _told(self, found: Read, seen: list[pa.RecordBatch], wanted: Wanted, sieve: Sieve) -> Read | None:
+        """What was found, with its columns in order; None if it is nothing. Others may have to be told of all rows."""
+        found = found._replace(batches=[batch.select(wanted.columns) for batch in found.batches])
+        if sieve.leaves_out:
+            return found if found.batches else None
+        return found._replace(seen=seen)
 
     def _sifted(self, piece: Piece, codes: list[str], names: list[str], sieve: Sieve) -> Read | None:
         """The rows that can matter, by their codes; None if they are not few, or cannot be picked.

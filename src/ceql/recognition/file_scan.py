@@ -71,9 +71,9 @@ class FileScan:
             if not isinstance(found, Held):
                 skipped += found.rows
                 continue
-            self._note(found, wanted)
             for batch in found.seen:
                 types.look(EventBatch(batch, 0))
+            self._note(found._replace(seen=()), wanted)
             for made in self._events(found, skipped):
                 skipped = 0
                 types.look(made)
@@ -111,7 +111,7 @@ class FileScan:
         knows_types = bound.type is None or bound.type in wanted.early
 
         def look() -> Sieve | None:
-            # whoever sees no event of a type that the query names is told which types there are
+            # whoever sees no event of a type that the query needs is told which types there are
             return _Sieve(bound, possible, types.settled) if types.settled or knows_types else None
 
         return look
