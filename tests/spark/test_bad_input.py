@@ -58,6 +58,19 @@ def test_wrong_queries_and_columns(df: DataFrame, query: str, options: Any, erro
         ceql.spark.match(df, query, **{"time": "ts", **options})
 
 
+def test_arguments_in_the_wrong_order(df: DataFrame) -> None:
+    query = "SELECT * WHERE A"
+    called: list[Any] = [ceql.spark.match, ceql.spark.explain, ceql.spark.aggregate, ceql.spark.result_schema]
+    for call in called:
+        name = call.__name__
+        with pytest.raises(ceql.ArgumentError, match=re.escape(f"{name}(df, query). The first argument has a str")):
+            call(query, df)
+        with pytest.raises(ceql.ArgumentError, match=re.escape(f"{name}(df, query). The first argument has a Query")):
+            call({"one": ceql.compile(query)}, df)
+        with pytest.raises(ceql.ArgumentError, match="not another one"):
+            call(df, df)
+
+
 def test_wrong_dictionaries_of_streams(df: DataFrame) -> None:
     query = "SELECT * FROM S, T WHERE A"
     with pytest.raises(ceql.DataError, match="no DataFrame for stream 'T'"):

@@ -110,7 +110,7 @@ def test_different_matches_have_different_ids_in_every_session(spark: SparkSessi
         by_zone = []
         for zone in ("Europe/Paris", "UTC", "America/New_York"):
             with setting(spark, "spark.sql.session.timeZone", zone):
-                found = match(events, query, events=shape)  # type: ignore[arg-type]
+                found = match(events, query, events=shape)
                 by_zone.append(sorted(row.id for row in found.select(match_id(found).alias("id")).collect()))
         assert len(set(by_zone[0])) == len(rows)
         assert by_zone[0] == by_zone[1] == by_zone[2]

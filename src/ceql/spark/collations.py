@@ -48,7 +48,7 @@ def refuse_collations(collated: Mapping[str, str], bound: BoundPlan, order_by: S
 
 def _compared(query: t.Query) -> dict[str, str]:
     """The attributes whose values are compared, and for what."""
-    found = {}
+    found: dict[str, str] = {}
     for node in nodes(query.measures):
         if isinstance(node, t.Aggregate | t.Call) and node.function not in _COMPARE_NOTHING:
             found.update((ref.attribute, "is compared") for ref in nodes(node) if isinstance(ref, t.Ref))

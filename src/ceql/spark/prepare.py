@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from ceql.errors import DataError, SchemaError, did_you_mean
+from ceql.errors import ArgumentError, DataError, SchemaError, did_you_mean
 from ceql.io.schemas import check_names, unify_schemas
 from ceql.io.sort_keys import is_ordered
 from ceql.plan import Plan
@@ -87,6 +87,8 @@ class Prepared:
     order: tuple[str, ...]
     """Shipped columns that put the rows of a task in order."""
     streaming: bool
+    streams: tuple[DataFrame, ...]
+    """The events, as they were given but for fields that are columns here."""
     collated: Mapping[str, str]
     """The columns that have a collation, and which."""
 
@@ -164,6 +166,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         drops=drops,
         order=(TIME, *([STREAM] if several else ()), *(f"o_{k}" for k in range(len(arguments.order_by)))),
         streaming=any(df.isStreaming for _, df in streams),
+        streams=tuple(df for _, df in streams),
         collated=collated,
     )
 
@@ -186,6 +189,19 @@ def arrow_schema(schema: StructType, zone: str) -> pa.Schema:
                 "tell apart; rename one"
             )
     return check_names(pa.schema(fields), "the DataFrame")
+
+
+def check_order(caller: str, frames: object, query: object, *others: type) -> None:
+    """Refuse arguments in the wrong order, or of another kind; `others` may take the place of a DataFrame."""
+    given = list(frames.values()) if isinstance(frames, Mapping) else [frames]
+    for one in given:
+        if not isinstance(one, (DataFrame, *others)):
+            raise ArgumentError(
+                f"{caller} takes a DataFrame first (or a dict of them, by stream), then the query: {caller}(df, query)."
+                f" The first argument has a {type(one).__name__}"
+            )
+    if isinstance(query, DataFrame):
+        raise ArgumentError(f"{caller} takes a query after the DataFrame, not another one: {caller}(df, query)")
 
 
 _One = TypeVar("_One", DataFrame, StructType)

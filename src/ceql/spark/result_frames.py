@@ -19,7 +19,7 @@ from ceql.spark.api import EventsAs, match_arguments
 from ceql.spark.collations import collations, refuse_collations
 from ceql.spark.fields import with_fields
 from ceql.spark.guard_columns import quoted
-from ceql.spark.prepare import arrow_schema, check_time, column_types, shown_attributes, streams_of
+from ceql.spark.prepare import arrow_schema, check_order, check_time, column_types, shown_attributes, streams_of
 from ceql.spark.task_spec import TaskSpec
 
 _EXACT = {
@@ -54,6 +54,7 @@ def result_schema(
     >>> result_schema(events, "SELECT a, COUNT(b) AS n WHERE A AS a ; B+ AS b", events="columns").simpleString()
     'struct<start_time:timestamp,end_time:timestamp,a_type:string,a_time:timestamp,a_v:bigint,n:bigint>'
     """
+    check_order("result_schema", columns, query, StructType)
     plan = query.plan if isinstance(query, Query) else make_plan(query)
     arguments = match_arguments(type, time, time_unit, (), events, id, 4 << 30, 1 << 16)
     given = {name: _struct(own) for name, own in columns.items()} if isinstance(columns, Mapping) else _struct(columns)

@@ -5,8 +5,7 @@ with the first match, and the first match waits for the watermark to begin: each
 comes, without an error. Spark itself refuses a second watermark behind a stateful step, but only once the watermark has
 begun.
 
-So the DataFrame that `match` gives, and those that are derived from it by its own methods, refuse `withWatermark`. A
-plan cannot be asked instead: nothing of ceql runs on the driver when a query starts, and Spark Connect shows no plans.
+So the DataFrame that `match` gives, and those that are derived from it by its own methods, refuse `withWatermark`.
 Views and unions get around it. Then the stateful step sees that events wait though no watermark has begun, which it
 logs: it might be another stream without any event so far, so that it is no error.
 """
@@ -14,13 +13,13 @@ logs: it might be another stream without any event so far, so that it is no erro
 from __future__ import annotations
 
 import logging
-from functools import cache, wraps
-from types import MethodType
-from typing import Any, NoReturn
+from functools import cache
+from typing import NoReturn
 
 from pyspark.sql import DataFrame
 
 from ceql.errors import ArgumentError
+from ceql.spark.frame_methods import with_methods
 
 WHAT_TO_DO = (
     "Write the matches to a table or a topic and put the watermark into a second streaming query that reads it, or add "
@@ -32,32 +31,7 @@ _log = logging.getLogger("ceql")
 
 def refusing(found: DataFrame) -> DataFrame:
     """The DataFrame itself, from now on without `withWatermark`."""
-    kind = type(found)
-    if not hasattr(kind, "refuses_watermarks"):
-        found.__class__ = _refusing(kind)
-    return found
-
-
-@cache
-def _refusing(kind: type[DataFrame]) -> type[DataFrame]:
-    """The class (there is one for Spark Connect and one without) whose DataFrames refuse a watermark."""
-
-    def __getattribute__(self: DataFrame, name: str) -> Any:
-        if name == "withWatermark":
-            return _refuse
-        value = kind.__getattribute__(self, name)
-        return _handing_on(value) if isinstance(value, MethodType) and not name.startswith("_") else value
-
-    return type(kind.__name__, (kind,), {"__getattribute__": __getattribute__, "refuses_watermarks": True})
-
-
-def _handing_on(method: MethodType) -> Any:
-    @wraps(method)
-    def run(*given: Any, **named: Any) -> Any:
-        result = method(*given, **named)
-        return refusing(result) if isinstance(result, DataFrame) else result
-
-    return run
+    return with_methods(found, lambda name, method: _refuse if name == "withWatermark" else method)
 
 
 def _refuse(eventTime: str, delayThreshold: str) -> NoReturn:
