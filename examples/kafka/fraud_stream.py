@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ceql.cli.demo import payments
-from ceql.spark import match, session
+from ceql.spark import match, match_id, session
 
 QUERY = """
     SELECT tries[amount], cash[amount, country]
@@ -49,8 +49,7 @@ def encoded(found: DataFrame) -> DataFrame:
 
     `id` is the same whenever a match is found again, so that readers can leave out what they have seen.
     """
-    id = F.xxhash64(*(F.col(name).cast("string") for name in found.columns)).cast("string")
-    value = F.to_json(F.struct(id.alias("id"), *found.columns))
+    value = F.to_json(F.struct(match_id(found).alias("id"), *found.columns))
     return found.select(F.col("card").alias("key"), value.alias("value"))
 
 

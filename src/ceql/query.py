@@ -133,6 +133,11 @@ def match(
     batch_rows: int = 1 << 17,
 ) -> Matches:
     """Compile and run: `ceql.match(text, events, type=..., time=...)`, with the options of `Query.run`."""
+    if not isinstance(text, str) or (_is_query(events) and not _is_query(text)):
+        raise ArgumentError(
+            "match takes the text of a query first, then the events: ceql.match('SELECT ...', events). A compiled "
+            "query is run by query.run(events)"
+        )
     return compile(text).run(
         events,
         type=type,
@@ -145,6 +150,10 @@ def match(
         threads=threads,
         batch_rows=batch_rows,
     )
+
+
+def _is_query(value: object) -> bool:
+    return isinstance(value, Query) or (isinstance(value, str) and value.lstrip()[:6].upper() == "SELECT")
 
 
 class Query:

@@ -126,6 +126,13 @@ def test_sparse_columns_of_pandas():
     assert ceql.match("SELECT * WHERE A FILTER A[x = 1]", frame).to_arrow()["start"].to_pylist() == [1]
 
 
+@pytest.mark.parametrize("events", [pa.table({"type": ["A"]}), [{"type": "A"}], "events.parquet", None], ids=str)
+def test_arguments_in_the_wrong_order(events):
+    for query in ("SELECT * WHERE A", " select * WHERE A", ceql.compile("SELECT * WHERE A")):
+        with pytest.raises(ceql.ArgumentError, match="takes the text of a query first, then the events"):
+            ceql.match(events, query)
+
+
 def test_a_name_that_is_no_text():
     with pytest.raises(ceql.DataError, match="an attribute's name must be text"):
         ceql.match("SELECT * WHERE A", [{"type": "A", "\ud800": 1}]).count()

@@ -40,6 +40,10 @@ def main(folder: Path) -> None:
         found["error"] = f"{type(error).__name__}: {error}"
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / "events"))
     stream = stream.withWatermark("time", "5 milliseconds")
+    try:
+        match(stream, KEYED).select("end_time").withWatermark("end_time", "1 second")
+    except ceql.CeqlError as error:
+        found["refused"] = str(error)
     checkpoint = str(folder / "checkpoint")
     writer = match(stream, KEYED, buckets=4, **options).writeStream.format("parquet")
     writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType, TimestampType
 
 import ceql
 import ceql.spark
@@ -55,6 +56,19 @@ def df(spark: SparkSession) -> DataFrame:
 def test_wrong_queries_and_columns(df: DataFrame, query: str, options: Any, error: type, said: str) -> None:
     with pytest.raises(error, match=re.escape(said)):
         ceql.spark.match(df, query, **{"time": "ts", **options})
+
+
+def test_arguments_in_the_wrong_order(df: DataFrame) -> None:
+    query = "SELECT * WHERE A"
+    called: list[Any] = [ceql.spark.match, ceql.spark.explain, ceql.spark.aggregate, ceql.spark.result_schema]
+    for call in called:
+        name = call.__name__
+        with pytest.raises(ceql.ArgumentError, match=re.escape(f"{name}(df, query). The first argument has a str")):
+            call(query, df)
+        with pytest.raises(ceql.ArgumentError, match=re.escape(f"{name}(df, query). The first argument has a Query")):
+            call({"one": ceql.compile(query)}, df)
+        with pytest.raises(ceql.ArgumentError, match="not another one"):
+            call(df, df)
 
 
 def test_wrong_dictionaries_of_streams(df: DataFrame) -> None:
@@ -135,6 +149,73 @@ def test_ties_that_order_by_does_not_break(spark: SparkSession) -> None:
     assert "and the same s" in failing(df, "SELECT * WHERE A ; B", order_by="s")
 
 
+def test_nulls_of_order_by_tell_events_apart(spark: SparkSession) -> None:
+    rows = [("A", START, 7, None), ("B", START, None, 7)]
+    tied = spark.createDataFrame(rows, "type string, time timestamp, a int, b int")
+    found = ceql.spark.match(tied, "SELECT NEXT * WHERE A ; B OR B ; A", order_by=["a", "b"])
+    assert found.count() == 1
+    ceql.spark.register(spark)
+    tied.createOrReplaceTempView("tied")
+    query = "SELECT NEXT * WHERE A ; B OR B ; A"
+    table = spark.sql(
+        f"SELECT * FROM ceql_match(TABLE(tied), query => '{query}', whole_table => true, order_by => array('a', 'b'))"
+    )
+    assert table.count() == 1
+
+
+# --- collations ---
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "said"),
+    [
+        ("SELECT * WHERE A PARTITION BY k", {}, "column 'k' is a key and has the collation UTF8_LCASE"),
+        ("SELECT * WHERE (A ; B PARTITION BY k)", {}, "column 'k' is a key"),
+        ("SELECT * WHERE A FILTER A[k = 'a']", {}, "column 'k' is compared and has the collation UTF8_LCASE"),
+        ("SELECT * WHERE A FILTER A[k RLIKE 'a']", {}, "column 'k' is compared"),
+        ("SELECT * WHERE A AS a ; B AS b FILTER a.k = b.k", {}, "column 'k' is compared"),
+        ("SELECT * WHERE A+ AS a FILTER a[k = PREV.k]", {}, "column 'k' is compared"),
+        ("SELECT MIN(a.k) AS m WHERE A+ AS a", {}, "column 'k' is compared"),
+        ("SELECT * WHERE A FILTER A[o.k = 'a']", {}, "column 'o.k' is compared"),
+        ("SELECT * WHERE A", {"order_by": "k"}, "column 'k' orders events"),
+        ("SELECT * WHERE A", {"type": "k"}, "column 'k' has the events' types"),
+        ({"one": "SELECT * WHERE A FILTER A[k = 'a']"}, {}, "query 'one': column 'k' is compared"),
+    ],
+)
+def test_a_collation_is_refused_where_it_would_count(spark: SparkSession, query: Any, options: Any, said: str) -> None:
+    with pytest.raises(ceql.SchemaError, match=re.escape(said)) as refused:
+        ceql.spark.match(collated(spark), query, **options)
+    assert "'UTF8_BINARY'" in str(refused.value)
+
+
+def collated(spark: SparkSession) -> DataFrame:
+    text = StringType("UTF8_LCASE")
+    nested = StructType().add("k", text)
+    schema = StructType().add("type", StringType()).add("time", TimestampType()).add("k", text).add("o", nested)
+    moments = [START + datetime.timedelta(seconds=i) for i in range(4)]
+    return spark.createDataFrame([("A", t, k, (k,)) for t, k in zip(moments, "aAbB", strict=True)], schema)
+
+
+def test_a_collation_that_does_not_count_is_no_trouble(spark: SparkSession) -> None:
+    df = collated(spark)
+    shown = ceql.spark.match(df, "SELECT a, a.k AS k, UPPER(a.k) AS u WHERE A AS a")
+    assert sorted((row.k, row.u, row.a[0].k) for row in shown.collect()) == [
+        ("A", "A", "A"),
+        ("B", "B", "B"),
+        ("a", "A", "a"),
+        ("b", "B", "b"),
+    ]
+    plain = df.withColumn("k", F.lower(F.collate("k", "UTF8_BINARY")))  # as the message says
+    found = ceql.spark.match(plain, "SELECT * WHERE A ; A PARTITION BY k")
+    assert sorted(row.k for row in found.collect()) == ["a", "b"]
+    df.createOrReplaceTempView("collated")
+    ceql.spark.register(spark)
+    with pytest.raises(Exception, match="column 'k' is a key and has the collation UTF8_LCASE"):
+        spark.sql(
+            "SELECT * FROM ceql_match(TABLE(collated), query => 'SELECT * WHERE A PARTITION BY k', whole_table => true)"
+        )
+
+
 # --- streams ---
 
 
@@ -170,6 +251,19 @@ def test_a_join_of_streams_upstream_comes_too_late(stream: DataFrame, df: DataFr
         ceql.spark.match(good.join(other, "k"), "SELECT * WHERE A", time="ts")
     named = good.join(df.select("k", F.lit("name").alias("name")), "k")  # with a table it is no trouble
     assert "name" in ceql.spark.match(named, "SELECT * WHERE A", time="ts").schema["events"].simpleString()
+
+
+def test_a_second_watermark_would_wait_for_itself(stream: DataFrame) -> None:
+    query = "SELECT * WHERE A ; B PARTITION BY k"
+    good = stream.withWatermark("ts", "1 second")
+    found = ceql.spark.match(good, query, time="ts")
+    derived = found.select("k", found.end_time).where("k IS NOT NULL").withColumn("late", F.col("end_time"))
+    together = ceql.spark.match(good, {"one": query}, time="ts")
+    for frame in (found, derived, found.transform(ceql.spark.matches_to_rows), together):
+        with pytest.raises(ceql.ArgumentError, match="would give nothing, ever"):
+            frame.withWatermark("end_time", "1 second")
+    assert derived.columns == ["k", "end_time", "late"]
+    assert derived.groupBy("k").count().isStreaming
 
 
 def test_options_of_the_other_kind_are_refused(stream: DataFrame) -> None:

@@ -20,6 +20,7 @@ import hand_made
 import ways
 from ceql import DataError
 from ceql.recognition import snapshot
+from ceql.spark import second_watermark
 from ceql.spark.bucket import Bucket
 from ceql.spark.task_spec import TIME
 from ceql.syntax.parser import parse
@@ -97,6 +98,19 @@ def test_random_sets(cases: list[generators.Generated], draw: random.Random) -> 
 def example_at(query: str, *events: tuple[str, int, str]) -> ways.Example:
     """An example of events given as type, time and key."""
     return ways.Example.of(query, [{"type": kind, "time": time, "k": key} for kind, time, key in events])
+
+
+def test_a_watermark_that_does_not_begin_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    example = example_at("SELECT * WHERE A ; B PARTITION BY k", ("A", 1, "x"), ("B", 10, "x"), ("B", 20, "x"))
+    second_watermark._tell.cache_clear()
+    operator = hand_made.Operator(hand_made.ship(example))
+    operator.micro_batch([0], 0)  # the first micro-batch has none yet
+    assert not caplog.messages
+    operator.micro_batch([1], 0)
+    operator.micro_batch([2], 0)
+    (line,) = caplog.messages
+    assert "there is still no watermark" in line
+    assert "withWatermark() stands behind match()" in line
 
 
 def test_the_watermark_releases_what_it_reaches() -> None:

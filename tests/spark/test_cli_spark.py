@@ -62,7 +62,18 @@ def test_json_has_one_match_per_line_with_its_events(events):
     first = json.loads(min(result.stdout.splitlines()))
     assert list(first) == ["k", "start_time", "end_time", "x", "y", "events"]
     assert first["x"] == [{"v": 10}]
-    assert first["start_time"] == "2024-01-01T00:00:00.000+01:00"
+    assert first["start_time"] == "2024-01-01T00:00:00.000000+01:00"
+
+
+def test_times_keep_their_microseconds(tmp_path):
+    path = tmp_path / "events.jsonl"
+    path.write_text(lines_of({**event, "time": str(event["time"])[:19] + ".123456"} for event in EVENTS))
+    for match in map(json.loads, call(QUERY, path, "--format", "json").stdout.splitlines()):
+        assert match["end_time"][19:26] == match["y"][0]["time"][19:26] == ".123456"
+    out = tmp_path / "out.json"
+    call(QUERY, path, "-o", out)
+    for line in "".join(file.read_text() for file in out.glob("*.json")).splitlines():
+        assert json.loads(line)["end_time"][19:26] == ".123456"
 
 
 def test_the_table_is_for_people(events):
@@ -125,9 +136,12 @@ def test_matches_go_to_folders(spark, events, tmp_path, suffix):
     assert "exists already" in again.stderr
 
 
+@pytest.mark.filterwarnings("default:no event has the type")
 def test_no_match_is_told_by_the_exit_code_and_leaves_a_folder_with_columns(spark, events, tmp_path):
     out = tmp_path / "out.parquet"
-    assert call("SELECT x WHERE C AS x PARTITION BY k", events, "-o", out).exit_code == 1
+    result = call("SELECT x WHERE C AS x PARTITION BY k", events, "-o", out)
+    assert result.exit_code == 1
+    assert "no event has the type that the query names ('C'): the column 'type' has 'A', 'B'" in result.stderr
     assert spark.read.parquet(str(out)).columns == ["k", "start_time", "end_time", "x", "events"]
 
 
@@ -211,7 +225,7 @@ def test_a_process_of_its_own(events):
     )
     assert done.returncode == 0, done.stderr
     assert found(done.stdout) == [(1, [10], [30]), (2, [20], [40])]
-    assert json.loads(min(done.stdout.splitlines()))["end_time"] == "2024-01-01T00:00:02.000Z"
+    assert json.loads(min(done.stdout.splitlines()))["end_time"] == "2024-01-01T00:00:02.000000Z"
     assert "WARN " not in done.stderr
 
 

@@ -54,6 +54,7 @@ def check(found: dict[str, Any], events: pa.Table) -> None:
     assert found["rows"] == 2 * len(keyed)
     assert sorted(found["stream"] + found["rest"]) == keyed
     assert found["rest"]
+    assert "would give nothing, ever" in found["refused"]
     assert found["error"].startswith("DataError: two events of one substream have the same time")
 
 

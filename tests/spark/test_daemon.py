@@ -60,6 +60,19 @@ def test_nothing_is_compiled_before_the_fork(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.nbc"))
 
 
+def test_a_kernel_that_is_missing_is_no_failure() -> None:
+    missing = """
+import numba
+import ceql.spark.rehearsal
+from ceql.recognition.snapshot import guarded
+def rehearse():
+    with guarded():  # as where the state of a bucket is read
+        numba.njit(lambda x: x + 1)(1)
+ceql.spark.rehearsal.rehearse = rehearse
+"""
+    assert said(missing) == ["manager"]
+
+
 def test_kernels_as_plain_python_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     with pytest.warns(RuntimeWarning, match="runs kernels as plain Python"):

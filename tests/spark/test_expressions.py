@@ -22,14 +22,12 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from ceql.analysis.normal import Atom, normalize
 from ceql.analysis.resolve import resolve
 from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.spark.guard_columns import GuardColumn, guard_columns
-from ceql.spark.java_patterns import java_regex
 from ceql.syntax import tree
 from ceql.syntax.parser import parse_formula
 from ceql.syntax.printer import print_condition
@@ -208,25 +206,9 @@ EXACT = [
     *(f"{name} IS NULL" for name in VALUES if name != ODD), "s IS NOT NULL", "NOT (f64 IS NULL)",
     "NOT (i64 > 1 AND (s = 'a' OR NOT (f64 < 2 OR flag = TRUE)))", "NOT (NOT (i64 > 1))",
     f"`{ODD.replace('`', '``')}` >= 2", f"`{ODD.replace('`', '``')}` IS NULL", f"`{ODD.replace('`', '``')}` + 1 = 3",
-    # LIKE
     *(f"s {word} '{pattern}'" for word in ("LIKE", "NOT LIKE") for pattern in (
-        "", "%", "%%", "_", "__", "a", "a%", "%a", "%a%", "a%a", "a%b", "ab%b", "a%b%", "%a%b%", "%a%b",
-        "a_%", "_%b", "a\\%",
-        "\\%", "%\\", "a\\_b", "a\nb", "a%\n", "😀%😀", "😀%", "😀_", "_😀", "%é", "a.b", "(%)", "[a]", "%$",
-        "%a_%a%", "_%_",
-    )),
-    # RLIKE
-    *(f"s {word} '{pattern}'" for word in ("RLIKE", "NOT RLIKE") for pattern in (
-        "", "a", "^a", "a$", "^a$", "^$", "a|b", "^(a|b)$", "^(?:a|é)?b", "a.b", "^.$", "^..$", "^.*$",
-        "^.+$", "(?s)^.$",
-        "(?s)a.b$", "[ab]c", "[^a]$", "^[^a]$", "[a-c]{2,}", "^[A-Z]+-[0-9]+$", "^\\d+$", "\\D",
-        "^\\w+$", "\\W", "\\s", "^\\S+$",
-        "\\ba", "a\\b", "\\bé", "^a*?b", "a{2}", "a{1,2}b", "\\.", "\\\\", "\\(a\\)", "[\\]\\[]",
-        "[-a]b", "[a-]b", "\\x41", "\\x{1F600}",
-        "^\\x{1F600}$", "[^\\x{1F600}]", "[\\x01-\\x{FFFF}]", "😀", "[😀é]", "(?i)k", "(?i)^S$", "(?i)ab",
-        "(?i)[a-c]$", "(?i)[^k]",
-        "\\Aa", "a\\z", "\\n", "\\v", "a||b", "()", "x=1", "^[^@]+=[^@]+\\.?$", "^.*a.*b", "(a.*|b)$",
-        "^%$", "_", "}", "]",
+        "", "%", "%%", "a", "a%", "%a", "%a%", "a%a", "a%b", "ab%b", "a\\%", "\\%", "%\\", "a\nb", "a%\n",
+        "😀%😀", "😀%", "%é", "a.b", "(%)", "[a]", "%$",
     )),
     # two attributes
     *(f"{a} {op} {b}" for op in COMPARISONS for a, b in (
@@ -254,10 +236,14 @@ EXACT = [
 ]  # fmt: skip
 
 INEXACT = [
-    "s RLIKE '(ab)*$'", "s RLIKE '\\pL'", "s RLIKE '\\B'", "s RLIKE '(?m)^a$'", "s RLIKE '[[:alpha:]]'",
-    "s RLIKE '(?i)é'",
-    "s NOT RLIKE '(a+)+b'", "s RLIKE 'a*b*a*b*'", "big * 1 = 1", "huge + 1 > 0", "big < money", "NOT (big / 2 > 0)",
-    "s = 'a' AND s RLIKE '(ab)+'", "s = 'a' OR s RLIKE '(ab)+'", "NOT (v = 1 AND s RLIKE '(ab)+')", "big + 1 IS NULL",
+    *(f"s {word} '{pattern}'" for word in ("LIKE", "NOT LIKE") for pattern in (
+        "_", "__", "a_%", "_%b", "a\\_b", "😀_", "_😀", "%a_%a%", "_%_", "a%b%", "%a%b%", "%a%b", "%%a%",
+    )),
+    *(f"s {word} '{pattern}'" for word in ("RLIKE", "NOT RLIKE") for pattern in (
+        "", "a", "^a$", "(?s)^.$", "(?i)k", "\\bé", "(ab)*$", "\\pL", "[[:alpha:]]", "(a+)+b",
+    )),
+    "big * 1 = 1", "huge + 1 > 0", "big < money", "NOT (big / 2 > 0)", "big + 1 IS NULL",
+    "s = 'a' AND s RLIKE '(ab)+'", "s = 'a' OR s RLIKE '(ab)+'", "NOT (v = 1 AND s RLIKE '(ab)+')",
 ]  # fmt: skip
 
 
@@ -312,7 +298,7 @@ def test_random_guards(rows, some, more):
     assert sum(exact) > len(exact) // 2
 
 
-# --- where the engine stops, and where Java would ---
+# --- where the engine stops ---
 
 
 @pytest.mark.parametrize("enabled", ["true", "false"], ids=["ansi", "not ansi"])
@@ -329,42 +315,6 @@ def test_an_overflow_is_an_error_and_only_where_it_happens(spark, enabled):
                 frame.filter(guard.column).collect()
 
 
-def test_long_texts_neither_overflow_javas_stack_nor_take_forever(spark):
-    long = "ab" * 4_000
-    frame = spark.createDataFrame([("A", long), ("A", long + "\nc"), ("A", None)], "type string, s string")
-    texts = ["s RLIKE '^(?:a|b)?.*c'", "s RLIKE 'a[^c]*c$'", "s RLIKE '(a|b)*c'", "s LIKE '%a_a%b_b%a%b%c%d_'"]
-    assert check(frame, [atom(p) for p in texts]) == [True, True, False, True]
-
-
-# --- text is compared byte by byte, whatever the collation ---
-
-
-def test_collations_do_not_count(spark):
-    values = ["A", "a", "ab", "AB", "é", "É", None]
-    lines = T.StructType([T.StructField(name, T.StringType("UTF8_LCASE")) for name in ("type", "s", "u")])
-    frame = spark.createDataFrame([("A", v, w) for v in values for w in values] + [("a", "a", "a")], lines)
-    tests = [
-        "s = 'a'",
-        "s != 'a'",
-        "s IN {'a', 'É'}",
-        "s < 'a'",
-        "s LIKE 'a%'",
-        "s LIKE '_b'",
-        "s RLIKE '^A'",
-        "s = u",
-        "s < u",
-    ]
-    plain = T.StructType([T.StructField(name, T.StringType()) for name in ("type", "s", "u")])
-    schema = arrow_schema(spark.createDataFrame([], plain))
-    atoms = [atom(p) for p in tests]
-    guards = guard_columns(symbolizer(atoms, schema).bound, schema, None)
-    found = frame.select(*(g.column for g in guards)).collect()
-    same = spark.createDataFrame(frame.collect(), plain)
-    assert all(g.exact for g in guards)
-    assert all(check(same, atoms))
-    assert found == same.select(*(g.column for g in translate(same, atoms))).collect()
-
-
 # --- what is not exact ---
 
 
@@ -379,14 +329,6 @@ def test_a_guard_that_is_not_exact_keeps_the_rest_and_names_what_it_reads(rows):
 def test_types_without_an_exact_translation(spark):
     frame = spark.sql("SELECT 'A' AS type, INTERVAL '1' DAY AS span, INTERVAL '2' DAY AS other")
     assert check(frame, [atom("span < other"), atom("span IS NULL")]) == [False, True]
-
-
-def test_patterns_outside_of_the_subset():
-    for pattern in ("(ab)*", "a**", "a{2}{3}", "\\pN", "(?P<x>a)", "(?U)a", "\\Qa\\E", "[[:alpha:]]",
-    "\\B", "\\C", "[a-\\d]",
-                    "(?i)\\w", "(?i)é", "\\1", "a" * 2000, "(" * 60 + "a" + ")" * 60, "a*b*a*b", ".*a.*b",
-                    "^.*a.*b.*c", "a?" * 10 + "b", "(a|b)" * 10):  # fmt: skip
-        assert java_regex(pattern) is None, pattern
 
 
 # --- several streams ---

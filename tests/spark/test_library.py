@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,11 +13,12 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, TimestampType
 
 import ceql
 from ceql.errors import CeqlError, DataError, ResourceError
-from ceql.spark import errors, match, matcher, matches_to_rows, result_schema
+from ceql.spark import errors, match, match_id, matcher, matches_to_rows, result_schema
 from ceql.spark.task_report import reported
 from ceql.spark.worker_errors import raised_in_task
 
@@ -29,6 +33,16 @@ QUERY = "SELECT a, b[v], c[k], SUM(b.v) AS total WHERE A AS a ; B+ AS b ; C AS c
 def events(spark: SparkSession) -> DataFrame:
     rows = [(kind, BEGIN + timedelta(seconds=s), k, v) for kind, s, k, v in EVENTS]
     return spark.createDataFrame(rows, SCHEMA)
+
+
+@contextmanager
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, str(before))
 
 
 def at(second: int) -> datetime:
@@ -72,6 +86,38 @@ def test_matches_as_rows_of_events(events: DataFrame) -> None:
     assert sorted((row.variable, row.v) for row in distinct.collect()) == [(None, 5), (None, 6)]
     with pytest.raises(ceql.ArgumentError, match="events='rows' or 'ids'"):
         matches_to_rows(match(events, QUERY, events="columns"))
+
+
+def test_different_matches_have_different_ids_in_every_session(spark: SparkSession) -> None:
+    # they differ in a microsecond, in which attribute is NULL, or in an hour that two zones' clocks show alike
+    schema = "type string, time timestamp, a int, b int, local timestamp_ntz, price double"
+    midnight = datetime(2026, 10, 25, 0, 30)
+    rows = [
+        ("A", midnight, 7, None, BEGIN, 0.1),
+        ("A", midnight, None, 7, BEGIN, 0.1),
+        ("A", midnight + timedelta(microseconds=1), 7, None, BEGIN, 0.1),
+        ("A", midnight, 7, None, BEGIN + timedelta(microseconds=1), 0.1),
+        ("A", midnight, 7, None, BEGIN, 0.1 + 2**-56),
+        ("A", midnight + timedelta(hours=2), 7, None, BEGIN, 0.1),
+        ("A", midnight + timedelta(hours=3), 7, None, BEGIN, 0.1),
+    ]
+    events = spark.createDataFrame(rows, schema).withColumn(
+        "time",
+        F.timestamp_micros(F.unix_micros("time") - F.lit(3_600_000_000)),  # over the end of summer time
+    )
+    query = "SELECT x, START_TIME - END_TIME AS d WHERE A AS x"
+    for shape in ("rows", "columns"):
+        by_zone = []
+        for zone in ("Europe/Paris", "UTC", "America/New_York"):
+            with setting(spark, "spark.sql.session.timeZone", zone):
+                found = match(events, query, events=shape)
+                by_zone.append(sorted(row.id for row in found.select(match_id(found).alias("id")).collect()))
+        assert len(set(by_zone[0])) == len(rows)
+        assert by_zone[0] == by_zone[1] == by_zone[2]
+        assert all(re.fullmatch("[0-9a-f]{32}", id) for id in by_zone[0])
+    assert matches_to_rows(match(events, query)).select("match").distinct().count() == len(rows)
+    together = match(events, {"one": query, "two": query})
+    assert together.select(match_id(together)).distinct().count() == 2 * len(rows)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ TABLE = "table:"
 _SUFFIXES = {
     ".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".orc": "orc",
 }  # fmt: skip
+_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+"""The option of JSON that keeps microseconds, which Spark would leave out."""
 _COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)$")
 
 
@@ -68,6 +70,7 @@ def on_spark(job: SparkJob) -> ExitCode:
     format = _check(job)
     with translated_errors(), _session(job.master) as spark:
         from ceql.spark import match
+        from ceql.spark.lacking_types import tell_of_types
 
         frames = {name: _read(spark, paths, job.columns["time"]) for name, paths in job.sources.items()}
         found = match(single_or_named(frames), job.query, **job.columns)
@@ -83,6 +86,8 @@ def on_spark(job: SparkJob) -> ExitCode:
             n = _show(found, job, bar)
         else:
             n = _print(found, format, job.limit)
+        if not n:
+            tell_of_types(found)
     return ExitCode.DONE if n else ExitCode.NO_MATCH
 
 
@@ -205,7 +210,7 @@ def _write(found: DataFrame, format: Format, out: str, limit: int | None) -> int
         case Format.csv:
             writer.csv(out, header=True)
         case Format.json:
-            writer.json(out, ignoreNullFields=False)
+            writer.json(out, ignoreNullFields=False, **_TIMES)
         case _:
             writer.parquet(out)
     return int(seen.get["n"])
@@ -221,7 +226,7 @@ def _print(found: DataFrame, format: Format, limit: int | None) -> int:
         csv_lines.writerow(found.columns)
         lines = found.select(*_flat(found, format))
     else:
-        lines = found.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
+        lines = found.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false", **_TIMES}))
     n = 0
     for line in lines.toLocalIterator():
         n += 1
@@ -238,10 +243,9 @@ def _flat(found: DataFrame, format: Format) -> list[Column]:
 
     if format is not Format.csv:
         return [_column(name) for name in found.columns]
+    nested = ("array", "struct", "map")
     return [
-        (
-            F.to_json(_column(name)) if kind.startswith(("array", "struct", "map")) else _column(name).cast("string")
-        ).alias(name)
+        (F.to_json(_column(name), _TIMES) if kind.startswith(nested) else _column(name).cast("string")).alias(name)
         for name, kind in found.dtypes
     ]
 

@@ -9,7 +9,7 @@ Batch or streaming, by what the DataFrame is. `pip install "ceql[spark]"`.
 from ceql.spark.aggregate import aggregate
 from ceql.spark.api import explain, late_rows, match, matcher
 from ceql.spark.checkpoint import emitted_until, end_of_input
-from ceql.spark.result_frames import matches_to_rows, result_schema
+from ceql.spark.result_frames import match_id, matches_to_rows, result_schema
 from ceql.spark.session import prepare, session
 from ceql.spark.sql import register
 from ceql.spark.task_metrics import metrics
@@ -23,6 +23,7 @@ __all__ = [
     "explain",
     "late_rows",
     "match",
+    "match_id",
     "matcher",
     "matches_to_rows",
     "metrics",

@@ -28,7 +28,7 @@ from ceql.recognition.options import Options
 from ceql.recognition.totals import Totals
 from ceql.recognition.totals_table import Every, Layout, Request
 from ceql.spark.batch import rows_in_tasks
-from ceql.spark.prepare import Frames, MatchArguments, prepare
+from ceql.spark.prepare import Frames, MatchArguments, check_order, prepare
 from ceql.spark.result_rows import spark_type
 from ceql.spark.task_recognizer import Task, TaskRecognizer, task_of
 from ceql.spark.task_report import reported
@@ -64,12 +64,14 @@ def aggregate(
     Whole numbers are DECIMAL(38, 0); one that has more digits is a `DataError`. The other arguments are those of
     `match`.
     """
+    check_order("aggregate", df, query)
     plan = query.plan if isinstance(query, Query) else make_plan(query)
     keys = (by,) if isinstance(by, str) else tuple(by)
     request = Request(read_summaries(plan.query, {**(columns or {}), **more}), keys, every)
     if any(frame.isStreaming for frame in (df.values() if isinstance(df, Mapping) else [df])):
         raise ArgumentError(
-            "aggregate is for batches: of a stream, take match(), and let Spark group its rows by window"
+            "aggregate is for batches: of a stream, take match(), and add its rows up in foreachBatch() or in a second "
+            "streaming query that reads them"
         )
     options = Options(type, time, time_unit, memory=memory, max_states=max_states)
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)

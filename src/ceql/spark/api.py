@@ -12,7 +12,8 @@ from ceql.query import Query
 from ceql.query_set import QuerySet
 from ceql.recognition.options import Options
 from ceql.spark import batch, query_set
-from ceql.spark.prepare import Frames, MatchArguments, prepare
+from ceql.spark.lacking_types import telling
+from ceql.spark.prepare import Frames, MatchArguments, check_order, prepare
 from ceql.spark.report import report
 from ceql.spark.stream_job import StreamJob, job_of
 from ceql.spark.streaming import stream
@@ -67,6 +68,7 @@ def match(
     `query` (the name), the partition keys of all queries, `start_time`, `end_time`, `bindings` (a map from each
     selected variable to its events), `measures` (a map from each measure to its value as text), and `events`.
     """
+    check_order("match", df, query)
     arguments = match_arguments(type, time, time_unit, order_by, events, id, memory, max_states)
     several = isinstance(query, QuerySet | Mapping)
     if several and (skewed or events == "columns"):
@@ -79,7 +81,9 @@ def match(
             if observe is not None:
                 raise ValueError("observe= in a batch is for one query, not for several")
             return query_set.run(df, query_set.to_set(query), arguments, partitions)
-        return batch.run(prepare(df, _plan(query), arguments), partitions, skewed, observe)
+        prepared = prepare(df, _plan(query), arguments)
+        found = batch.run(prepared, partitions, skewed, observe)
+        return telling(found, prepared, {"": prepared.plan.query.formula})
     if partitions is not None or skewed:
         raise ValueError("partitions= and skewed= are for batch; a stream has buckets=")
     if buckets < 1:
@@ -120,6 +124,7 @@ def explain(
     buckets: int = BUCKETS,
 ) -> str:
     """How `match` would go about it: how the work is divided, what the JVM decides, what is shipped to Python."""
+    check_order("explain", df, query)
     arguments = match_arguments(type, time, time_unit, order_by, events, id, 4 << 30, 1 << 16)
     return report(prepare(df, _plan(query), arguments), partitions, buckets, skewed)
 

@@ -19,7 +19,6 @@ from operator import and_
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
 from ceql.io.schemas import is_text, kind_of, value_type
 from ceql.syntax import tree as t
@@ -102,7 +101,7 @@ class ArithmeticTranslator:
         if pa.types.is_decimal128(type) and type.precision <= EXACT_DIGITS and type.scale >= 0:
             return _Value(_DOUBLE, _decimal(column, type))
         if is_text(type):
-            return _Value(pa.large_string(), column.cast(StringType()))
+            return _Value(pa.large_string(), column)
         if pa.types.is_boolean(type) or type == pa.date32() or (pa.types.is_timestamp(type) and type.unit == "us"):
             return _Value(type, column)
         raise _Inexact

@@ -20,7 +20,7 @@ from ceql.query_set import QuerySet
 from ceql.recognition import snapshot
 from ceql.spark.api import EventsAs, match_arguments, stream_job
 from ceql.spark.bucket import Bucket, CheckpointTerms
-from ceql.spark.prepare import Frames
+from ceql.spark.prepare import Frames, check_order
 from ceql.spark.set_task import SetSpec
 from ceql.spark.stream_job import spec_of
 from ceql.spark.streaming import SEAL
@@ -78,6 +78,7 @@ def end_of_input(
     the streaming query, where it has several. The checkpoint is only read. If the stream goes on after all, what came
     out here comes again.
     """
+    check_order("end_of_input", df, query)
     arguments = match_arguments(type, time, time_unit, order_by, events, id, memory, max_states)
     job = stream_job(df, query, arguments, 1)
     session = job.groups[0].carrier.frame.sparkSession

@@ -27,8 +27,8 @@ _SAFE = {"jemalloc_bg_thd"}
 _PATIENCE = 20  # tenths of a second
 
 
-class _NotCachedError(Exception):
-    """A kernel would have to be compiled."""
+class _NotCachedError(BaseException):
+    """A kernel would have to be compiled. No `except Exception` on the way may take it for a failure of its own."""
 
 
 def load() -> None:

@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
 from ceql.analysis.conditions import leaves
 from ceql.io.schemas import value_type
@@ -42,7 +41,6 @@ from ceql.predicates.logic import AllOf, AnyOf, ColumnTest, Constant, Logic, Not
 from ceql.predicates.ranges import Ranges
 from ceql.predicates.text_column import TextColumn
 from ceql.spark.arithmetic import NEGATED, ArithmeticTranslator, compare
-from ceql.spark.java_patterns import java_like, java_regex
 from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
 
@@ -129,7 +127,7 @@ class _Translator:
                 type = value_type(self.schema.field(name).type)
                 return _number(self.column(name), type, tests[index], negated)
             case TextColumn(attribute=name, tests=texts, negated=outside):
-                text = self.text(name)
+                text = self.column(name)
                 wanted = sorted(texts[index])
                 inside = text == F.lit(wanted[0]) if len(wanted) == 1 else text.isin(wanted)
                 return ~inside if outside[index] != negated else inside
@@ -140,9 +138,9 @@ class _Translator:
                     raise ValueError("the guards tell streams apart, and no column says which stream a row is of")
                 return self.stream != F.lit(index) if negated else self.stream == F.lit(index)
             case TextTestColumn(node=t.Like() as node, attribute=name):
-                return _pattern(self.text(name), node, negated)
+                return _pattern(self.column(name), node, negated)
             case TextTestColumn(node=t.Comparison(op, _, t.Literal(value)), attribute=name):
-                return compare(NEGATED[op] if negated else op, self.text(name), F.lit(value))
+                return compare(NEGATED[op] if negated else op, self.column(name), F.lit(value))
             case MaskColumn(node=t.Comparison() as node):
                 return self.arithmetic.comparison(node, negated)
             case MaskColumn(node=t.IsNull() as node):
@@ -150,10 +148,6 @@ class _Translator:
             case MaskColumn():
                 return None
         raise AssertionError(slot)
-
-    def text(self, name: str) -> Column:
-        """A text column to be compared byte by byte, whatever its collation; the cast of others is optimized away."""
-        return self.column(name).cast(StringType())
 
     def weaker(self, test: ColumnTest) -> Column | bool:
         """A weaker condition: true wherever the test or its opposite is. A test of a NULL is neither true nor false."""
@@ -336,25 +330,25 @@ def _local_time(microseconds: Number) -> Column:
 
 
 def _pattern(text: Column, node: t.Like, negated: bool) -> Column | bool | None:
-    if node.pattern and not node.regex and not node.pattern.strip("%"):
-        return False if negated else text.isNotNull()
-    if node.regex:
-        regex = java_regex(node.pattern)
-        found = None if regex is None else text.rlike(regex)
+    """LIKE by the plain functions that file formats know; None for regular expressions and where these are not enough.
+
+    Java reads many regular expressions otherwise than RE2, and backtracks, where RE2 is linear: the engine decides.
+    """
+    if node.regex or "_" in node.pattern:
+        return None
+    if "%" not in node.pattern:
+        found = text == F.lit(node.pattern)
     else:
-        found = _like(text, node.pattern)
-    return ~found if negated and found is not None else found
+        first, *between, last = node.pattern.split("%")
+        if not (first or last or any(between)):
+            return False if negated else text.isNotNull()
+        if any(between) and (first or last or len(between) > 1):
+            return None
+        found = text.contains(between[0]) if any(between) else _with_ends(text, first, last)
+    return ~found if negated else found
 
 
-def _like(text: Column, pattern: str) -> Column | None:
-    """LIKE by the plain functions that file formats know, where they are enough."""
-    pieces = pattern.split("%")
-    if "_" in pattern or (any(pieces[1:-1]) and (len(pieces) > 3 or pieces[0] or pieces[-1])):
-        regex = java_like(pattern)
-        return None if regex is None else text.rlike(regex)
-    if len(pieces) == 1:
-        return text == F.lit(pattern)
-    first, last = pieces[0], pieces[-1]
+def _with_ends(text: Column, first: str, last: str) -> Column:
     found = []
     if first:
         found.append(text.startswith(first))
@@ -362,5 +356,4 @@ def _like(text: Column, pattern: str) -> Column | None:
         found.append(text.endswith(last))
     if first and last:
         found.append(F.octet_length(text) >= F.lit(len(first.encode()) + len(last.encode())))
-    found += [text.contains(piece) for piece in pieces[1:-1] if piece]
     return _joined(found, and_)

@@ -81,5 +81,14 @@ def key_text(part: t.Part, index: int, bound: BoundPlan, stream: int, types: Map
     return f"{chosen()} + CAST(0.0 AS {kind})" if kind in ("float", "double") else chosen()
 
 
+def order_text(order_by: Sequence[str], stream: int | None = None) -> str:
+    """A number in SQL that is the same for events that these columns, and the place of the stream, do not order.
+
+    A hash leaves NULLs out, so that it is told which values are.
+    """
+    parts = [part for name in order_by for part in (quoted(name), f"{quoted(name)} IS NULL")]
+    return f"xxhash64({', '.join([*parts, *([] if stream is None else [str(stream)])])})"
+
+
 def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from ceql.errors import DataError, SchemaError, did_you_mean
+from ceql.errors import ArgumentError, DataError, SchemaError, did_you_mean
 from ceql.io.schemas import check_names, unify_schemas
 from ceql.io.sort_keys import is_ordered
 from ceql.plan import Plan
@@ -34,9 +34,10 @@ from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.arrow_types import arrow_type
+from ceql.spark.collations import collations, refuse_collations
 from ceql.spark.fields import with_columns
 from ceql.spark.guard_columns import GuardColumn, guard_columns, name_of
-from ceql.spark.key_expressions import key_text, key_types, keys_as_text
+from ceql.spark.key_expressions import key_text, key_types, keys_as_text, order_text
 from ceql.spark.result_types import event_type, result_schema
 from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.task_spec import (
@@ -86,6 +87,10 @@ class Prepared:
     order: tuple[str, ...]
     """Shipped columns that put the rows of a task in order."""
     streaming: bool
+    streams: tuple[DataFrame, ...]
+    """The events, as they were given but for fields that are columns here."""
+    collated: Mapping[str, str]
+    """The columns that have a collation, and which."""
 
     @property
     def plan(self) -> Plan:
@@ -115,6 +120,8 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     names = plan.query.streams or (None,)
     untyped = options.untyped(schemas)
     bound = BoundPlan(plan, schema, tuple(names), options, untyped=untyped)
+    collated = collations([df.schema for _, df in streams])
+    refuse_collations(collated, bound, arguments.order_by)
     spark_types = column_types([df.schema for _, df in streams], schema)
     shown = shown_attributes(arguments, plan, schema)
 
@@ -159,6 +166,8 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         drops=drops,
         order=(TIME, *([STREAM] if several else ()), *(f"o_{k}" for k in range(len(arguments.order_by)))),
         streaming=any(df.isStreaming for _, df in streams),
+        streams=tuple(df for _, df in streams),
+        collated=collated,
     )
 
 
@@ -180,6 +189,19 @@ def arrow_schema(schema: StructType, zone: str) -> pa.Schema:
                 "tell apart; rename one"
             )
     return check_names(pa.schema(fields), "the DataFrame")
+
+
+def check_order(caller: str, frames: object, query: object, *others: type) -> None:
+    """Refuse arguments in the wrong order, or of another kind; `others` may take the place of a DataFrame."""
+    given = list(frames.values()) if isinstance(frames, Mapping) else [frames]
+    for one in given:
+        if not isinstance(one, (DataFrame, *others)):
+            raise ArgumentError(
+                f"{caller} takes a DataFrame first (or a dict of them, by stream), then the query: {caller}(df, query)."
+                f" The first argument has a {type(one).__name__}"
+            )
+    if isinstance(query, DataFrame):
+        raise ArgumentError(f"{caller} takes a query after the DataFrame, not another one: {caller}(df, query)")
 
 
 _One = TypeVar("_One", DataFrame, StructType)
@@ -301,7 +323,7 @@ def _ship(
         require_column(name, bound.schema, "order_by")
         order.append(name_of(name))
     if order or several:
-        columns.append(F.xxhash64(*order, *([F.lit(number)] if several else [])).alias(ORDER))
+        columns.append(F.expr(order_text(arguments.order_by, number if several else None)).alias(ORDER))
     columns += [column.alias(f"o_{k}") for k, column in enumerate(order)]
     shared = dict(spec.shared)
     columns += [name_of(name).alias(column) for name, column in spec.place.items() if name not in shared]

@@ -28,6 +28,8 @@ from ceql.query_set import QuerySet, compile_all
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.batch import Way, divide, rows_in_tasks
+from ceql.spark.collations import refuse_collations
+from ceql.spark.lacking_types import telling
 from ceql.spark.prepare import Frames, MatchArguments, Prepared, prepare
 from ceql.spark.set_task import SetSpec, set_task
 from ceql.spark.stream_job import RowGroup, StreamJob, terms_of
@@ -50,7 +52,8 @@ def run(frames: Frames, queries: QuerySet, arguments: MatchArguments, partitions
         rows_in_tasks(group.carrier, partitions).mapInArrow(reported("match", set_task(group.spec)), schema)
         for group in _groups(frames, bound, arguments)
     ]
-    return reduce(DataFrame.unionAll, results)
+    formulas = {name: plan.query.formula for name, plan in queries.plans.items()}
+    return telling(reduce(DataFrame.unionAll, results), bound.whole, formulas)
 
 
 def stream_job(frames: Frames, queries: QuerySet, arguments: MatchArguments, buckets: int) -> StreamJob:
@@ -88,6 +91,7 @@ def _bind(frames: Frames, queries: QuerySet, arguments: MatchArguments) -> _Boun
             bounds[name] = BoundPlan(
                 plan, whole.bound.schema, whole.bound.streams, whole.bound.options, untyped=whole.bound.untyped
             )
+            refuse_collations(whole.collated, bounds[name])
     return _Bound(whole, bounds, _keys(bounds))
 
 

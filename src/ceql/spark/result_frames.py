@@ -16,10 +16,20 @@ from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.result_columns import unique_names
 from ceql.spark import result_types
 from ceql.spark.api import EventsAs, match_arguments
+from ceql.spark.collations import collations, refuse_collations
 from ceql.spark.fields import with_fields
 from ceql.spark.guard_columns import quoted
-from ceql.spark.prepare import arrow_schema, check_time, column_types, shown_attributes, streams_of
+from ceql.spark.prepare import arrow_schema, check_order, check_time, column_types, shown_attributes, streams_of
 from ceql.spark.task_spec import TaskSpec
+
+_EXACT = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Options of `to_json` under which different rows are different texts, in every session: by default it leaves NULLs
+out, cuts times to milliseconds, and writes them in the session's zone."""
 
 Columns = DataFrame | StructType
 """The columns of events: a DataFrame that has them, or their types."""
@@ -44,6 +54,7 @@ def result_schema(
     >>> result_schema(events, "SELECT a, COUNT(b) AS n WHERE A AS a ; B+ AS b", events="columns").simpleString()
     'struct<start_time:timestamp,end_time:timestamp,a_type:string,a_time:timestamp,a_v:bigint,n:bigint>'
     """
+    check_order("result_schema", columns, query, StructType)
     plan = query.plan if isinstance(query, Query) else make_plan(query)
     arguments = match_arguments(type, time, time_unit, (), events, id, 4 << 30, 1 << 16)
     given = {name: _struct(own) for name, own in columns.items()} if isinstance(columns, Mapping) else _struct(columns)
@@ -54,6 +65,7 @@ def result_schema(
     check_time(arguments.options, schema)
     untyped = arguments.options.untyped(schemas)
     bound = BoundPlan(plan, schema, tuple(plan.query.streams or (None,)), arguments.options, untyped=untyped)
+    refuse_collations(collations(structs), bound)
     spec = TaskSpec(
         query=plan.source,
         options=arguments.options,
@@ -71,10 +83,23 @@ def _struct(columns: Columns) -> StructType:
     return columns if isinstance(columns, StructType) else columns.schema
 
 
+def match_id(df: DataFrame) -> Column:
+    """A column that identifies each match of a result of `match`: 32 hexadecimal digits, the same in every run.
+
+    It is a hash (128 bits of SHA-256) of all columns of `df`, whatever the shape, at full precision and without regard
+    to the session's time zone; a NULL is a value like others. Matches that agree in every column have one id: let
+    SELECT show what tells events apart, or pass `events="ids"`.
+
+    `found.withColumn("id", match_id(found))` is what a MERGE, an upsert or a reader of a topic can go by.
+    """
+    text = F.to_json(F.struct(*(_column(name) for name in df.columns)), _EXACT)
+    return F.substring(F.sha2(text, 256), 1, 32)
+
+
 def matches_to_rows(df: DataFrame) -> DataFrame:
     """One row for each event of each match, from the result of `match` with `events="rows"` or `"ids"`.
 
-    Columns: `match`, a number that the rows of one match have in common (a hash of the match, the same in every run);
+    Columns: `match`, a text that the rows of one match have in common (`match_id`);
     `variable` and `place`, which variable the event is bound to, as its first (0), second, ... event; the columns of
     the match that are no arrays of events (keys, times, measures); and the attributes of the event, or its `id`. Where
     SELECT names attributes (`x[a, b]`), the others are NULL. An event that is bound to several variables has a row for
@@ -93,9 +118,8 @@ def matches_to_rows(df: DataFrame) -> DataFrame:
     attributes = whole.names if isinstance(whole, StructType) else ["id"]
     names = unique_names([*kept, *attributes], taken=("match", "variable", "place"))
     bound = F.concat(*(_bound(name, arrays[name], whole) for name in variables))
-    number = F.xxhash64(F.to_json(F.struct(*(_column(name) for name in df.columns))))
     rows = df.select(
-        number.alias("match"),
+        match_id(df).alias("match"),
         *(_column(name).alias(f"kept{k}") for k, name in enumerate(kept)),
         F.explode(bound).alias("one"),
     )

@@ -30,9 +30,10 @@ from ceql.errors import SchemaError
 from ceql.plan import Plan, make_plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.spark.api import match_arguments
+from ceql.spark.collations import collations, refuse_collations
 from ceql.spark.fields import refuse_fields
 from ceql.spark.guard_columns import quoted
-from ceql.spark.key_expressions import key_text, keys_as_text
+from ceql.spark.key_expressions import key_text, keys_as_text, order_text
 from ceql.spark.prepare import (
     MatchArguments,
     arrow_schema,
@@ -151,6 +152,7 @@ def analyse(columns: StructType, plan: Plan, arguments: MatchArguments, whole: b
     names = plan.query.streams or (None,)
     untyped = arguments.options.untyped([schema])
     bound = BoundPlan(plan, schema, tuple(names), arguments.options, untyped=untyped)
+    refuse_collations(collations([columns]), bound, arguments.order_by)
     types: dict[str, DataType] = {
         f.name: StringType() if isinstance(f.dataType, StringType) else f.dataType for f in columns.fields
     }
@@ -203,7 +205,7 @@ def _shipped(
     if isinstance(plan.query.window, t.AttributeWindow):
         columns.append(SelectedColumn(quoted(plan.query.window.attribute), WINDOW))
     if order_by:
-        columns.append(SelectedColumn(f"xxhash64({', '.join(map(quoted, order_by))})", ORDER))
+        columns.append(SelectedColumn(order_text(order_by), ORDER))
     columns += [SelectedColumn(quoted(name), attribute_column(k)) for k, name in enumerate(spec.attributes)]
     if not whole:
         columns += [SelectedColumn(quoted(name), f"o_{k}") for k, name in enumerate(order_by)]

@@ -40,6 +40,7 @@ from ceql.recognition.snapshot import to_ipc
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.prepare import WATERMARK, Prepared
 from ceql.spark.result_types import arrow_types, as_rows
+from ceql.spark.second_watermark import refusing, tell_if_held_back
 from ceql.spark.set_task import SetSpec
 from ceql.spark.settle import settle
 from ceql.spark.stream_job import StreamJob, spec_of
@@ -75,7 +76,7 @@ def stream(job: StreamJob, delay: int, late: str | None, observe: str | None = N
         )
     processor = BucketProcessor(job.specs, job.terms, late is not None)
     blobs = [packed(group.carrier, *job.buckets_of(number), delay) for number, group in enumerate(job.groups)]
-    return opened(stepped(reduce(DataFrame.unionAll, blobs), processor), job, late, observe)
+    return refusing(opened(stepped(reduce(DataFrame.unionAll, blobs), processor), job, late, observe))
 
 
 def tasks(prepared: Prepared) -> int:
@@ -261,6 +262,7 @@ class BucketUpdate:
         self._keeps_late = keeps_late
         self._clock = max(0, clock)
         self._bucket = Bucket(spec, terms)
+        self._goes_on = before is not None
         if before is not None:
             self._bucket = Bucket.from_bytes(before, spec, terms)
         self.after: bytes | None = None
@@ -274,6 +276,8 @@ class BucketUpdate:
         batches = [batch for blob in arrived for batch in _from_ipc(blob)]
         for found in bucket.step(batches, watermark):
             yield False, found.num_rows, to_ipc([found])
+        if watermark is None and self._goes_on and (earliest := bucket.wakes_at) is not None:
+            tell_if_held_back(earliest)
         if bucket.late:
             rows = sum(batch.num_rows for batch in bucket.late)
             yield (
