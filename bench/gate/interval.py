@@ -35,11 +35,7 @@ class Interval:
 
 
 def interval(ratios: Sequence[float]) -> Interval:
-    """The interval of at least `FEWEST` ratios.
-
-    >>> print(interval([1.0, 1.1, 0.9, 1.0, 1.2, 1.0, 0.9, 9.0]))
-    1.00 [0.90, 9.00]
-    """
+    """The interval of at least `FEWEST` ratios."""
     if len(ratios) < FEWEST:
         raise ValueError(f"{len(ratios)} ratios tell nothing; at least {FEWEST} are needed")
     ordered = sorted(ratios)
