@@ -24,7 +24,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check bench-keep bench-spark soak kill spark-cluster faults determinism oldest newest docs dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak kill spark-cluster faults determinism oldest newest docs dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -75,11 +75,14 @@ bench-full: $(DEV)  ## all experiments against all peers (CORE, Flink CEP, ...),
 bench-docs: $(DEV)  ## docs/benchmarks.md from the newest full run; ONLY="conditions spark": these parts of it
 	$(BENCH) docs $(if $(ONLY),--only $(ONLY))
 
-bench-check: $(DEV)  ## fail if a ratio is a fifth worse than in bench/baseline.json; three minutes
-	$(BENCH) check
+bench-check: $(DEV)  ## fail if a row surely takes 1.1 times what it took at BASE, the newest tag; ROWS="count-* dense": these only
+	$(BENCH).gate $(if $(BASE),--base $(BASE)) $(if $(LIMIT),--limit $(LIMIT)) $(foreach row,$(ROWS),'$(row)')
 
-bench-keep: $(DEV)  ## make the ratios of the newest full run the baseline
-	$(BENCH) keep
+coldstart: $(DEV)  ## processor seconds of ten kinds of query from an empty cache; two minutes
+	$(PY) -m bench.coldstart
+
+walk: $(DEV)  ## files, functions and changes of package that a first read calls
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.walk
 
 bench-spark: ROWS = 2000000
 bench-spark: $(DEV)  ## the experiment on Spark alone, on ROWS=2000000 rows: a quarter of an hour

@@ -1,4 +1,4 @@
-"""`python -m bench [quick | full | check | keep | docs]`: what `make bench`, `bench-full` and `bench-check` call.
+"""`python -m bench [quick | full | docs]`: what `make bench`, `bench-full` and `bench-docs` call.
 
 A run writes to bench/results/<date>. If it is broken off, the same command goes on where it was.
 """
@@ -10,7 +10,6 @@ import sys
 
 import pyarrow as pa
 
-from bench import guard
 from bench.peers.all import PEERS
 from bench.peers.peer import Peer, Unavailable
 from bench.peers.worker import at_most
@@ -24,7 +23,7 @@ AT_HAND = ("ceql", "partial matches", "DuckDB", "DuckDB, buckets", "polars", "po
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=["quick", "full", "check", "keep", "docs"])
+    parser.add_argument("what", choices=["quick", "full", "docs"])
     parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
     parser.add_argument("--events", type=int, help="length of the large streams (a million; quick: half)")
     parser.add_argument("--seconds", type=float, help="what a run of a peer may take (1, full: 2; the paper's: 30)")
@@ -34,8 +33,6 @@ def main() -> int:
     given = parser.parse_args()
     pa.set_cpu_count(1)
     at_most(MEMORY)
-    if given.what in ("check", "keep"):
-        return guard.keep() if given.what == "keep" else guard.check(given.events or 1_000_000)
     if given.what == "docs":
         return publish(given.only or ())
     quick = given.what == "quick"

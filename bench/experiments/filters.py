@@ -1,8 +1,7 @@
 """Recognition against evaluating the filters alone: what polars takes for the same filters, without any recognition.
 
 A million stock events in plain-text Arrow; a sequence of n filtered events within 10 seconds, without consumption;
-then the same by key, with dense output, and over events compared with each other. These ratios are what `make
-bench-check` guards.
+then the same by key, with dense output, and over events compared with each other.
 """
 
 from __future__ import annotations
@@ -62,16 +61,6 @@ def measure(make: Callable[[], tuple[Callable[[], Any], Callable[[], Any], int]]
     ours, theirs, events = make()
     timed = together({"ceql": ours, YARDSTICK: theirs}, events, runs)
     return [timed["ceql"][0], timed[YARDSTICK][0]]
-
-
-def ratios(figures: Figures, names: list[str]) -> dict[str, float]:
-    """Processor time of the yardstick divided by ceql's: more is better."""
-    found = {}
-    for name in names:
-        ours, theirs = figures.get(PANEL, "ceql", name), figures.get(PANEL, YARDSTICK, name)
-        if ours and theirs and ours.cpu:
-            found[name] = theirs.cpu / ours.cpu
-    return found
 
 
 def show(settings: Settings, figures: Figures, page: Page) -> None:

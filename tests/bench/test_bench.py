@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bench import figures as kept
-from bench import guard, run
-from bench.experiments import asking, filters
+from bench import run
+from bench.experiments import asking
 from bench.figures import Figure, Figures, Folder, Place, Task, median_figure
 from bench.page import Page, times
 from bench.pattern import Pattern
@@ -159,30 +158,6 @@ def test_a_workload_that_changes_makes_another_file(monkeypatch, tmp_path):
     assert event_file(letters.uniform, 10) == before
     monkeypatch.setattr("inspect.getsource", lambda module: "other source")
     assert event_file(letters.uniform, 10) != before
-
-
-@pytest.mark.parametrize(("now", "code"), [(0.41, 0), (0.39, 1), (0.9, 0)])
-def test_the_guard_fails_on_a_loss_of_a_fifth(now, code, monkeypatch, tmp_path, capsys):
-    file = tmp_path / "baseline.json"
-    file.write_text(json.dumps({"ratios": {"case": 0.5}}))
-    monkeypatch.setattr(guard, "BASELINE", file)
-    monkeypatch.setattr(filters, "cases", lambda events: {"case": None})
-    monkeypatch.setattr(guard, "ratio", lambda case: now)
-    assert guard.check(9) == code
-    assert ("LOST" in capsys.readouterr().out) == bool(code)
-
-
-def test_the_guard_wants_a_baseline_for_every_case(monkeypatch, tmp_path, capsys):
-    file = tmp_path / "baseline.json"
-    file.write_text(json.dumps({"ratios": {}}))
-    monkeypatch.setattr(guard, "BASELINE", file)
-    monkeypatch.setattr(filters, "cases", lambda events: {"new": None})
-    assert guard.check(9) == 1
-    assert "new: in the experiment only" in capsys.readouterr().out
-
-
-def test_the_baseline_has_all_cases():
-    assert set(json.loads(guard.BASELINE.read_text())["ratios"]) == set(filters.cases(1_000_000))
 
 
 def test_the_newest_full_run_becomes_a_page(results, monkeypatch, tmp_path, capsys):
