@@ -17,6 +17,7 @@ from ceql.studio.match_index import MatchIndex
 from ceql.syntax import tree as t
 
 MOST_LANES = 200
+_MOST_PIXELS = 10_000
 _MOST_SPANS = 60  # of a lane; more of them are a histogram
 _MOST_MARKS = 150  # of a match
 _MOST_OTHERS = 300  # events of a lane that no match has
@@ -52,6 +53,7 @@ def extent(places: Floats) -> tuple[float, float]:
 
 def lanes(index: MatchIndex, low: float, high: float, width: int, first: int, count: int, by: str) -> dict[str, Any]:
     """The lanes `first` to `first + count` of those with matches in the range: one for each key, or each match."""
+    low, high = min(low, high), max(low, high)
     visible = index.visible(low, high)
     common = {"variables": index.variables, "matches": len(visible), "window": _window(index), "keys": index.keys}
     count = min(count, MOST_LANES)
@@ -74,7 +76,7 @@ def _key_lane(index: MatchIndex, lane: int, matches: Int64s, low: float, high: f
         found["spans"] = [_span(index, match) for match in matches.tolist()]
         found["others"] = _others(index, lane, low, high)
         return found
-    bins = max(1, width // _BIN)
+    bins = max(1, min(width, _MOST_PIXELS) // _BIN)
     counts = np.histogram(index.end[matches], bins, (low, high))[0]
     filled = np.flatnonzero(counts)
     found["bins"] = {"count": bins, "at": filled.tolist(), "matches": counts[filled].tolist()}
