@@ -157,15 +157,16 @@ class Routes:
         given = request.query_params
         index = self.session.index(request.path_params["run"])
         low, high = timeline_view.extent(index.places)
-        return timeline_view.lanes(
-            index,
-            asked.number(given.get("low"), low),
-            asked.number(given.get("high"), high),
-            asked.whole(given.get("width"), 800),
-            asked.whole(given.get("first"), 0),
-            asked.whole(given.get("count"), 40),
-            given.get("by", "key"),
+        wanted = timeline_view.Asked(
+            low=asked.number(given.get("low"), low),
+            high=asked.number(given.get("high"), high),
+            width=asked.whole(given.get("width"), 800),
+            first=asked.whole(given.get("first"), 0),
+            count=asked.whole(given.get("count"), 40),
+            by=given.get("by", "key"),
+            match=asked.whole(given.get("match"), -1),
         )
+        return timeline_view.lanes(index, wanted)
 
     def matches(self, request: Request) -> Body:
         given = request.query_params
