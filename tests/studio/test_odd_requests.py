@@ -83,7 +83,8 @@ NUMBERS = ("nan", "inf", "-inf", "1e400", "1e308", "-1e308", "9" * 30, "9" * 500
 def test_odd_numbers_are_answered(studio: Studio, run: str, name: str) -> None:
     for value in NUMBERS:
         for path in (f"/api/run/{run}/lanes", f"/api/run/{run}/matches", "/api/overview"):
-            answer = studio.get(path, **{"run": run, name: value})
+            given: dict[str, Any] = {"run": run, name: value}
+            answer = studio.get(path, **given)
             assert answer.status == 200, (path, value, answer.content)
             assert len(answer.content) < 100_000
 
