@@ -31,7 +31,7 @@ export interface Lane {
 }
 export interface Lanes {
   variables: string[]; matches: number; window: number | null; keys: string[]; by: "key" | "match"; total: number;
-  lanes: Lane[];
+  lanes: Lane[]; place: number | null;
 }
 export interface Overview {
   low: number; high: number; seconds: boolean; axis: string; events: number[]; matches: number[];
@@ -70,6 +70,20 @@ export interface Diagnosis {
   text: string;
 }
 
+// The printed address has the token in its fragment, which browsers do not send. The page sends it as a header, and
+// keeps it for reloads and for links: browsers keep storage apart by host and port, cookies only by host.
+const TOKEN = "ceql-token";
+
+/** Takes the token out of the address; true if it had one. */
+export function takeToken(): boolean {
+  const fields = new URLSearchParams(location.hash.slice(1)), given = fields.get("token");
+  if (!given) return false;
+  localStorage.setItem(TOKEN, given);
+  fields.delete("token");
+  history.replaceState(null, "", `${location.pathname}${fields.size ? `#${fields}` : ""}`);
+  return true;
+}
+
 /** What the server refuses, in its own words. */
 export class Refused extends Error {}
 
@@ -85,9 +99,9 @@ async function answer<T>(response: Response): Promise<T> {
   throw new Refused(problem || `the studio answers ${response.status}`);
 }
 
-async function reach(path: string, init?: RequestInit): Promise<Response> {
+async function reach(path: string, init: RequestInit & { headers?: Record<string, string> } = {}): Promise<Response> {
   try {
-    return await fetch(path, init);
+    return await fetch(path, { ...init, headers: { ...init.headers, "X-Ceql-Token": localStorage.getItem(TOKEN) ?? "" } });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Refused("The studio does not answer. Is it still running?");
@@ -107,4 +121,10 @@ export async function tell<T>(path: string, body: object, signal?: AbortSignal):
 export async function upload(file: File, added: Record<string, string> = {}): Promise<Data> {
   const query = new URLSearchParams({ name: file.name, ...added });
   return answer(await reach(`/api/upload?${query}`, { method: "POST", body: file }));
+}
+
+/** The content of a file that the server makes. A plain link could not send the token. */
+export async function file(path: string): Promise<Blob> {
+  const response = await reach(path);
+  return response.ok ? response.blob() : answer(response);
 }

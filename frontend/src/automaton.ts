@@ -2,9 +2,8 @@
 // and beside it is the compact graph that the engine has then.
 import { type Graph, type Step, type Steps } from "./api";
 import { CompactGraph } from "./compact";
-import { el, number, svg } from "./dom";
+import { el, mark, number, svg } from "./dom";
 import { layout, type Placed, shortened } from "./layout";
-import { mark } from "./timeline";
 
 export class Automaton {
   private steps: Steps | null = null;

@@ -1,7 +1,6 @@
 // The match that is chosen: its keys and measures, and the events behind it with what lies between them.
 import type { Match } from "./api";
-import { el, number } from "./dom";
-import { mark } from "./timeline";
+import { el, mark, number } from "./dom";
 
 export function showMatch(box: HTMLElement, match: Match | null, zoom: () => void, step: () => void): void {
   if (!match) {

@@ -1,8 +1,42 @@
 // The diagnosis as bars: where partial matches died.
-import type { Diagnosis } from "./api";
+import { type Diagnosis, tell } from "./api";
 import { el, number } from "./dom";
 
-export function showDiagnosis(box: HTMLElement, found: Diagnosis): void {
+/** Asks for diagnoses, which can be cancelled. Each takes too long to be made anew at every change of the query. */
+export class Diagnosing {
+  private asked: AbortController | null = null;
+
+  constructor(private box: HTMLElement, private again: () => void) {}
+
+  async show(body: object): Promise<void> {
+    this.asked?.abort();
+    const asked = (this.asked = new AbortController());
+    const cancel = el("button", { type: "button", id: "cancel-diagnosis" }, "Cancel");
+    cancel.onclick = () => this.drop("The diagnosis was cancelled.");
+    this.box.replaceChildren(el("p", { class: "empty" }, "Looking through the events … ", cancel));
+    try {
+      const found = await tell<Diagnosis>("/api/diagnose", body, asked.signal);
+      if (asked === this.asked) showDiagnosis(this.box, found);
+    } catch (error) {
+      if (asked === this.asked) throw error;
+    }
+  }
+
+  /** The query or the events are others now. */
+  outdate(): void {
+    if (this.asked) this.drop("The query or the events have changed.");
+  }
+
+  private drop(said: string): void {
+    this.asked?.abort();
+    this.asked = null;
+    const begin = el("button", { type: "button", id: "diagnose-it" }, "Diagnose");
+    begin.onclick = this.again;
+    this.box.replaceChildren(el("p", { class: "empty" }, `${said} `, begin));
+  }
+}
+
+function showDiagnosis(box: HTMLElement, found: Diagnosis): void {
   const most = Math.max(1, ...found.clauses.map((clause) => Math.log10(1 + (clause.matches ?? 0))));
   const clauses = found.clauses.map((clause) => {
     const matches = clause.matches === null ? "?" : `${clause.all ? "" : "> "}${number(clause.matches)}`;

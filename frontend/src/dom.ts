@@ -49,9 +49,9 @@ export function bytes(value: number): string {
   return `${value < 10 && k ? value.toFixed(1) : Math.round(value)} ${units[k]}`;
 }
 
-/** Offers text as a file. */
-export function download(name: string, content: string, type: string): void {
-  const url = URL.createObjectURL(new Blob([content], { type }));
+/** Offers content as a file. */
+export function download(name: string, content: Blob): void {
+  const url = URL.createObjectURL(content);
   el("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
@@ -59,3 +59,10 @@ export function download(name: string, content: string, type: string): void {
 // As in ceql's own pictures: they stand out on light and on dark.
 export const COLOURS = ["#2f80ed", "#d2691e", "#1f9d55", "#b455d9", "#e0455e", "#0e93a5", "#a07d0a", "#7d7d7d"];
 export const colour = (variable: number): string => (variable < 0 ? "#8a94a3" : COLOURS[variable % COLOURS.length]!);
+
+/** A variable's mark, as an element of the legend. */
+export function mark(variable: number): HTMLElement {
+  const made = el("i", { class: `mark shape${variable % 4}`, "aria-hidden": "true" });
+  made.style.setProperty("--own", colour(variable));
+  return made;
+}

@@ -1,7 +1,6 @@
 // The table of matches. Only the rows in view exist; others are fetched as they come into view.
 import { ask, type Rows } from "./api";
-import { el, later, number } from "./dom";
-import { mark } from "./timeline";
+import { el, later, mark, number } from "./dom";
 
 const ROW = 30, PAGE = 100, MOST_PIXELS = 15_000_000;
 
@@ -59,16 +58,21 @@ export class Grid {
 
   select(match: number): void {
     this.chosen = match;
-    const scale = this.scale, room = this.box.clientHeight - ROW;
-    const top = match * ROW * scale;
-    if (top < this.box.scrollTop) this.box.scrollTop = top;
-    else if (top + ROW > this.box.scrollTop + room) this.box.scrollTop = top + ROW - room;
+    const { ratio, room } = this, top = match * ROW, from = this.box.scrollTop * ratio;
+    if (top < from) this.box.scrollTop = Math.floor(top / ratio);
+    else if (top + ROW > from + room) this.box.scrollTop = Math.ceil((top + ROW - room) / ratio);
     this.render();
   }
 
-  /** Browsers bound how tall an element can be; beyond that, scrolling is coarser. */
-  private get scale(): number {
-    return Math.min(1, MOST_PIXELS / Math.max(1, this.total * ROW));
+  /** The height that rows have below the head. */
+  private get room(): number {
+    return Math.max(ROW, this.box.clientHeight - ROW);
+  }
+
+  /** Browsers bound how tall an element can be. Beyond that, a pixel of scrolling stands for so many of the rows. */
+  private get ratio(): number {
+    const whole = this.total * ROW;
+    return whole <= MOST_PIXELS ? 1 : (whole - this.room) / (MOST_PIXELS - this.room);
   }
 
   private async fetch(page: number): Promise<void> {
@@ -107,9 +111,9 @@ export class Grid {
         return el("span", { role: "columnheader", title: head }, variable >= 0 && mark(variable), head);
       }),
     );
-    const scale = this.scale;
-    this.body.style.height = `${this.total * ROW * scale}px`;
-    const first = Math.max(0, Math.floor(this.box.scrollTop / scale / ROW) - 2);
+    this.body.style.height = `${Math.min(this.total * ROW, MOST_PIXELS)}px`;
+    const scrolled = this.box.scrollTop, from = scrolled * this.ratio;
+    const first = Math.max(0, Math.floor(from / ROW) - 2);
     const count = Math.ceil(this.box.clientHeight / ROW) + 4;
     const shown: HTMLElement[] = [];
     for (let k = first; k < Math.min(first + count, this.total); k++) {
@@ -122,7 +126,7 @@ export class Grid {
       }, el("span", { role: "gridcell", class: "number" }, number(k + 1)),
       ...(cells ?? []).map((text) => el("span", { role: "gridcell", title: text }, text.replaceAll("\n", " · "))));
       row.style.gridTemplateColumns = columns;
-      row.style.top = `${first * ROW * scale + (k - first) * ROW}px`;
+      row.style.top = `${scrolled + k * ROW - from}px`;
       shown.push(row);
     }
     this.body.replaceChildren(...shown);

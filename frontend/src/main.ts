@@ -1,19 +1,18 @@
 // The page: what is loaded, what runs, and which view shows it.
-import { ask, type Checked, type Data, type Diagnosis, type Graph, type Match, Refused, type Start, type Status, type Steps, tell, upload } from "./api";
+import { ask, type Checked, type Data, type Graph, type Match, Refused, type Start, type Status, type Steps, takeToken, tell, upload } from "./api";
 import { Automaton } from "./automaton";
-import { showDiagnosis } from "./diagnosis";
+import { type Chosen, showColumns } from "./columns";
+import { showCounters } from "./counters";
 import { showMatch } from "./detail";
-import { byId, bytes, download, el, later, number } from "./dom";
+import { Diagnosing } from "./diagnosis";
+import { byId, el, later, number } from "./dom";
 import { type Editor, makeEditor } from "./editor";
+import { showExports } from "./exports";
 import { Grid } from "./grid";
 import { fromFragment, type Linked, toFragment } from "./link";
 import { Timeline, type View } from "./timeline";
 
 const TABS = ["matches", "automaton", "diagnose", "explain", "code"];
-const HINTS: Record<string, string> = {
-  "events/s": "After the first slice of events, with which the engine is loaded",
-  memory: "What the recogniser holds: partial matches, keys, its journal",
-};
 
 class Page {
   private data: Data | null = null;
@@ -24,9 +23,13 @@ class Page {
   private watching = 0;
   private checkedAt: AbortController | null = null;
   private editor: Editor;
-  private timeline = new Timeline(byId("timeline"), (match) => void this.choose(match, false), () => this.remember());
+  private timeline = new Timeline(byId("timeline"), (match, reveal) => void this.choose(match, reveal), () => this.remember());
   private grid = new Grid(byId("table"), (match) => void this.choose(match, true));
   private automaton = new Automaton(byId("automaton"));
+  private diagnosing = new Diagnosing(byId("diagnose"), () => {
+    this.stale.add("diagnose");
+    void this.fill();
+  });
   private remember = later(() => history.replaceState(null, "", this.link()), 300);
   private ran = "";
   private followed = ""; // the steps that the automaton shows
@@ -63,23 +66,56 @@ class Page {
     } finally {
       document.body.classList.remove("busy");
     }
-    this.status = null;
-    this.ran = "";
-    this.chosen = -1;
+    await this.forget();
     this.showData();
-    this.showStatus();
-    byId("note").textContent = "";
     await Promise.all([this.timeline.show(this.data.id, null, view), this.grid.show(null, 0, [])]);
     this.changed();
     this.editor.recheck();
+    if (this.data.live) void this.keepUp(this.data.id);
     return true;
+  }
+
+  /** Lets go of the run and of all that is shown of it. */
+  private async forget(): Promise<void> {
+    const before = this.status;
+    this.watching++;
+    this.status = null;
+    this.ran = "";
+    await this.unchoose();
+    this.showStatus();
+    if (before?.state === "running") await tell(`/api/run/${before.id}/cancel`, {}).catch(() => {});
+  }
+
+  private async unchoose(): Promise<void> {
+    this.chosen = -1;
+    showMatch(byId("detail"), null, () => {}, () => {});
+    await this.followMatch();
+  }
+
+  /** Shows how many events of a stream have come, and of what types, until it ends or other data are shown. */
+  private async keepUp(id: string): Promise<void> {
+    while (this.data?.id === id && this.data.live) {
+      await new Promise((done) => setTimeout(done, 1000));
+      const before = this.data;
+      if (before?.id !== id) return;
+      try {
+        const found = await ask<Data>(`/api/data/${id}`);
+        if (this.data?.id !== id) return;
+        this.data = found;
+        if (found.columns.length !== before.columns.length) this.editor.recheck();
+        if (found.rows !== before.rows || !found.live) this.showData();
+        if (found.rows !== before.rows && this.status?.state !== "running") await this.timeline.refresh();
+      } catch (error) {
+        return this.say(error);
+      }
+    }
   }
 
   private showData(): void {
     const { data } = this;
     byId("data").replaceChildren(...(data
       ? [el("strong", { title: String(data.origin.path ?? data.name) }, data.name),
-         el("span", { class: "muted" }, `${number(data.rows)} events`),
+         el("span", { class: "muted" }, `${number(data.rows)} ${data.rows === 1 ? "event" : "events"}`),
          data.streams.length > 1 && el("span", { class: "muted" }, `${data.streams.length} streams`),
          data.live && el("span", { class: "live" }, "live"),
          data.sorted && el("span", { class: "muted", title: "The events were not in order of time, and were put in order." }, "sorted"),
@@ -88,27 +124,10 @@ class Page {
     const box = byId("columns");
     box.hidden = !data;
     if (!data) return;
-    const names = data.columns.map((column) => column.name);
-    const choice = (label: string, key: "type" | "time" | "unit", options: string[], value: string | null): HTMLElement => {
-      const select = el("select", { id: `column-${key}` }, el("option", { value: "" }, "none"),
-        ...options.map((name) => el("option", { value: name, selected: name === value }, name)));
-      select.onchange = () => void this.setColumn(key, select.value);
-      return el("div", {}, el("label", { for: `column-${key}` }, label), select);
-    };
-    const choosable = !data.live && !("upload" in data.origin) && !data.streams.length;
-    box.replaceChildren(
-      el("summary", {}, "Events"),
-      choosable && el("div", { class: "choices" }, choice("type", "type", names, data.type), choice("time", "time", names, data.time),
-        choice("unit", "unit", ["s", "ms", "us", "ns"], data.unit)) || "",
-      data.types.length ? el("p", { class: "types" }, ...data.types.slice(0, 12).map((type) =>
-        el("span", { class: "chip", title: `${number(type.events)} events` }, type.name, el("small", {}, number(type.events))))) : "",
-      el("table", {}, el("tbody", {}, ...data.columns.map((column) =>
-        el("tr", {}, el("th", { scope: "row" }, column.name), el("td", {}, column.type),
-          el("td", { class: "muted" }, column.values.slice(0, 6).join(", ") + (column.values.length > 6 ? ", …" : "")))))),
-    );
+    showColumns(box, data, (key, value) => void this.setColumn(key, value));
   }
 
-  private async setColumn(key: "type" | "time" | "unit", value: string): Promise<void> {
+  private async setColumn(key: Chosen, value: string): Promise<void> {
     const data = this.data!;
     const columns = { type: data.type ?? "", time: data.time ?? "", unit: data.unit ?? "", [key]: value };
     await this.load({ ...data.origin, ...columns });
@@ -135,10 +154,22 @@ class Page {
     box.replaceChildren(...(worst ? [el("strong", {}, where + worst.message), worst.suggestion ? ` ${worst.suggestion}` : ""] : []));
   }
 
+  /** The matches that are shown are those of another query. */
+  private get outdated(): boolean {
+    return this.status !== null && this.ran !== this.editor.text();
+  }
+
   private changed(): void {
     for (const tab of ["automaton", "diagnose", "explain", "code"]) this.stale.add(tab);
     this.remember();
+    this.showOutdated();
+    this.diagnosing.outdate();
     if (this.tab !== "matches" && this.tab !== "diagnose") void this.fillSoon();
+  }
+
+  private showOutdated(): void {
+    byId("outdated").hidden = !this.outdated;
+    byId("matches").classList.toggle("old", this.outdated);
   }
 
   private fillSoon = later(() => void this.fill(), 500);
@@ -148,21 +179,24 @@ class Page {
       this.say(new Refused("Open a file or pick an example first."));
       return false;
     }
-    const query = this.editor.text();
+    const query = this.editor.text(), { id } = this.data;
+    let begun: Status;
     try {
-      this.status = await tell<Status>("/api/run", { query, data: this.data.id });
+      begun = await tell<Status>("/api/run", { query, data: id });
+      if (this.data.id !== id) return false; // another file was opened; a run that nobody watches ends with the next one
     } catch (error) {
       this.editor.recheck();
       this.say(error);
       return false;
     }
+    this.status = begun;
     this.ran = query;
-    this.chosen = -1;
-    await this.followMatch();
-    showMatch(byId("detail"), null, () => {}, () => {});
+    this.stale.add("code"); // it offers the matches of the last run
+    await this.unchoose();
     this.showStatus();
-    await this.timeline.show(this.data.id, this.status.id);
-    const finished = await this.watch(this.status.id);
+    await this.timeline.show(id, begun.id);
+    if (this.status?.id !== begun.id) return false;
+    const finished = await this.watch(begun.id);
     if (finished && this.status?.matches && this.chosen < 0 && !this.status.live) await this.choose(0, false, false);
     return finished;
   }
@@ -172,24 +206,27 @@ class Page {
     const turn = ++this.watching;
     let wait = 60, seen = -1;
     for (;;) {
+      let found: Status;
       try {
-        this.status = await ask<Status>(`/api/run/${run}`);
+        found = await ask<Status>(`/api/run/${run}`);
       } catch (error) {
-        this.say(error);
+        if (turn === this.watching) this.say(error);
         return false;
       }
       if (turn !== this.watching) return false;
+      this.status = found;
       this.showStatus();
-      const ended = this.status.state !== "running";
-      if (this.status.matches !== seen || ended || this.status.live) {
-        seen = this.status.matches;
-        if (this.status.live && this.data) this.data.rows = this.status.total;
+      const ended = found.state !== "running";
+      if (found.matches !== seen || ended || found.live) {
+        seen = found.matches;
         await this.timeline.refresh();
-        await this.grid.show(run, this.status.matches, await this.variables(run));
+        const variables = await this.variables(run);
+        if (turn !== this.watching) return false;
+        await this.grid.show(run, found.matches, variables);
         if (turn !== this.watching) return false;
       }
       if (ended) {
-        if (this.data?.live || this.status.total !== this.data?.rows) await this.reloadData();
+        if (this.data?.live || found.total !== this.data?.rows) await this.reloadData();
         return true;
       }
       await new Promise((done) => setTimeout(done, wait));
@@ -219,19 +256,12 @@ class Page {
 
   private showStatus(): void {
     const { status } = this, running = status?.state === "running";
+    this.showOutdated();
     byId("cancel").hidden = !running;
     const progress = byId<HTMLProgressElement>("progress");
     progress.hidden = !running || Boolean(status?.live);
     if (status) progress.value = status.total ? status.events / status.total : 0;
-    const rate = status?.rate ?? 0;
-    const cells: [string, string][] = [
-      ["events", status ? number(status.events) : "–"],
-      ["matches", status ? number(status.matches) : "–"],
-      ["events/s", rate ? rate >= 1e6 ? `${(rate / 1e6).toFixed(1)} M` : number(Math.round(rate)) : "–"],
-      ["memory", status?.memory ? bytes(status.memory) : "–"],
-    ];
-    byId("counters").replaceChildren(...cells.map(([name, value]) =>
-      el("div", { "data-counter": name, title: HINTS[name] ?? "" }, el("dt", {}, name), el("dd", {}, value))));
+    showCounters(byId("counters"), status);
     const notes = [status?.problem, status?.late ? `${number(status.late)} events came late and took no part` : null, this.data?.problem];
     const shown = notes.filter((note): note is string => Boolean(note));
     byId("note").className = `note ${status?.state ?? ""}`;
@@ -241,12 +271,13 @@ class Page {
   // --- the views ---
 
   async choose(match: number, reveal: boolean, keep = true): Promise<void> {
-    if (!this.status || match < 0 || match >= this.status.matches) return;
+    const { status } = this;
+    if (!status || match < 0 || match >= status.matches) return;
     this.chosen = match;
     this.grid.select(match);
     try {
-      const found = await ask<Match>(`/api/run/${this.status.id}/match/${match}`);
-      if (this.chosen !== match) return;
+      const found = await ask<Match>(`/api/run/${status.id}/match/${match}`);
+      if (this.chosen !== match || this.status?.id !== status.id) return;
       this.timeline.select(match, reveal ? found : undefined);
       showMatch(byId("detail"), found, () => this.timeline.focus(found.start, found.end), () => void this.step());
       if (this.tab === "automaton") await this.followMatch();
@@ -257,13 +288,14 @@ class Page {
   }
 
   private async step(): Promise<void> {
+    if (this.outdated) return this.say(new Refused("Run the query first: this match is of the one before."));
     await this.open("automaton");
     await this.followMatch();
     byId("step-on").focus();
   }
 
   private async followMatch(): Promise<void> {
-    const wanted = this.status && this.chosen >= 0 ? `/api/run/${this.status.id}/steps/${this.chosen}` : "";
+    const wanted = this.status && this.chosen >= 0 && !this.outdated ? `/api/run/${this.status.id}/steps/${this.chosen}` : "";
     if (wanted === this.followed) return; // it may be in the midst of its steps
     this.followed = wanted;
     try {
@@ -292,40 +324,21 @@ class Page {
     if (tab === "matches") return this.timeline.redraw(true);
     if (!this.stale.delete(tab)) return;
     const box = byId(tab);
-    if (tab === "diagnose") box.replaceChildren(el("p", { class: "empty" }, "Looking through the events …"));
     try {
       if (tab === "automaton") {
         this.automaton.show(await tell<Graph>("/api/automaton", body));
-        if (this.ran === body.query) await this.followMatch();
-        else {
-          this.followed = "";
-          this.automaton.follow(null);
-        }
-      } else if (tab === "diagnose") showDiagnosis(box, await tell<Diagnosis>("/api/diagnose", body));
+        await this.followMatch();
+      } else if (tab === "diagnose") await this.diagnosing.show(body);
       else if (tab === "explain") box.replaceChildren(el("pre", {}, (await tell<{ text: string }>("/api/explain", body)).text));
-      else this.showCode(box, await tell<Record<string, string>>("/api/code", body));
+      else showExports(box, await tell<Record<string, string>>("/api/code", body), {
+        run: this.status?.id ?? null, outdated: this.outdated, query: body.query, svg: () => void this.timeline.save().catch((error) => this.say(error)),
+        copy: (text, said) => void this.copy(text, said), say: (error) => this.say(error),
+      });
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);
       if (tab === "automaton") this.automaton.show(null);
       else box.replaceChildren(el("p", { class: "empty" }, text));
     }
-  }
-
-  private showCode(box: HTMLElement, code: Record<string, string>): void {
-    const names: Record<string, string> = { python: "Python", pyspark: "PySpark", cli: "Command line" };
-    const run = this.status?.id;
-    const saves = el("p", { class: "saves" }, "Matches of the last run: ",
-      ...(run ? ["parquet", "csv"].map((format) => el("a", { class: "button", href: `/api/run/${run}/matches.${format}`, download: `matches.${format}` }, format === "csv" ? "CSV" : "Parquet")) : ["none yet."]));
-    const svgButton = el("button", { type: "button" }, "Timeline as SVG");
-    svgButton.onclick = () => this.timeline.save();
-    const save = el("button", { type: "button" }, "Query as a file");
-    save.onclick = () => download("query.ceql", this.editor.text() + "\n", "text/plain");
-    saves.append(svgButton, save);
-    box.replaceChildren(saves, ...Object.entries(code).map(([name, text]) => {
-      const copy = el("button", { type: "button" }, "Copy");
-      copy.onclick = () => void this.copy(text, `${names[name]} is copied.`);
-      return el("section", { class: "code" }, el("h2", {}, names[name] ?? name, copy), el("pre", { tabindex: "0" }, text));
-    }));
   }
 
   // --- around ---
@@ -335,7 +348,7 @@ class Page {
     const linked: Linked = {
       query: this.editor.text(), origin: data?.origin, view: data ? this.timeline.view : undefined,
       columns: { type: data?.type ?? undefined, time: data?.time ?? undefined, unit: data?.unit ?? undefined },
-      match: this.chosen, tab: this.tab,
+      match: this.outdated ? -1 : this.chosen, tab: this.tab,
     };
     return toFragment(linked);
   }
@@ -365,7 +378,7 @@ class Page {
   }
 
   private listen(): void {
-    byId("run").onclick = () => void this.run();
+    byId("run").onclick = byId("again").onclick = () => void this.run();
     byId("cancel").onclick = () => void this.cancel();
     byId("share").onclick = () => {
       history.replaceState(null, "", this.link());
@@ -468,8 +481,17 @@ class Page {
 
 const theme = localStorage.getItem("ceql-theme");
 if (theme) document.documentElement.dataset.theme = theme;
-const start = await ask<Start>("/api/start");
-const linked = fromFragment(location.hash);
-const page = new Page(start, linked.query ?? start.query);
-if (linked.origin) await page.restore(linked);
-else if (start.data) await page.begin(start.data);
+takeToken();
+window.addEventListener("hashchange", () => {
+  if (takeToken()) location.reload(); // the printed address, in a page that is open
+});
+try {
+  const start = await ask<Start>("/api/start");
+  const linked = fromFragment(location.hash);
+  const page = new Page(start, linked.query ?? start.query);
+  if (linked.origin) await page.restore(linked);
+  else if (start.data) await page.begin(start.data);
+} catch (error) {
+  byId("problem").className = "problem error";
+  byId("problem").textContent = error instanceof Error ? error.message : String(error);
+}

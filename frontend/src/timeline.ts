@@ -1,7 +1,7 @@
 // The timeline: all events and matches as a strip, and below it the lanes of a range that the user zooms and pans.
 import { ask, type Lanes, type Overview, type Span } from "./api";
 import { length, place, ticks } from "./axis";
-import { colour, el, later, number } from "./dom";
+import { colour, download, el, later, mark, number } from "./dom";
 import { onCanvas, onSvg, type Shape, type Surface } from "./surface";
 
 const STRIP = 46, AXIS = 26, TOP = STRIP + AXIS, LANE = 32, RIGHT = 12;
@@ -31,11 +31,14 @@ export class Timeline {
   private chosen = -1;
   private asked: AbortController | null = null;
   private following = true;
+  private revealing = -1; // a match whose lane is to be scrolled to, once it is known
+  private known = { width: 1000, height: 400 }; // the size when it was last seen
   private fetchSoon = later(() => void this.fetch(), 60);
+  private latest = Promise.resolve();
   private drawing = 0;
 
-  /** `choose` is told of a match that the user clicks, `moved` of a change of the view. */
-  constructor(parent: HTMLElement, private choose: (match: number) => void, private moved: () => void) {
+  /** `choose` is told of a match that the user picks, and whether it may be out of view; `moved` of a change of the view. */
+  constructor(parent: HTMLElement, private choose: (match: number, reveal: boolean) => void, private moved: () => void) {
     const zoomIn = el("button", { type: "button", "aria-label": "Zoom in", title: "Zoom in (+)" }, "+");
     const zoomOut = el("button", { type: "button", "aria-label": "Zoom out", title: "Zoom out (−)" }, "−");
     const fit = el("button", { type: "button", title: "Show everything (0)" }, "Fit");
@@ -46,7 +49,7 @@ export class Timeline {
     zoomIn.onclick = () => this.zoom(0.5);
     zoomOut.onclick = () => this.zoom(2);
     fit.onclick = () => this.fit();
-    save.onclick = () => this.save();
+    save.onclick = () => void this.save();
     this.byKey.onclick = () => this.setBy("key");
     this.byMatch.onclick = () => this.setBy("match");
     new ResizeObserver(() => this.redraw(true)).observe(this.canvas.parentElement!);
@@ -61,10 +64,11 @@ export class Timeline {
   /** Shows data, or the matches of a run over them. The range stays if the same data are shown. */
   async show(data: string | null, run: string | null, view?: View): Promise<void> {
     const fresh = data !== this.data;
+    if (fresh) this.overview = null;
+    if (fresh || run !== this.run) this.lanes = null;
     this.data = data;
     this.run = run;
-    this.chosen = -1;
-    if (fresh) this.overview = this.lanes = null;
+    this.chosen = this.revealing = -1;
     await this.refresh(fresh ? (view ?? null) : undefined, fresh && !view);
   }
 
@@ -74,7 +78,9 @@ export class Timeline {
     if (!this.data) return this.redraw();
     const asked: Record<string, string | number> = { data: this.data, width: Math.round(this.plot.width) };
     if (this.run) asked.run = this.run;
-    this.overview = await ask<Overview>("/api/overview", asked);
+    const shown = `${this.data} ${this.run}`, found = await ask<Overview>("/api/overview", asked);
+    if (shown !== `${this.data} ${this.run}`) return; // something else is shown by now
+    this.overview = found;
     if (view) {
       ({ low: this.low, high: this.high } = view);
       this.setBy(view.by, false);
@@ -93,16 +99,14 @@ export class Timeline {
       const middle = (reveal.start + reveal.end) / 2;
       if (reveal.start < this.low || reveal.end > this.high) this.move(middle - span / 2, middle + span / 2);
     }
-    this.revealLane();
+    this.revealing = match;
+    this.fetchSoon();
     this.redraw();
   }
 
-  private revealLane(): void {
-    if (this.by !== "match" || this.chosen < 0 || !this.lanes) return;
-    const found = this.lanes.lanes.findIndex((lane) => lane.spans?.some((span) => span.match === this.chosen));
-    if (found < 0) return;
-    const y = (this.firstLane + found) * LANE;
-    if (y < this.scroll || y + LANE > this.scroll + this.plot.height) this.setScroll(y - this.plot.height / 2);
+  private revealLane(place: number): void {
+    const y = place * LANE;
+    if (y < this.scroll || y + LANE > this.scroll + this.plot.height) this.setScroll(y + LANE / 2 - this.plot.height / 2);
   }
 
   /** Zooms so that a match fills a third of the view. */
@@ -119,19 +123,19 @@ export class Timeline {
     this.move(at - (at - this.low) * factor, at + (this.high - at) * factor);
   }
 
-  save(): void {
+  async save(): Promise<void> {
+    await this.fetch(); // what comes into view may be on its way
     const lanes = this.lanes?.lanes.length ?? 0;
     const height = TOP + Math.max(1, Math.min(lanes, 60)) * LANE + 8;
     const surface = onSvg(this.size.width, height, this.theme.back);
     this.draw(surface, this.size.width, height);
-    const url = URL.createObjectURL(new Blob([surface.done()], { type: "image/svg+xml" }));
-    el("a", { href: url, download: "timeline.svg" }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
+    download("timeline.svg", new Blob([surface.done()], { type: "image/svg+xml" }));
   }
 
   private setBy(by: "key" | "match", fetch = true): void {
     this.by = by;
     this.scroll = 0;
+    this.revealing = this.chosen;
     this.byKey.setAttribute("aria-pressed", String(by === "key"));
     this.byMatch.setAttribute("aria-pressed", String(by === "match"));
     if (fetch) {
@@ -161,21 +165,26 @@ export class Timeline {
     this.fetchSoon();
   }
 
-  private async fetch(): Promise<void> {
+  /** Asks for the lanes in view. If others are asked for meanwhile, it waits for those. */
+  private fetch(): Promise<void> {
+    return (this.latest = this.fetchLanes());
+  }
+
+  private async fetchLanes(): Promise<void> {
+    this.asked?.abort();
     if (!this.run) {
       this.lanes = null;
       return this.redraw();
     }
-    this.asked?.abort();
     const asked = (this.asked = new AbortController());
-    const span = this.high - this.low;
+    const span = this.high - this.low, wanted = this.revealing;
     const first = Math.max(0, Math.floor(this.scroll / LANE) - 10);
     const count = Math.ceil(this.plot.height / LANE) + 20;
     const range = { low: this.low - MARGIN * span, high: this.high + MARGIN * span };
     try {
       const found = await ask<Lanes>(
         `/api/run/${this.run}/lanes`,
-        { ...range, width: Math.round(this.plot.width * (1 + 2 * MARGIN)), first, count, by: this.by },
+        { ...range, width: Math.round(this.plot.width * (1 + 2 * MARGIN)), first, count, by: this.by, ...(wanted >= 0 && { match: wanted }) },
         asked.signal,
       );
       this.lanes = found;
@@ -184,9 +193,12 @@ export class Timeline {
       this.byKey.disabled = !found.keys.length;
       this.byKey.textContent = found.keys.length ? `by ${found.keys.join(", ")}` : "by key";
       if (found.by !== this.by) this.setBy(found.by, false);
+      if (wanted === this.revealing) this.revealing = -1;
+      if (found.place !== null) this.revealLane(found.place);
       this.redraw();
     } catch (error) {
       if (!(error instanceof DOMException)) throw error;
+      await this.latest;
     }
   }
 
@@ -195,8 +207,9 @@ export class Timeline {
   // --- drawing ---
 
   private get size(): { width: number; height: number } {
-    const box = this.canvas.parentElement!;
-    return { width: Math.max(200, box.clientWidth), height: Math.max(120, box.clientHeight) };
+    const box = this.canvas.parentElement!; // without a size while another view is open
+    if (box.clientWidth) this.known = { width: Math.max(200, box.clientWidth), height: Math.max(120, box.clientHeight) };
+    return this.known;
   }
 
   private get left(): number {
@@ -408,8 +421,8 @@ export class Timeline {
       const keys: Record<string, () => void> = {
         ArrowLeft: () => this.move(this.low - step, this.high - step),
         ArrowRight: () => this.move(this.low + step, this.high + step),
-        ArrowUp: () => this.choose(Math.max(0, this.chosen - 1)),
-        ArrowDown: () => this.choose(this.chosen + 1),
+        ArrowUp: () => this.choose(Math.max(0, this.chosen - 1), true),
+        ArrowDown: () => this.choose(this.chosen + 1, true),
         PageUp: () => this.setScroll(this.scroll - this.plot.height),
         PageDown: () => this.setScroll(this.scroll + this.plot.height),
         "+": () => this.zoom(0.6), "=": () => this.zoom(0.6), "-": () => this.zoom(1 / 0.6),
@@ -462,10 +475,10 @@ export class Timeline {
 
   private pick(x: number, y: number): void {
     const hit = this.hit(x, y);
-    if (hit) return this.choose(hit.span.match);
+    if (hit) return this.choose(hit.span.match, false);
     const lane = this.lanes?.lanes[Math.floor((y - TOP + this.scroll) / LANE) - this.firstLane];
     if (lane?.bins) this.zoom(0.3, this.at(x));
-    else if (lane?.spans?.length && x < this.left) this.choose(lane.spans[0]!.match);
+    else if (lane?.spans?.length && x < this.left) this.choose(lane.spans[0]!.match, false);
   }
 
   private hover(event: PointerEvent): void {
@@ -480,11 +493,4 @@ export class Timeline {
     this.tip.style.left = `${Math.min(x + 12, this.size.width - 190)}px`;
     this.tip.style.top = `${Math.min(y + 14, this.size.height - 44)}px`;
   }
-}
-
-/** A variable's mark, as an element of the legend. */
-export function mark(variable: number): HTMLElement {
-  const made = el("i", { class: `mark shape${variable % 4}`, "aria-hidden": "true" });
-  made.style.setProperty("--own", colour(variable));
-  return made;
 }

@@ -44,7 +44,7 @@ class Studio:
     @property
     def address(self) -> str:
         """What the studio would print."""
-        return f"http://{HOST}:{self.port}/?token={TOKEN}"
+        return f"http://{HOST}:{self.port}/#token={TOKEN}"
 
     def send(
         self,

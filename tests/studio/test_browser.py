@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,84 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.studio.browser import CHROMIUM, FLAGS
-from tests.studio.served import Studio, serving
+from tests.studio.browser import PICTURES, Open, counter, load_file, picture, run_example, write
+from tests.studio.served import Studio
 
 from ceql.studio.examples import EXAMPLES
-from ceql.studio.session import Session
 
-if CHROMIUM is None:
-    pytest.skip("there is no Chromium on this machine", allow_module_level=True)
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-
-PICTURES = os.environ.get("CEQL_SCREENSHOTS")
-SIZE = {"width": 1360, "height": 800}
 MAXIMAL = EXAMPLES[1].text
-Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Studio]:
-    with serving(Session()) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as made:
-        found = made.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield found
-        found.close()
-
-
-@pytest.fixture
-def open_page(served: Studio, browser: Any) -> Iterator[Open]:
-    """Opens the page. In the end, nothing may have gone wrong in it unseen."""
-    wrong: list[str] = []
-    contexts = []
-
-    def open(fragment: str = "", size: dict[str, int] = SIZE, scheme: str = "light") -> Any:
-        context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(120_000)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.goto(served.address)
-        if fragment:
-            page.goto(f"http://127.0.0.1:{served.port}/{fragment}")
-            page.reload()
-        return page
-
-    yield open
-    for context in contexts:
-        context.close()
-    assert wrong == []
-
-
-def picture(page: Any, name: str) -> None:
-    if PICTURES is not None:
-        Path(PICTURES).mkdir(parents=True, exist_ok=True)
-        page.wait_for_timeout(300)
-        page.screenshot(path=Path(PICTURES) / f"{name}.png")
-
-
-def write(page: Any, query: str) -> None:
-    """Type a query in place of the one that is there."""
-    page.click(".cm-content")
-    page.keyboard.press("Control+A")
-    page.keyboard.press("Delete")
-    page.keyboard.insert_text(query)
-
-
-def run_example(page: Any, example: str = "maximal") -> None:
-    page.select_option("#example", example)
-    page.wait_for_selector("[data-match='6']")
-    page.wait_for_selector(".detail h2")
-
-
-def counter(page: Any, name: str) -> str:
-    return str(page.inner_text(f"[data-counter='{name}'] dd"))
 
 
 def test_an_error_is_marked_and_mended(open_page: Open) -> None:
@@ -197,13 +124,6 @@ def test_a_graph_that_is_too_large_is_not_drawn(open_page: Open) -> None:
     run_example(page, "abroad")
     page.click("#step-through")
     page.wait_for_selector(".compact p:has-text('look-up table')")
-
-
-def load_file(page: Any, path: Path) -> None:
-    page.click("#open")
-    page.fill("#path", str(path))
-    page.click("#load")
-    page.wait_for_selector(f"strong:has-text('{path.name}')")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -337,7 +257,7 @@ def test_diagnose_explain_and_export(open_page: Open) -> None:
     page.click("#tab-code")
     page.wait_for_selector("#code pre:has-text('from ceql.spark import match')")
     with page.expect_download() as saved:
-        page.click("#code a:has-text('Parquet')")
+        page.click("#code button:has-text('Parquet')")
     assert parquet.read_table(saved.value.path()).num_rows == 7
 
 

@@ -351,7 +351,7 @@ def studio_command(
     time_unit: UnitOption = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0: any free port.")] = 8760,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
-    time_limit: Annotated[float, typer.Option("--time-limit", min=1, help="The seconds that a run may take.")] = 300,
+    time_limit: Annotated[float, typer.Option("--time-limit", min=1, help="The seconds of a run or diagnosis.")] = 300,
     upload_limit: Annotated[int, typer.Option("--upload-limit", min=1, help="The MiB that a file may have.")] = 1024,
 ) -> None:
     """Open a page to write a query, run it and see its matches."""

@@ -24,11 +24,10 @@ _HEAD = 1 << 16
 def format_of(path: Path) -> str:
     """The format of a file, one of `FORMATS`: by its suffix, else by its content."""
     zipped = is_gzipped(path)
-    suffix = path.suffix.lower()
-    if suffix == ".gz":
-        suffix = Path(path.stem).suffix.lower()
-    with open(path, "rb") as file:
-        found = _SUFFIXES.get(suffix) or format_of_bytes((gzip.GzipFile(fileobj=file) if zipped else file).read(_HEAD))
+    found = format_of_name(path)
+    if found is None:
+        with open(path, "rb") as file:
+            found = format_of_bytes((gzip.GzipFile(fileobj=file) if zipped else file).read(_HEAD))
     if found is None:
         known = ", ".join(_SUFFIXES)
         raise DataError(
@@ -38,6 +37,12 @@ def format_of(path: Path) -> str:
     if (zipped or path.suffix.lower() == ".gz") and found in ("parquet", "arrow"):
         raise DataError(f"cannot read {path.name}: only CSV and JSON lines may be gzipped")
     return found
+
+
+def format_of_name(path: Path) -> str | None:
+    """The format that the suffix of a file stands for, also before `.gz`; None if it stands for none."""
+    suffix = path.suffix.lower()
+    return _SUFFIXES.get(Path(path.stem).suffix.lower() if suffix == ".gz" else suffix)
 
 
 def format_of_bytes(head: bytes) -> str | None:

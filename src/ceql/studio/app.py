@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -16,22 +15,20 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import ceql
-from ceql.errors import CeqlError, QueryError
+from ceql.errors import CeqlError
 from ceql.query import compile
-from ceql.studio import automaton_view, match_view, timeline_view
+from ceql.studio import asked, automaton_view, match_view, timeline_view
+from ceql.studio.asked import Body, Malformed
 from ceql.studio.checking import check, fit
-from ceql.studio.data import Columns, Data
-from ceql.studio.diagnosis_view import diagnosis
+from ceql.studio.data import Data
+from ceql.studio.diagnosing import Diagnosing
 from ceql.studio.examples import EXAMPLES
 from ceql.studio.exports import code, matches_file
-from ceql.studio.limited import Limited
 from ceql.studio.security import Guard, TooLarge, refuse_large
 from ceql.studio.session import Gone, Session
-from ceql.studio.streams import for_query, to_input
 from ceql.syntax.functions import AGGREGATES, FUNCTIONS
 
 STATIC = Path(__file__).with_name("static")
-Body = dict[str, Any]
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -52,12 +49,12 @@ def make_app(session: Session, token: str, port: int) -> Starlette:
             Route("/api/run/{run}/cancel", routes.telling(routes.cancel), methods=["POST"]),
             Route("/api/run/{run}/lanes", routes.asking(routes.lanes)),
             Route("/api/run/{run}/matches", routes.asking(routes.matches)),
-            Route("/api/run/{run}/match/{match:int}", routes.asking(routes.match)),
-            Route("/api/run/{run}/steps/{match:int}", routes.asking(routes.steps)),
+            Route("/api/run/{run}/match/{match}", routes.asking(routes.match)),
+            Route("/api/run/{run}/steps/{match}", routes.asking(routes.steps)),
             Route("/api/run/{run}/matches.{format}", routes.export),
             Route("/api/overview", routes.asking(routes.overview)),
             Route("/api/explain", routes.telling(routes.explain), methods=["POST"]),
-            Route("/api/diagnose", routes.telling(routes.diagnose), methods=["POST"]),
+            Route("/api/diagnose", routes.diagnose, methods=["POST"]),
             Route("/api/automaton", routes.telling(routes.automaton), methods=["POST"]),
             Route("/api/code", routes.telling(routes.code), methods=["POST"]),
         ],
@@ -73,7 +70,8 @@ async def page(request: Request) -> Response:
 
 async def refuse(request: Request, error: Exception) -> Response:
     """What is wrong, as the user reads it."""
-    return JSONResponse({"problem": str(error)}, 410 if isinstance(error, Gone) else 422)
+    status = error.status if isinstance(error, Malformed) else 410 if isinstance(error, Gone) else 422
+    return JSONResponse({"problem": str(error)}, status)
 
 
 class Routes:
@@ -81,6 +79,7 @@ class Routes:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.diagnosing = Diagnosing(session.limits.run_seconds)
 
     def asking(self, answer: Callable[[Request], Body]) -> Answer:
         """A route that reads its path and query alone."""
@@ -94,14 +93,7 @@ class Routes:
         """A route that is sent JSON."""
 
         async def route(request: Request) -> Response:
-            if "application/json" not in request.headers.get("content-type", ""):
-                return JSONResponse({"problem": "JSON is expected"}, 415)
-            try:
-                body = await request.json()
-            except ValueError:
-                body = None
-            if not isinstance(body, dict):
-                return JSONResponse({"problem": "a JSON object is expected"}, 400)
+            body = await asked.json_object(request)
             return JSONResponse(await run_in_threadpool(answer, request, body))
 
         return route
@@ -118,12 +110,12 @@ class Routes:
         }
 
     def load(self, request: Request, body: Body) -> Body:
-        return self._added(self.session.load(body, _columns(body)), body).summary()
+        return self._added(self.session.load(body, asked.columns(body)), body).summary()
 
     def _added(self, data: Data, body: Body) -> Data:
         """Data beside those that are shown already, where the page asks for that (`add`), under the name `stream`."""
-        shown = self.session.data(body.get("add"))
-        return data if shown is None else self.session.add(shown, data, str(body.get("stream") or ""))
+        shown, name = self.session.data(asked.text(body, "add")), asked.text(body, "stream")
+        return data if shown is None else self.session.add(shown, data, name or "")
 
     def data(self, request: Request) -> Body:
         return self._data({"data": request.path_params["data"]}).summary()
@@ -131,20 +123,20 @@ class Routes:
     async def upload(self, request: Request) -> Response:
         name = Path(request.query_params.get("name", "upload")).name
         with tempfile.TemporaryDirectory(prefix="ceql-") as folder:
-            path = Path(folder) / f"upload{''.join(Path(name).suffixes[-2:])}"
+            path = Path(folder) / f"upload{asked.suffixes(name)}"
             with path.open("wb") as file:
                 async for chunk in request.stream():
                     file.write(chunk)
-            asked = dict(request.query_params)
-            data = await run_in_threadpool(self.session.upload, path, name, _columns(asked))
-            data = await run_in_threadpool(self._added, data, asked)
+            body = dict(request.query_params)
+            data = await run_in_threadpool(self.session.upload, path, name, asked.columns(body))
+            data = await run_in_threadpool(self._added, data, body)
         return JSONResponse(await run_in_threadpool(data.summary))
 
     def check(self, request: Request, body: Body) -> Body:
-        return check(_text(body), self.session.data(body.get("data")))
+        return check(asked.query(body), self.session.data(asked.text(body, "data")))
 
     def run(self, request: Request, body: Body) -> Body:
-        return self.session.run(_text(body), self._data(body)).status()
+        return self.session.run(asked.query(body), self._data(body)).status()
 
     def status(self, request: Request) -> Body:
         return self.session.found(request.path_params["run"]).status()
@@ -156,29 +148,30 @@ class Routes:
         return run.status()
 
     def overview(self, request: Request) -> Body:
-        asked = request.query_params
-        index = self.session.index(asked["run"]) if asked.get("run") else None
-        data = index.run.data if index is not None else self._data(dict(asked))
-        return timeline_view.overview(data, index, _whole(asked.get("width"), 800))
+        given = request.query_params
+        index = self.session.index(given["run"]) if given.get("run") else None
+        data = index.run.data if index is not None else self._data(dict(given))
+        return timeline_view.overview(data, index, asked.whole(given.get("width"), 800))
 
     def lanes(self, request: Request) -> Body:
-        asked = request.query_params
+        given = request.query_params
         index = self.session.index(request.path_params["run"])
         low, high = timeline_view.extent(index.places)
-        return timeline_view.lanes(
-            index,
-            _number(asked.get("low"), low),
-            _number(asked.get("high"), high),
-            _whole(asked.get("width"), 800),
-            _whole(asked.get("first"), 0),
-            _whole(asked.get("count"), 40),
-            asked.get("by", "key"),
+        wanted = timeline_view.Asked(
+            low=asked.number(given.get("low"), low),
+            high=asked.number(given.get("high"), high),
+            width=asked.whole(given.get("width"), 800),
+            first=asked.whole(given.get("first"), 0),
+            count=asked.whole(given.get("count"), 40),
+            by=given.get("by", "key"),
+            match=asked.whole(given.get("match"), -1),
         )
+        return timeline_view.lanes(index, wanted)
 
     def matches(self, request: Request) -> Body:
-        asked = request.query_params
+        given = request.query_params
         index = self.session.index(request.path_params["run"])
-        return match_view.matches(index, _whole(asked.get("first"), 0), _whole(asked.get("count"), 100))
+        return match_view.matches(index, asked.whole(given.get("first"), 0), asked.whole(given.get("count"), 100))
 
     def match(self, request: Request) -> Body:
         index = self.session.index(request.path_params["run"])
@@ -199,63 +192,35 @@ class Routes:
         return Response(content, media_type=kind, headers=headers)
 
     def explain(self, request: Request, body: Body) -> Body:
-        data = self.session.data(body.get("data"))
-        query = compile(_text(body))
+        data = self.session.data(asked.text(body, "data"))
+        query = compile(asked.query(body))
         if data is None or not data.table.num_columns:
             return {"text": str(query.explain())}
         fit(query, data)
         return {"text": str(query.explain(data.table.schema, **data.columns.options))}
 
-    def diagnose(self, request: Request, body: Body) -> Body:
-        query, data = compile(_text(body)), self._data(body)
-        fit(query, data)
-        data = for_query(data, query.plan.query.streams)
-        events = to_input(data, lambda table, name: Limited(table, name, self.session.limits.run_seconds))
-        return diagnosis(query.diagnose(events, **data.columns.options))
+    async def diagnose(self, request: Request) -> Response:
+        body = await asked.json_object(request)
+        query, data = asked.query(body), self._data(body)
+        return JSONResponse(await self.diagnosing.answer(request, query, data))
 
     def automaton(self, request: Request, body: Body) -> Body:
-        return automaton_view.automaton(compile(_text(body)))
+        return automaton_view.automaton(compile(asked.query(body)))
 
     def code(self, request: Request, body: Body) -> Body:
-        text = _text(body)
+        text = asked.query(body)
         compile(text)
-        return code(text, self.session.data(body.get("data")))
+        return code(text, self.session.data(asked.text(body, "data")))
 
     def _data(self, body: Body) -> Data:
-        data = self.session.data(body.get("data"))
+        data = self.session.data(asked.text(body, "data"))
         if data is None:
             raise Gone("load events first: a file, or one of the examples")
         return data
 
 
-def _text(body: Body) -> str:
-    text = body.get("query")
-    if not isinstance(text, str):
-        raise QueryError("there is no query")
-    return text
-
-
-def _columns(body: Body) -> Columns:
-    def name(key: str) -> str | None:
-        value = body.get(key)
-        return value if isinstance(value, str) and value else None
-
-    return Columns(name("type"), name("time"), name("unit"))
-
-
-def _whole(text: str | None, default: int) -> int:
-    return int(text) if text is not None and text.isdecimal() else default
-
-
-def _number(text: str | None, default: float) -> float:
-    try:
-        return float(text) if text is not None else default
-    except ValueError:
-        return default
-
-
 def _of(count: int, request: Request) -> int:
-    number: int = request.path_params["match"]
+    number = asked.whole(request.path_params["match"], count)
     if number >= count:
-        raise Gone(f"there is no match {number + 1}")
+        raise Gone(f"there is no match {request.path_params['match'][:10]}")
     return number

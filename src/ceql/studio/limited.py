@@ -1,4 +1,4 @@
-"""Tables as sources of events that can be stopped: when a time is over, or by whoever looks on."""
+"""Tables as sources of events, whose reading can be watched and stopped."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ import pyarrow as pa
 from ceql.errors import ResourceError
 from ceql.io.sources import TableSource
 
-_ROWS = 1 << 14
+_ROWS = 1 << 12
 
 
-class Limited(TableSource):
-    """The events of a table, as long as no more than `seconds` have passed since the source was made."""
+class Stop:
+    """Ends a work between two batches: when its seconds are over, or when somebody cancels it."""
 
-    sound = True
-
-    def __init__(self, table: pa.Table, name: str | None, seconds: float):
-        super().__init__(name, _ROWS, lambda: table)
-        self._seconds = seconds
+    def __init__(self, seconds: float) -> None:
         self._until = monotonic() + seconds
+        self._late = f"stopped after {seconds:g} seconds (--time-limit)"
+        self._cancelled: str | None = None
 
-    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-        for batch in super()._batches(columns):
-            if monotonic() > self._until:
-                raise ResourceError(f"stopped after {self._seconds:g} seconds (--time-limit)", limit="time-limit")
-            yield batch
+    def cancel(self, why: str) -> None:
+        """Stop as soon as the batch at hand is done."""
+        self._cancelled = self._cancelled or f"cancelled: {why}"
+
+    def check(self, _: int = 0) -> None:
+        """Raises an error if the work is to end."""
+        if self._cancelled is not None:
+            raise ResourceError(self._cancelled, limit="cancelled")
+        if monotonic() > self._until:
+            raise ResourceError(self._late, limit="time-limit")
 
 
 class Watched(TableSource):
@@ -38,8 +41,8 @@ class Watched(TableSource):
 
     sound = True
 
-    def __init__(self, table: pa.Table, name: str | None, look: Callable[[int], None]):
-        super().__init__(name, _ROWS, lambda: table)
+    def __init__(self, table: pa.Table, name: str | None, look: Callable[[int], None], rows: int = _ROWS):
+        super().__init__(name, rows, lambda: table)
         self._look = look
         self._read = 0
 

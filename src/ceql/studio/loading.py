@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -20,7 +21,38 @@ from ceql.io.formats import format_of
 from ceql.studio.data import Columns, Data, from_source, guess_columns
 
 _PAUSE = 0.2  # seconds between two looks at a file that may have grown
+_NO_FILES = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
 _FIRST_EVENTS = 2.0  # seconds to wait for the first events of a stream, which tell the columns
+
+
+def regular(path: str, grows: bool = False) -> Path:
+    """The path of a file that can be loaded, or followed if it `grows`; an error says why another one cannot.
+
+    Pipes and devices may have no end, so that only files are read, whose size is known before. All events are held in
+    memory.
+    """
+    if not path.strip():
+        raise DataError("say which file to load")
+    found = os.path.abspath(os.path.expanduser(path))
+    try:
+        known = os.stat(found)
+    except (FileNotFoundError, ValueError):  # the latter for a NUL
+        raise DataError(f"no such file: {path}") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    if not stat.S_ISREG(known.st_mode):
+        kind = next((name for is_one, name in _NO_FILES if is_one(known.st_mode)), "a device")
+        raise DataError(f"{path} is {kind}; the studio loads files alone")
+    if not known.st_size and not grows:
+        raise DataError(f"{path} is empty")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if known.st_size > memory:
+        size, room = (f"{bytes >> 30:,} GiB" for bytes in (known.st_size, memory))
+        raise DataError(
+            f"{path} has {size}, and this computer {room} of memory, where the studio holds all events; "
+            "`ceql run` reads a file bit by bit"
+        )
+    return Path(found)
 
 
 def load(id: str, path: Path, origin: dict[str, Any], columns: Columns, name: str | None = None) -> Data:
@@ -36,18 +68,25 @@ def load(id: str, path: Path, origin: dict[str, Any], columns: Columns, name: st
         return from_source(id, name or path.name, origin, Files(None, [str(path)]), plain)
 
 
+def load_path(id: str, path: str, columns: Columns) -> Data:
+    """The events of the file that a user names."""
+    found = regular(path)
+    return load(id, found, {"path": str(found)}, columns)
+
+
 def sample(id: str, example: str, columns: Columns) -> Data:
     """The payments that the demonstration has."""
     return load(id, SAMPLE, {"example": example}, columns, "payments")
 
 
-def follow(id: str, path: Path, columns: Columns) -> Data:
+def follow(id: str, path: str, columns: Columns) -> Data:
     """The events of a file of JSON lines, and those that are written to its end from now on."""
-    if format_of(path) != "json":
-        raise DataError(f"{path.name} is no file of JSON lines, and only these can be followed")
+    found = regular(path, grows=True)
+    if format_of(found) != "json":
+        raise DataError(f"{found.name} is no file of JSON lines, and only these can be followed")
     reading, writing = os.pipe()
-    threading.Thread(target=_copy, args=(path, writing), daemon=True, name="ceql-follow").start()
-    return arriving(id, path.name, {"path": str(path), "follow": True}, reading, columns)
+    threading.Thread(target=_copy, args=(found, writing), daemon=True, name="ceql-follow").start()
+    return arriving(id, found.name, {"path": str(found), "follow": True}, reading, columns)
 
 
 def _copy(path: Path, descriptor: int) -> None:

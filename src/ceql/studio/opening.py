@@ -15,6 +15,7 @@ from ceql.studio.examples import EXAMPLES
 from ceql.studio.server import serve
 from ceql.studio.session import Limits, Session
 from ceql.studio.streams import join
+from ceql.syntax.limits import MAX_CHARACTERS
 
 _STREAM = re.compile(r"(?P<name>\w+)=(?P<file>.+)", re.DOTALL)
 
@@ -46,6 +47,8 @@ def _text(query: str) -> str:
     if query == STDIN:
         raise UsageError("the query comes from a file or the command line; standard input is for events")
     if "\n" not in query and os.path.isfile(query):
+        if os.path.getsize(query) > 4 * MAX_CHARACTERS:  # as many bytes as a character may take
+            raise UsageError(f"{query} is too long for a query")
         try:
             return Path(query).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -62,15 +65,11 @@ def _streams(events: list[str], follow: bool, columns: Columns) -> Data:
             raise UsageError(
                 "for several streams, write NAME=FILE for each, with the names of FROM, and do not follow them"
             )
-        path = Path(found["file"]).expanduser().absolute()
-        named[found["name"]] = loading.load("first", path, {"path": str(path)}, columns)
+        named[found["name"]] = loading.load_path("first", found["file"], columns)
     return join("first", named)
 
 
 def _data(events: str, follow: bool, columns: Columns) -> Data:
     if events == STDIN:
         return loading.arriving("first", "standard input", {"stdin": True}, os.dup(sys.stdin.fileno()), columns)
-    path = Path(events).expanduser().absolute()
-    if follow:
-        return loading.follow("first", path, columns)
-    return loading.load("first", path, {"path": str(path)}, columns)
+    return (loading.follow if follow else loading.load_path)("first", events, columns)

@@ -25,6 +25,7 @@ MOST_MATCHES = 1_000_000
 MOST_BYTES = 1 << 28
 _MEMORY = 1 << 30  # of the recogniser
 _FIRST_SLICE, _LARGEST_SLICE = 1 << 12, 1 << 17
+_STREAM_ROWS = 1 << 14  # of each of several streams at a time
 _BRIEF = 0.05  # seconds that a slice should take
 _LOOK = 0.25  # seconds to wait for events before looking whether to stop
 
@@ -102,8 +103,10 @@ class Run:
 
     def _rate(self) -> float:
         """Events for each second of work, after the first slice, for which the engine is compiled or loaded."""
-        events, seconds = self._loading or (0, 0.0)
-        return (self.events - events) / (self._worked - seconds) if self.events > events else 0.0
+        if self._loading is None or self.events == self._loading[0]:
+            return 0.0
+        events, seconds = self._loading
+        return (self.events - events) / max(self._seconds - seconds, 1e-6)
 
     def _go(self) -> None:
         try:
@@ -119,23 +122,24 @@ class Run:
             self.state, self.problem = "failed", f"a bug in ceql: {type(error).__name__}: {error}"
 
     def _recognise(self) -> None:
-        columns = self.data.columns
         if self.data.parts:
             self._begun = monotonic()
-            sources = to_input(self.data, lambda table, name: Watched(table, name, self._pass))
-            self._take(self.query.run(sources, **columns.options, memory=_MEMORY))
+            sources = to_input(self.data, lambda table, name: Watched(table, name, self._pass, _STREAM_ROWS))
+            self._take(self.query.run(sources, **self.data.columns.options, memory=_MEMORY))
             self._worked, self._begun = self._seconds, None
             return
-        recognizer = self.query.recognizer(**columns.options, memory=_MEMORY, keep_rows=False)
-        self._recognizer = recognizer
         for piece in self._slices():
             self._begun = monotonic()
-            self._take(recognizer.feed(piece))
             self.events += piece.num_rows
+            if self._recognizer is None:  # of live data, the first events tell the columns
+                options = self.data.columns.options
+                self._recognizer = self.query.recognizer(**options, memory=_MEMORY, keep_rows=False)
+            self._take(self._recognizer.feed(piece))
             self._worked, self._begun = self._seconds, None
             if self._loading is None:
                 self._loading = self.events, self._worked
-        self._take(recognizer.finish())
+        if self._recognizer is not None:
+            self._take(self._recognizer.finish())
 
     def _pass(self, events: int) -> None:
         """Another batch of one of several streams is read."""

@@ -3,17 +3,19 @@
 The server listens on loopback alone. A page of another site can still make the browser send requests there; the checks
 of Host (against DNS rebinding), of Origin and Sec-Fetch-Site, and of the token refuse them. What is sent is limited in
 size.
+
+The page itself holds no secret and is given to everyone here. It finds the token in the fragment of the printed
+address, which browsers do not send, and sends it as a header. A cookie would go to all servers of the host, since
+cookies know no ports: also to that of another user.
 """
 
 from __future__ import annotations
 
 from hmac import compare_digest
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "x-ceql-token"
@@ -40,7 +42,6 @@ class Guard:
         self._app = app
         self._token = token
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-        self._cookie = f"ceql-{port}"
         self._most = most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,37 +65,22 @@ class Guard:
             await self._app(scope, self._limited(scope, receive), send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that is not let through; also to the one that brings the token, as a cookie."""
+        """The answer to a request that is not let through."""
         headers = Headers(scope=scope)
         if headers.get("host") not in self._hosts:
             return PlainTextResponse("This is no name of the studio. Use the address that it has printed.", 421)
-        given = parse_qs(scope["query_string"].decode("latin-1"))
-        if scope["path"] == "/" and scope["method"] == "GET" and "token" in given:
-            if not compare_digest(given.pop("token")[0].encode(), self._token.encode()):
-                return PlainTextResponse("The token is not that of this studio. Use the address it has printed.", 403)
-            answer = RedirectResponse("/?" + urlencode(given, doseq=True) if given else "/", 303)
-            answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
-            return answer
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
             return PlainTextResponse("Another site has no business here.", 403)
         if site not in ("none", "same-origin"):
             return PlainTextResponse("Another site has no business here.", 403)
-        if not compare_digest(self._token_of(headers).encode(), self._token.encode()):
+        token = headers.get(HEADER, "")
+        if not _is_page(scope) and not compare_digest(token.encode(), self._token.encode()):
             return PlainTextResponse("A token is needed. Use the address that the studio has printed.", 403)
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._most:
             return PlainTextResponse(too_large(self._most), 413)
         return None
-
-    def _token_of(self, headers: Headers) -> str:
-        if HEADER in headers:
-            return headers[HEADER]
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            cookie = None
-        return cookie.value if cookie is not None else ""
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """`receive`, which stops a body that is larger than it said."""
@@ -109,6 +95,11 @@ class Guard:
             return message
 
         return limited
+
+
+def _is_page(scope: Scope) -> bool:
+    """Whether the page itself is asked for, or what it is made of."""
+    return scope["method"] in ("GET", "HEAD") and (scope["path"] == "/" or scope["path"].startswith("/static/"))
 
 
 def too_large(most: int) -> str:

@@ -7,7 +7,6 @@ import socket
 import threading
 import warnings
 import webbrowser
-from urllib.parse import urlencode
 
 import uvicorn
 
@@ -38,7 +37,7 @@ def serve(session: Session, port: int, browser: bool) -> None:
     # the page says so, at the place in the query; filters are those of the process, so they are set once
     warnings.simplefilter("ignore", NoMatchWarning)
     token = secrets.token_urlsafe(24)
-    address = f"http://{HOST}:{port}/?{urlencode({'token': token})}"
+    address = f"http://{HOST}:{port}/#token={token}"
     print(f"The studio is at\n\n    {address}\n\nCtrl-C ends it.", flush=True)
     if browser:
         threading.Thread(target=_open, args=(address,), daemon=True).start()

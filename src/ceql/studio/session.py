@@ -12,7 +12,7 @@ from typing import Any
 
 from ceql.errors import CeqlError, DataError
 from ceql.query import compile
-from ceql.studio import loading
+from ceql.studio import asked, loading
 from ceql.studio.checking import fit
 from ceql.studio.data import Columns, Data
 from ceql.studio.examples import EXAMPLES
@@ -20,7 +20,7 @@ from ceql.studio.match_index import MatchIndex
 from ceql.studio.runs import Run
 from ceql.studio.streams import for_query, join
 
-_KEPT = 4  # data sets and runs; the oldest go
+_KEPT = 4  # data sets and runs; those that were not asked for the longest go
 
 
 class Gone(CeqlError):
@@ -36,7 +36,10 @@ class Limits:
 
 
 class Session:
-    """The data and the runs of one studio. Several threads use it."""
+    """The data and the runs of one studio. Several threads use it.
+
+    `first` is what the printed address shows; it is held as long as the studio runs.
+    """
 
     def __init__(self, limits: Limits | None = None, query: str = "", data: Data | None = None) -> None:
         self.limits = limits or Limits()
@@ -46,8 +49,6 @@ class Session:
         self._runs: OrderedDict[str, tuple[Run, MatchIndex | None]] = OrderedDict()
         self._turn = threading.Lock()
         self.first = data
-        if data is not None:
-            self._data[data.id] = data
 
     def new_id(self) -> str:
         return next(self._ids)
@@ -56,33 +57,26 @@ class Session:
         """Data by their number; None for none."""
         if not id:
             return None
+        if self.first is not None and id == self.first.id:
+            return self.first
         with self._turn:
             if id not in self._data:
                 raise Gone("these data are no longer loaded; load them again")
+            self._data.move_to_end(id)
             return self._data[id]
 
     def load(self, origin: dict[str, Any], columns: Columns) -> Data:
         """The data that `origin` names: an example, a path, a path to follow, or the paths of several streams."""
-        if isinstance(origin.get("streams"), dict):
-            named = {str(name): Path(str(path)).expanduser() for name, path in origin["streams"].items()}
-            load = {
-                name: loading.load(self.new_id(), path, {"path": str(path)}, columns) for name, path in named.items()
-            }
-            if not load:
-                raise DataError("say which files to load")
-            return self._keep(join(self.new_id(), load))
-        if "example" in origin:
-            if origin["example"] not in [example.id for example in EXAMPLES]:
-                raise DataError(f"there is no example '{origin['example']}'")
-            return self._keep(loading.sample(self.new_id(), origin["example"], columns))
-        if not isinstance(origin.get("path"), str):
-            raise DataError("say which file to load")
-        path = Path(origin["path"]).expanduser()
-        if origin.get("follow"):
-            if not path.is_file():
-                raise DataError(f"no such file: {path}")
-            return self._keep(loading.follow(self.new_id(), path, columns))
-        return self._keep(loading.load(self.new_id(), path, {"path": str(path)}, columns))
+        streams, example = asked.streams(origin), asked.text(origin, "example")
+        if streams:
+            parts = {name: loading.load_path(self.new_id(), path, columns) for name, path in streams.items()}
+            return self._keep(join(self.new_id(), parts))
+        if example is not None:
+            if example not in [known.id for known in EXAMPLES]:
+                raise DataError(f"there is no example '{example}'")
+            return self._keep(loading.sample(self.new_id(), example, columns))
+        load = loading.follow if origin.get("follow") else loading.load_path
+        return self._keep(load(self.new_id(), asked.text(origin, "path") or "", columns))
 
     def upload(self, path: Path, name: str, columns: Columns) -> Data:
         """The data of an uploaded file, which is at `path` for now."""
@@ -136,17 +130,19 @@ class Session:
         with self._turn:
             if id not in self._runs:
                 raise Gone("this run is no longer held; run the query again")
+            self._runs.move_to_end(id)
             return self._runs[id][0]
 
     def index(self, id: str) -> MatchIndex:
         """The matches of a run, as far as they are found."""
         run = self.found(id)
         with self._turn:
-            index = self._runs[id][1]
+            index = self._runs.get(id, (run, None))[1]
         if index is None or index.count != run.matches:
             index = MatchIndex.of(run)
             with self._turn:
-                self._runs[id] = run, index
+                if id in self._runs:
+                    self._runs[id] = run, index
         return index
 
 

@@ -6,6 +6,7 @@ matches than can be told apart is sent as a histogram.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ceql.studio.match_index import MatchIndex
 from ceql.syntax import tree as t
 
 MOST_LANES = 200
+_MOST_PIXELS = 10_000
 _MOST_SPANS = 60  # of a lane; more of them are a histogram
 _MOST_MARKS = 150  # of a match
 _MOST_OTHERS = 300  # events of a lane that no match has
@@ -50,21 +52,42 @@ def extent(places: Floats) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def lanes(index: MatchIndex, low: float, high: float, width: int, first: int, count: int, by: str) -> dict[str, Any]:
-    """The lanes `first` to `first + count` of those with matches in the range: one for each key, or each match."""
+@dataclass(frozen=True)
+class Asked:
+    """What part of the axis is drawn, how wide, and which lanes: one for each key, or for each match."""
+
+    low: float
+    high: float
+    width: int
+    first: int
+    count: int
+    by: str
+    match: int = -1
+
+
+def lanes(index: MatchIndex, asked: Asked) -> dict[str, Any]:
+    """Some of the lanes that have matches in the range, and the `place` of the lane of a match among all of them."""
+    low, high = min(asked.low, asked.high), max(asked.low, asked.high)
     visible = index.visible(low, high)
     common = {"variables": index.variables, "matches": len(visible), "window": _window(index), "keys": index.keys}
-    count = min(count, MOST_LANES)
-    if by == "key" and index.keys:
+    first, last = asked.first, asked.first + min(asked.count, MOST_LANES)
+    if asked.by == "key" and index.keys:
         numbers, where = np.unique(index.lane[visible], return_inverse=True)
         shown = [
-            _key_lane(index, int(numbers[k]), visible[where == k], low, high, width)
-            for k in range(first, min(first + count, len(numbers)))
+            _key_lane(index, int(numbers[k]), visible[where == k], low, high, asked.width)
+            for k in range(first, min(last, len(numbers)))
         ]
-        return {**common, "by": "key", "total": len(numbers), "lanes": shown}
-    chosen = visible[first : first + count].tolist()
+        place = _place(numbers, index.lane[asked.match]) if 0 <= asked.match < index.count else None
+        return {**common, "by": "key", "total": len(numbers), "lanes": shown, "place": place}
+    chosen = visible[first:last].tolist()
     shown = [{"name": _match_name(index, match), "spans": [_span(index, match)]} for match in chosen]
-    return {**common, "by": "match", "total": len(visible), "lanes": shown}
+    return {**common, "by": "match", "total": len(visible), "lanes": shown, "place": _place(visible, asked.match)}
+
+
+def _place(numbers: Int64s, number: int) -> int | None:
+    """Where a number stands among others, which are in order."""
+    place = int(np.searchsorted(numbers, number))
+    return place if place < len(numbers) and numbers[place] == number else None
 
 
 def _key_lane(index: MatchIndex, lane: int, matches: Int64s, low: float, high: float, width: int) -> dict[str, Any]:
@@ -74,7 +97,7 @@ def _key_lane(index: MatchIndex, lane: int, matches: Int64s, low: float, high: f
         found["spans"] = [_span(index, match) for match in matches.tolist()]
         found["others"] = _others(index, lane, low, high)
         return found
-    bins = max(1, width // _BIN)
+    bins = max(1, min(width, _MOST_PIXELS) // _BIN)
     counts = np.histogram(index.end[matches], bins, (low, high))[0]
     filled = np.flatnonzero(counts)
     found["bins"] = {"count": bins, "at": filled.tolist(), "matches": counts[filled].tolist()}
