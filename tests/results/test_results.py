@@ -136,6 +136,9 @@ class Fake:
             self._current = batch
             yield batch
 
+    def foreseen(self):
+        return None
+
     def count(self):
         self.counts += 1
         assert self.replayable or (self.passes == 0 and self.counts == 1)
