@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError
+from ceql.io.parquet_footer import check_columns, statistics
 from ceql.io.plain_types import plain_type
 from ceql.io.schemas import is_text
 
@@ -26,8 +28,8 @@ _MOST_ROWS = 1 << 23  # larger row groups would take too much memory at once
 _MOST_BYTES = 1 << 29
 _PLAIN_TEXT = 4  # bytes that a text takes at least where it is not a code
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
-Reading = Callable[[], AbstractContextManager[None]]
-"""Turns errors about a broken file into ours."""
+Reading = Callable[[Path], AbstractContextManager[None]]
+"""Turns errors about a broken file into ours, which name it."""
 
 
 class Bounds(NamedTuple):
@@ -71,16 +73,15 @@ class _File:
     """One file of a dataset."""
 
     def __init__(self, fragment: Any, schema: pa.Schema, reading: Reading) -> None:
-        self._reading = reading
+        self._reading = partial(reading, Path(fragment.path))
         self._fragment = fragment
         self._schema = schema
-        self._metadata = fragment.metadata
-        self._columns = {
-            self._metadata.row_group(0).column(k).path_in_schema: k
-            for k in range(self._metadata.num_columns if self._metadata.num_row_groups else 0)
-        }
         self._coded: dict[frozenset[str], Any] = {}
-        self._state = self._now()
+        with self._reading():
+            self._metadata = fragment.metadata
+            self._state = self._now()
+            check_columns(self._metadata, self._state[1] or 0)
+        self._columns = {self._metadata.schema.column(k).path: k for k in range(self._metadata.num_columns)}
 
     def _now(self) -> tuple[Any, ...]:
         """What changes when somebody writes to the file."""
@@ -125,7 +126,8 @@ class _File:
         index = self._columns.get(name)
         if index is None or self._types.get(name) != self._schema.field(name).type:
             return Bounds()
-        found = self._metadata.row_group(group).column(index).statistics
+        with self._reading():
+            found = statistics(self._metadata, group, index)
         if found is None:
             return Bounds()
         nulls = not (found.has_null_count and found.null_count == 0)
@@ -141,7 +143,7 @@ class _File:
             return None
         try:
             return _array([found.min, found.max], type)
-        except UnicodeDecodeError:  # a text that was cut in the middle of a letter
+        except (OverflowError, ValueError):  # such as a text that was cut in the middle of a letter
             return None
 
     def read(self, groups: list[int], columns: Sequence[str], coded: frozenset[str]) -> pa.Table:
@@ -154,6 +156,9 @@ class _File:
             self.check_unchanged()
             fragment = self._fragment_with(coded).subset(row_group_ids=groups, schema=schema)
             table = fragment.to_table(schema=schema, columns=list(columns), batch_size=_PIECE_ROWS)
+            rows = sum(self._metadata.row_group(group).num_rows for group in groups)
+            if table.num_rows != rows:
+                raise pa.ArrowInvalid(f"{table.num_rows} rows were read, and its footer says that there are {rows}")
         return table.replace_schema_metadata(None)
 
     def _fragment_with(self, coded: frozenset[str]) -> Any:

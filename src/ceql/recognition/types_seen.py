@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ceql.errors import NoMatchWarning, nearest, warn_caller
 from ceql.io.sorted_runs import EventBatch
+from ceql.io.soundness import require_utf8
 from ceql.recognition.bound_plan import BoundPlan
 
 _KNOWN, _SHOWN = 1000, 5
@@ -47,7 +48,7 @@ class TypesSeen:
         found = [bound.streams[k] for k in streams if bound.type is None or k in bound.untyped]
         index = -1 if bound.type is None else batch.data.schema.get_field_index(bound.type)
         if index >= 0:
-            column = batch.data.column(index)
+            column = require_utf8(batch.data.column(index), f"column '{bound.type}' is the type of events and")
             for part in (column.slice(0, _FIRST), column.slice(_FIRST)):  # the first rows tell most of the time
                 values = pc.unique(part).cast(pa.string()).to_pylist()
                 found += values[:_KNOWN]
