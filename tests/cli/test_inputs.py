@@ -269,3 +269,18 @@ def test_completion_is_there():
     environment = {**os.environ, "_CEQL_COMPLETE": "complete_bash", "COMP_WORDS": "ceql dia", "COMP_CWORD": "1"}
     done = subprocess.run(CEQL, capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert done.stdout.split() == ["diagnose"]
+
+
+def test_an_empty_path_is_not_the_folder() -> None:
+    code, _, err = here("run", PAIRS, "")
+    assert (code, err) == (3, "ceql: the path of the events is empty\n")
+
+
+def test_a_broken_csv_ends_in_a_message_every_time(tmp_path: Path) -> None:
+    lines = ["type,v", *(f"A,{k}" for k in range(300_000))]
+    lines[250_000] = 'A,"3'
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    # a thread of the parser's that was still at work when the process ended has aborted some of them
+    for _ in range(6):
+        code, _, err = ceql("run", PAIRS, tmp_path / "in.csv")
+        assert (code, "in line 250001 is never closed" in err) == (3, True), err

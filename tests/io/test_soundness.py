@@ -8,7 +8,6 @@ import io
 import json
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ import ceql
 import damage
 from ceql.errors import DataError
 from ceql.io import files
-from ceql.io.csv_quotes import Unquoted
+from ceql.io.csv_quotes import Quotes
 
 ROWS = 1000
 TYPES = pa.array(["A", "B"] * (ROWS // 2))
@@ -137,6 +136,37 @@ def test_keys_that_are_not_utf8_are_an_error():
     assert ceql.match("SELECT * WHERE A FILTER A[x = 'b']", events).count() == 1
 
 
+NOT_UTF8 = pa.array([b"A", b"B\xff", b"\xffA", b"B"]).view(pa.string())
+
+
+@pytest.mark.parametrize("wrong", [NOT_UTF8, NOT_UTF8.dictionary_encode()], ids=["text", "codes"])
+def test_types_that_are_not_utf8_are_an_error(wrong):
+    query, events = ceql.compile("SELECT * WHERE A ; B"), pa.table({"type": wrong})
+    asked = [
+        lambda: query.run(events).count(),
+        lambda: list(query.run(events)),
+        lambda: query.recognizer().feed(events),
+        lambda: query.diagnose(events),
+    ]
+    for ask in asked:
+        with pytest.raises(DataError, match="column 'type' is the type of events and has text that is not UTF-8"):
+            ask()
+
+
+def test_functions_of_text_that_is_not_utf8_are_an_error():
+    events = pa.table({"type": ["A"] * 4, "x": NOT_UTF8})
+    for query in ("SELECT * WHERE A FILTER A[UPPER(x) = 'A']", "SELECT LOWER(a.x) AS low WHERE A AS a"):
+        with pytest.raises(DataError, match=r"'(UPPER|LOWER)' cannot be calculated .* not UTF-8"):
+            ceql.match(query, events).to_arrow()
+
+
+def test_text_that_is_not_utf8_is_shown():
+    matches = ceql.match("SELECT * WHERE A AS a", pa.table({"type": ["A"] * 4, "x": NOT_UTF8}))
+    assert "B\N{REPLACEMENT CHARACTER}" in matches.timeline().to_svg()
+    with pytest.raises(DataError, match="pandas cannot hold a column"):
+        matches.to_pandas(events="long")
+
+
 @pytest.mark.parametrize("name", ["events.parquet", "events.arrow"])
 def test_text_that_is_not_utf8_in_a_file_is_an_error(tmp_path, name):
     wrong = pa.array([b"\xff", b"b"]).cast(pa.binary()).view(pa.string())
@@ -193,6 +223,13 @@ def test_quotes_that_are_closed_are_no_error(tmp_path):
     assert ceql.match("SELECT * WHERE A", path).count() == 6
 
 
+def look_through(data: bytes, size: int) -> None:
+    quotes = Quotes(",", "events.csv")
+    for first in range(0, len(data), size):
+        quotes.look(data[first : first + size])
+    quotes.look(b"")
+
+
 @given(
     st.lists(st.lists(st.sampled_from(["A", "", 'x"y', "a,b", "l\nm", '"', '""', "\r\n"]), min_size=2), min_size=1),
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
@@ -202,24 +239,16 @@ def test_csv_that_python_writes_passes_however_it_is_cut(rows, quoting, size):
     text = io.StringIO()
     csv.writer(text, quoting=quoting).writerows(rows)
     data = text.getvalue().encode()
-    looking, seen = Unquoted(io.BytesIO(data), ",", "events.csv"), b""
-    while block := looking.read(size):
-        seen += block
-    assert seen == data
+    look_through(data, size)
 
 
 @pytest.mark.parametrize("size", [700, 1025, 4099, 1 << 14, 1 << 20])
 def test_large_blocks_are_followed_across_their_seams(size):
     lines = [f'A,"{"x" * (k % 13)}{chr(10) * (k % 7 == 0)}""{k}",{k}' for k in range(2000)]
     data = ("\n".join(["type,v,w", *lines]) + "\n").encode()
-    looking, seen = Unquoted(io.BytesIO(data), ",", "events.csv"), b""
-    while block := looking.read(size):
-        seen += block
-    assert seen == data
-    broken = data + b'A,"2,3\nA,4,5\n'
-    looking = Unquoted(io.BytesIO(broken), ",", "events.csv")
+    look_through(data, size)
     with pytest.raises(DataError, match=f"in line {data.count(10) + 1} is never closed"):
-        list(iter(partial(looking.read, size), b""))
+        look_through(data + b'A,"2,3\nA,4,5\n', size)
 
 
 def test_rows_that_spark_hands_to_a_task() -> None:

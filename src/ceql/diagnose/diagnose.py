@@ -33,6 +33,7 @@ from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.schemas import no_rows
 from ceql.io.sequencer import merge_sources
 from ceql.io.sorted_runs import ENDED, EventBatch
+from ceql.io.soundness import require_utf8
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
 from ceql.jit import Array
@@ -114,7 +115,8 @@ class Inquiry:
         if index < 0:
             self.untyped += int((~named).sum())
             return
-        for found in pc.value_counts(data.column(index).filter(pa.array(~named))).to_pylist():
+        types = require_utf8(data.column(index), f"column '{self.bound.type}' is the type of events and")
+        for found in pc.value_counts(types.filter(pa.array(~named))).to_pylist():
             name, events = found["values"], found["counts"]
             if name is None:
                 self.untyped += events

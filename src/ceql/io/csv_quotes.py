@@ -7,9 +7,6 @@ ends inside of a field, or a field of several lines ends with a quote that neith
 
 from __future__ import annotations
 
-import io
-from typing import IO, Any
-
 import numpy as np
 
 from ceql.errors import DataError
@@ -24,11 +21,10 @@ _NO_BITS = np.uint64(0)
 _INSIDE, _OPENED, _BROKEN, _SKIP = range(4)  # registers
 
 
-class Unquoted(io.RawIOBase):
-    """The bytes of `file`, of which each is looked at once. `path` is for messages."""
+class Quotes:
+    """Looks at each byte of a file once, block by block. `path` is for messages."""
 
-    def __init__(self, file: IO[bytes], delimiter: str, path: object):
-        self._file = file
+    def __init__(self, delimiter: str, path: object):
         self._delimiter = ord(delimiter)
         self._path = path
         self._registers = np.zeros(4, np.int64)
@@ -37,20 +33,8 @@ class Unquoted(io.RawIOBase):
         self._line = 1  # in which the last field with quotes begins
         self._done = False
 
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        block = self._file.read(size)
-        self._look(block)
-        return block
-
-    def readinto(self, buffer: Any, /) -> int:
-        block = self.read(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
-
-    def _look(self, block: bytes) -> None:
+    def look(self, block: bytes) -> None:
+        """Look at the next block; an empty one is the end of the file."""
         if self._done:
             return
         self._done = not block

@@ -7,12 +7,11 @@ is read whole, so that a column's type is inferred from all of its values; a lar
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from ceql.errors import CeqlError, DataError
 from ceql.io import json_text
-from ceql.io.csv_quotes import Unquoted
+from ceql.io.csv_quotes import Quotes
 from ceql.io.formats import copied, format_of, is_gzipped, is_pipe
 from ceql.io.parquet_pieces import ParquetPieces
 from ceql.io.schemas import conform, unify_schemas
@@ -62,6 +61,8 @@ def open_file(path: str | os.PathLike[str], format: str | None = None, skip: boo
     Errors about the path itself are raised here, not at the first batch. A pipe is copied to a temporary file first.
     `skip`: leave out lines of text that are no events, and count them.
     """
+    if not os.fspath(path):
+        raise DataError("the path of the events is empty")
     path = Path(os.path.expanduser(path))
     if not os.path.exists(path):  # also for names that are too long, of which Path makes an error
         raise DataError(f"no such file: {path}")
@@ -128,9 +129,8 @@ class Parquet:
     @cached_property
     def pieces(self) -> ParquetPieces:
         """The same rows in pieces, each of which can be read by itself."""
-        reading = partial(_reading, self._path)
-        with reading():
-            return ParquetPieces(self._dataset, reading)
+        with _reading(self._path):
+            return ParquetPieces(self._dataset, _reading)
 
     @cached_property
     def rows(self) -> int | None:
@@ -148,7 +148,11 @@ class Parquet:
 
 
 class _Csv:
-    """A CSV file with a header. An empty field without quotes, `null` and `NULL` are NULL in every column."""
+    """A CSV file with a header. An empty field without quotes, `null` and `NULL` are NULL in every column.
+
+    Quotes are looked through before Arrow parses. Arrow reads by itself, in threads of its own: one of them that still
+    runs Python code when the process ends would abort it.
+    """
 
     open_schema = False
     is_parsed = True
@@ -167,9 +171,9 @@ class _Csv:
     def _table(self) -> pa.Table:
         from pyarrow import csv
 
-        with _reading(self._path), self._open() as file:
+        with _reading(self._path):
             return csv.read_csv(
-                pa.PythonFile(self._bytes(file), "r"),
+                pa.BufferReader(b"".join(self._looked_through())),
                 parse_options=self._parsing(),
                 convert_options=self._converting(None),
             )
@@ -178,9 +182,10 @@ class _Csv:
     def schema(self) -> pa.Schema:
         if self.in_memory:
             return self._table.schema
-        with self._open() as file:
+        with _reading(self._path):
             # the reader looks blocks ahead; the second one ends the last line of the first
-            return self._stream(_Head(self._bytes(file), 2 * _BLOCK_BYTES), None).schema
+            first = pa.BufferReader(b"".join(block for k, block in enumerate(self._looked_through()) if k < 2))
+            return self._stream(first, None).schema
 
     @property
     def rows(self) -> int | None:
@@ -192,26 +197,32 @@ class _Csv:
             if self.in_memory:
                 yield from _pieces(self, _selected(self._table, names), batch_rows)
                 return
-            with self._open() as file:
-                for batch in self._stream(self._bytes(file), names, self.schema):
+            types = self.schema
+            with pa.OSFile(str(self._path)) as file:
+                for batch in self._stream(self._plain(file), names, types):
                     self.done = file.tell() / self.size
                     yield batch
 
-    def _open(self) -> IO[bytes]:
-        return open(self._path, "rb", buffering=0)
+    def _looked_through(self) -> Iterator[bytes]:
+        """The blocks of the file; raises an error if it has a quote that is never closed."""
+        with pa.OSFile(str(self._path)) as file:
+            plain, quotes = self._plain(file), Quotes(self._delimiter, self._path)
+            while block := plain.read(_BLOCK_BYTES):
+                quotes.look(block)
+                yield block
+            quotes.look(b"")
 
-    def _bytes(self, file: IO[bytes]) -> io.RawIOBase:
-        plain = pa.CompressedInputStream(pa.PythonFile(file), "gzip") if self._zipped else file
-        return Unquoted(plain, self._delimiter, self._path)
+    def _plain(self, file: pa.NativeFile) -> pa.NativeFile:
+        return pa.CompressedInputStream(file, "gzip") if self._zipped else file
 
-    def _stream(self, file: io.RawIOBase, names: list[str] | None, types: pa.Schema | None = None) -> Any:
+    def _stream(self, file: pa.NativeFile, names: list[str] | None, types: pa.Schema | None = None) -> Any:
         """The batches; with `types`, which were inferred before, since it takes time to infer them again."""
         from pyarrow import csv
 
         self.skipped = 0
         with _reading(self._path):
             return csv.open_csv(
-                pa.PythonFile(file, "r"),
+                file,
                 read_options=csv.ReadOptions(block_size=_BLOCK_BYTES),
                 parse_options=self._parsing(),
                 convert_options=self._converting(names, types),
@@ -240,23 +251,6 @@ class _Csv:
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-
-
-class _Head(io.RawIOBase):
-    """The first bytes of a file, as if there were no more."""
-
-    def __init__(self, file: io.RawIOBase, size: int) -> None:
-        self._file = file
-        self._left = size
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes | None:
-        wanted = self._left if size < 0 else min(size, self._left)
-        block = self._file.read(wanted) if wanted else b""
-        self._left -= len(block or b"")
-        return block
 
 
 class _JsonLines:

@@ -98,10 +98,8 @@ class InOrder(Source):
         _log.info(
             "%s is not in order of '%s': its %d rows are sorted", called(self.name), self._time, sum(map(len, keys))
         )
-        self.order = order = np.argsort(np.concatenate(keys), kind="stable")
-        rows = together(found)
-        for first in range(0, len(order), self.batch_rows):
-            yield take_rows(rows, pa.array(order[first : first + self.batch_rows]))
+        self.order, batches = by_time(found, keys, self.batch_rows)
+        yield from batches
 
     @cached_property
     def is_sorted(self) -> bool:
@@ -155,6 +153,16 @@ def ascend(keys: Iterable[Int64s]) -> bool:
             return False
         last = int(own[-1])
     return True
+
+
+def by_time(
+    batches: list[pa.RecordBatch], keys: list[Int64s], batch_rows: int
+) -> tuple[Int64s, Iterator[pa.RecordBatch]]:
+    """The rows of these batches in order of their keys, rows of the same key as they stand; their numbers first."""
+    order = np.argsort(np.concatenate(keys), kind="stable")
+    rows = together(batches)
+    parts = (order[first : first + batch_rows] for first in range(0, len(order), batch_rows))
+    return order, (take_rows(rows, pa.array(part)) for part in parts)
 
 
 def together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -8,29 +8,28 @@ metadata.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
-from itertools import pairwise
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError
-from ceql.io.parquet_rows import NOT_READ, ColumnRows, ReadAt, holds_times, is_readable
+from ceql.io.parquet_footer import check_columns, statistics
 from ceql.io.plain_types import plain_type
 from ceql.io.schemas import is_text
-from ceql.io.sort_keys import Int64s
-from ceql.jit import Array
 
 _PIECE_ROWS = 1 << 17  # row groups smaller than this are read together
 _MOST_ROWS = 1 << 23  # larger row groups would take too much memory at once
 _MOST_BYTES = 1 << 29
 _PLAIN_TEXT = 4  # bytes that a text takes at least where it is not a code
-Reading = Callable[[], AbstractContextManager[None]]
-"""Turns errors about a broken file into ours."""
+_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+Reading = Callable[[Path], AbstractContextManager[None]]
+"""Turns errors about a broken file into ours, which name it."""
 
 
 class Bounds(NamedTuple):
@@ -69,94 +68,20 @@ class Piece:
         """The rows of these columns, those of `coded` as codes into dictionaries."""
         return self._file.read(self._groups, columns, coded)
 
-    def can_pick(self, name: str) -> bool:
-        """Whether single rows of a column can be read."""
-        return all(self._file.is_readable(group, name) for group in self._groups)
-
-    def picking(self) -> Picking:
-        """What reads single rows."""
-        return Picking(self._file, self._groups)
-
-
-class Picking:
-    """Reads single rows of a piece."""
-
-    def __init__(self, file: _File, groups: list[int]) -> None:
-        self._file = file
-        self._opened: Any = None  # while something is read; pieces may be many, and files open at once few
-        self._groups = groups
-        rows = [rows for rows, _ in file.group_rows()]
-        self._ends = np.cumsum([rows[group] for group in groups])
-        self._columns: dict[tuple[int, str], ColumnRows] = {}
-
-    def take(self, columns: Sequence[str], rows: Int64s) -> pa.RecordBatch | None:
-        """These rows of the piece, which ascend; None, if a column has something that only Arrow can read."""
-        cuts = [0, *np.searchsorted(rows, self._ends).tolist()]
-        try:
-            with self._open():
-                found = [pa.concat_arrays(list(self._parts(name, rows, cuts))) for name in columns]
-        except NOT_READ:
-            return None
-        return pa.RecordBatch.from_arrays(found, names=list(columns))
-
-    def sift(self, name: str, wanted: Callable[[pa.Array], Array]) -> Int64s | None:
-        """The rows with a value that is wanted; None, if the column is not written as codes throughout.
-
-        `wanted` says it of each text, and of NULL at last.
-        """
-        starts = [0, *self._ends.tolist()]
-        try:
-            with self._open():
-                found = [self._column(k, name) for k in range(len(self._groups))]
-                rows = [own.sift(wanted(own.values)) + start for own, start in zip(found, starts, strict=False)]
-        except NOT_READ:
-            return None
-        return np.concatenate(rows)
-
-    def share(self, name: str, wanted: Callable[[pa.Array], Array]) -> float:
-        """Which part of the texts that a column has is wanted."""
-        try:
-            with self._open():
-                found = np.concatenate([wanted(self._column(k, name).values) for k in range(len(self._groups))])
-        except NOT_READ:
-            return 1.0
-        return float(found.mean())
-
-    def _parts(self, name: str, rows: Int64s, cuts: list[int]) -> Iterator[pa.Array]:
-        for k, (begin, end) in enumerate(pairwise(cuts)):
-            if begin < end or not len(rows):
-                yield self._column(k, name).take(rows[begin:end] - (self._ends[k - 1] if k else 0))
-
-    def _column(self, group: int, name: str) -> ColumnRows:
-        found = self._columns.get((group, name))
-        if found is None:
-            found = self._columns[group, name] = self._file.column_rows(self._groups[group], name, self._read)
-        return found
-
-    @contextmanager
-    def _open(self) -> Iterator[None]:
-        with self._file.opened() as self._opened:
-            yield
-
-    def _read(self, start: int, size: int) -> pa.Buffer:
-        self._opened.seek(start)
-        return self._opened.read_buffer(size)
-
 
 class _File:
     """One file of a dataset."""
 
     def __init__(self, fragment: Any, schema: pa.Schema, reading: Reading) -> None:
-        self._reading = reading
+        self._reading = partial(reading, Path(fragment.path))
         self._fragment = fragment
         self._schema = schema
-        self._metadata = fragment.metadata
-        self._columns = {
-            self._metadata.row_group(0).column(k).path_in_schema: k
-            for k in range(self._metadata.num_columns if self._metadata.num_row_groups else 0)
-        }
         self._coded: dict[frozenset[str], Any] = {}
-        self._state = self._now()
+        with self._reading():
+            self._metadata = fragment.metadata
+            self._state = self._now()
+            check_columns(self._metadata, self._state[1] or 0)
+        self._columns = {self._metadata.schema.column(k).path: k for k in range(self._metadata.num_columns)}
 
     def _now(self) -> tuple[Any, ...]:
         """What changes when somebody writes to the file."""
@@ -201,7 +126,8 @@ class _File:
         index = self._columns.get(name)
         if index is None or self._types.get(name) != self._schema.field(name).type:
             return Bounds()
-        found = self._metadata.row_group(group).column(index).statistics
+        with self._reading():
+            found = statistics(self._metadata, group, index)
         if found is None:
             return Bounds()
         nulls = not (found.has_null_count and found.null_count == 0)
@@ -209,7 +135,7 @@ class _File:
 
     def _ends(self, found: Any, index: int, type: pa.DataType) -> pa.Array | None:
         if pa.types.is_timestamp(type):
-            if not holds_times(self._metadata.schema.column(index), type):
+            if not _holds_times(self._metadata.schema.column(index), type):
                 return None
             return pa.array([found.min_raw, found.max_raw], pa.int64()).cast(type)
         kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_date32, pa.types.is_decimal, is_text)
@@ -217,7 +143,7 @@ class _File:
             return None
         try:
             return _array([found.min, found.max], type)
-        except UnicodeDecodeError:  # a text that was cut in the middle of a letter
+        except (OverflowError, ValueError):  # such as a text that was cut in the middle of a letter
             return None
 
     def read(self, groups: list[int], columns: Sequence[str], coded: frozenset[str]) -> pa.Table:
@@ -230,27 +156,10 @@ class _File:
             self.check_unchanged()
             fragment = self._fragment_with(coded).subset(row_group_ids=groups, schema=schema)
             table = fragment.to_table(schema=schema, columns=list(columns), batch_size=_PIECE_ROWS)
+            rows = sum(self._metadata.row_group(group).num_rows for group in groups)
+            if table.num_rows != rows:
+                raise pa.ArrowInvalid(f"{table.num_rows} rows were read, and its footer says that there are {rows}")
         return table.replace_schema_metadata(None)
-
-    def is_readable(self, group: int, name: str) -> bool:
-        """Whether single rows of a column can be read."""
-        index = self._columns.get(name)
-        if index is None or name in self._keys or self._types.get(name) != self._schema.field(name).type:
-            return False
-        described = self._metadata.schema.column(index)
-        return is_readable(self._metadata.row_group(group).column(index), described, self._types[name])
-
-    def opened(self) -> Any:
-        """The file, to be read from."""
-        with self._reading():
-            self.check_unchanged()
-            return self._fragment.filesystem.open_input_file(self._fragment.path)
-
-    def column_rows(self, group: int, name: str, read: ReadAt) -> ColumnRows:
-        """What reads single rows of a column."""
-        index = self._columns[name]
-        chunk = self._metadata.row_group(group).column(index)
-        return ColumnRows(chunk, self._metadata.schema.column(index), self._types[name], read)
 
     def _fragment_with(self, coded: frozenset[str]) -> Any:
         """The file for a format that reads these columns as codes."""
@@ -294,6 +203,12 @@ class ParquetPieces:
         text = [n for n in names if n in self.schema.names and is_text(self.schema.field(n).type)]
         plain = [name for name in text if not pa.types.is_dictionary(self.schema.field(name).type)]
         return frozenset(name for name in plain if self._files and all(file.has_codes(name) for file in self._files))
+
+
+def _holds_times(column: Any, type: pa.DataType) -> bool:
+    """Whether a column of a file's schema holds times as numbers of the unit that the type has."""
+    unit = json.loads(column.logical_type.to_json()).get("timeUnit")
+    return bool(column.physical_type == "INT64" and _UNITS.get(unit) == type.unit)
 
 
 def _array(values: list[Any], type: pa.DataType) -> pa.Array | None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ceql.errors import DataError, SchemaError, no_column
 from ceql.io.numbering import Numbering, Values
 from ceql.io.schemas import codes_of, column_of, is_comparable, is_text, kind_of, names_near, value_type
-from ceql.io.soundness import is_utf8
+from ceql.io.soundness import require_utf8
 from ceql.io.values import coded, from_state, numbers_by_code, to_array, to_state, to_values
 from ceql.jit import Array
 from ceql.syntax import tree as t
@@ -217,9 +217,7 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 def _key_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     """The column; its texts are shown with the matches, so they must be UTF-8."""
     column = _column(batch, name)
-    if is_text(column.type) and not is_utf8(column):
-        raise DataError(f"column '{name}' is a key and has text that is not UTF-8")
-    return column
+    return require_utf8(column, f"column '{name}' is a key and") if is_text(column.type) else column
 
 
 def _is_text(column: pa.Array, text: str) -> Array:

@@ -38,8 +38,6 @@ class EventBatch(NamedTuple):
     """The key of a time before which no event will come after these, where that is known; ENDED: none will come."""
     skipped: int = 0
     """How many events were left out before these, since they satisfy no guard."""
-    places: Int64s | None = None
-    """How far each event is from the first, where some between them were left out too."""
 
     def slice(self, first: int, count: int | None = None) -> EventBatch:
         """These events of the batch; without `count`, all from the first on."""

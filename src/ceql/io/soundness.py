@@ -45,6 +45,13 @@ def is_utf8(column: pa.Array) -> bool:
     return True
 
 
+def require_utf8(column: pa.Array, what: str) -> pa.Array:
+    """Returns `column`; raises an error if it has text that is not UTF-8. `what` names the column."""
+    if not is_utf8(column):
+        raise DataError(f"{what} has text that is not UTF-8")
+    return column
+
+
 def _checked(batch: pa.RecordBatch, fully: bool) -> pa.RecordBatch:
     try:
         batch.validate()  # the sizes of buffers

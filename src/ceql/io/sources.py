@@ -99,7 +99,7 @@ class _FileSource(Source):
     def scan(self, time: str | None) -> ParquetScan | None:
         if not isinstance(self._reader, Parquet) or not self._reader.pieces.fits:
             return None
-        return ParquetScan(self._reader, time, self.name)
+        return ParquetScan(self._reader, time, self.name, self.batch_rows)
 
     def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
         # a file whose columns may still grow must not be pruned to the columns of its first block

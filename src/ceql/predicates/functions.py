@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from ceql.errors import DataError
 from ceql.io.schemas import is_text, kind_of
+from ceql.io.soundness import is_utf8
 from ceql.predicates.time_arithmetic import finest, in_unit, is_moment, unit_of_type, whole_ticks
 from ceql.syntax import tree as t
 
@@ -128,6 +129,8 @@ def _mapped(values: Any, change: Callable[[str], str], plain: Callable[[Any], An
     if pc.all(pc.string_is_ascii(values)).as_py() is not False:
         return plain(_from_zero(values))
     codes = values.dictionary_encode()
+    if not is_utf8(codes):
+        raise pa.ArrowInvalid("it has text that is not UTF-8")
     changed = pa.array([change(text) for text in codes.dictionary.to_pylist()], pa.large_string())
     return changed.take(codes.indices)
 

@@ -6,24 +6,23 @@ order of time. Of the other columns, only pieces of the files that have events o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.conditions import leaves
-from ceql.io.ordering import InOrder, together
-from ceql.io.parquet_pieces import Bounds, Picking
-from ceql.io.parquet_scan import Held, Looking, ParquetScan, Sieve, Wanted
+from ceql.io.ordering import InOrder
+from ceql.io.parquet_pieces import Piece
+from ceql.io.parquet_scan import Held, Left, Looking, ParquetScan, Sieve, Wanted
 from ceql.io.schemas import conform, no_rows, one_batch, take_rows
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
 from ceql.plan import CorrelatedPlan
-from ceql.predicates.columns import AttributeColumn, MaskColumn
-from ceql.predicates.possible import Possible, may_hold
+from ceql.predicates.columns import MaskColumn
+from ceql.predicates.possible import may_hold
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.rows import Positions, RowStore
 from ceql.recognition.types_seen import TypesSeen
@@ -41,9 +40,7 @@ class FileScan:
         self._batch_rows = batch_rows
         self.order: Int64s | None = None
         """Of the pass begun last: the row of the files that each event is; None while they are the same."""
-        self._position_of: Int64s | None = None
         self._rows: list[_PieceRows] = []
-        self._keeps = False
 
     @staticmethod
     def over(bound: BoundPlan, sources: Sequence[Source]) -> FileScan | None:
@@ -63,69 +60,42 @@ class FileScan:
 
     def batches(self, columns: Sequence[str], types: TypesSeen, keep: bool = False) -> Iterator[EventBatch]:
         """A pass over the events, with these columns; with `keep`, one whose rows can be asked for."""
-        self.order = self._position_of = None
-        self._rows, self._keeps = [], keep
-        wanted = self._scan.wanted(columns, _codable(self._bound, columns), self._telling())
+        self.order = None
+        self._rows = []
+        wanted = self._scan.wanted(columns, _codable(self._bound, columns))
         skipped = 0
         for found in self._scan.read(wanted, self._looking(types, wanted)):
-            if not isinstance(found, Held):
-                skipped += found.rows
+            if isinstance(found, Left):
+                skipped += found.piece.rows
+                for batch in found.seen:
+                    types.look(EventBatch(batch, 0))
                 continue
-            for batch in found.seen:
-                types.look(EventBatch(batch, 0))
-            self._note(found._replace(seen=()), wanted)
-            for made in self._events(found, skipped):
-                skipped = 0
-                types.look(made)
-                yield made
-            skipped += 0 if found.rows is None else found.piece.rows - int(found.rows[-1] + 1 if len(found.rows) else 0)
+            self._note(found.piece, found.order)
+            if keep:
+                self._rows.append(_PieceRows(self._scan, found, wanted))
+            for batch in found.batches:
+                for first in range(0, batch.num_rows, self._batch_rows):
+                    made = EventBatch(batch.slice(first, self._batch_rows), 0, skipped=skipped)
+                    skipped = 0
+                    types.look(made)
+                    yield made
         types.conclude()
-
-    def _events(self, found: Held, skipped: int) -> Iterator[EventBatch]:
-        """What was read of a piece in batches; the first one has `skipped` events before the piece."""
-        rows, passed = found.rows, 0
-        for batch in found.batches:
-            for first in range(0, batch.num_rows, self._batch_rows):
-                some = batch.slice(first, self._batch_rows)
-                if rows is None:
-                    yield EventBatch(some, 0, skipped=skipped)
-                else:
-                    own = rows[first : first + self._batch_rows]
-                    yield EventBatch(some, 0, skipped=skipped + int(own[0]) - passed, places=own - own[0])
-                    passed = int(own[-1]) + 1
-                skipped = 0
-
-    def _telling(self) -> list[str]:
-        """The columns whose single values guards test; the time is read last."""
-        columns = self._bound.guards.columns
-        names = [column.attribute for column in columns if isinstance(column, AttributeColumn)]
-        return [name for name in names if name != self._bound.time]
 
     def _looking(self, types: TypesSeen, wanted: Wanted) -> Looking:
         bound, plan = self._bound, self._bound.plan
         waits = isinstance(plan, CorrelatedPlan) and bool(plan.automaton.absences)
         if not bound.skips or waits:
             return lambda: None
-        # a window that counts events counts them in order of time, so that all times must be known
-        possible = None if plan.counts_events else Possible(bound.guards)
-        knows_types = bound.type is None or bound.type in wanted.early
+        may_matter = partial(may_hold, bound.guards)
+        # whoever sees no event of a type that the query needs is told which types there are
+        tells_types = bound.type is None or bound.type in wanted.coded
+        return lambda: Sieve(may_matter, types.settled) if types.settled or tells_types else None
 
-        def look() -> Sieve | None:
-            # whoever sees no event of a type that the query needs is told which types there are
-            return _Sieve(bound, possible, types.settled) if types.settled or knows_types else None
-
-        return look
-
-    def _note(self, found: Held, wanted: Wanted) -> None:
-        piece = found.piece
-        if found.order is not None:
-            if self.order is None or self._position_of is None:
-                self.order, self._position_of = np.arange(self._scan.pieces.rows), np.arange(self._scan.pieces.rows)
-            span = slice(piece.first, piece.first + piece.rows)
-            self.order[span] = piece.first + found.order
-            self._position_of[piece.first + found.order] = np.arange(piece.first, piece.first + piece.rows)
-        if self._keeps:
-            self._rows.append(_PieceRows(self._scan, found, wanted))
+    def _note(self, piece: Piece, order: Int64s | None) -> None:
+        if order is not None:
+            if self.order is None:
+                self.order = np.arange(self._scan.pieces.rows)
+            self.order[piece.first : piece.first + piece.rows] = piece.first + order
 
     def forget_before(self, position: int) -> None:
         """Give up the rows of pieces that end before `position`."""
@@ -134,9 +104,8 @@ class FileScan:
 
     def rows(self, rows: Positions) -> pa.Table:
         """Events by their rows in the files, in this order, repeats too; of the pieces that were not given up."""
-        positions = rows if self._position_of is None else self._position_of[rows]
         schema = self._bound.schema
-        here, back = _distinct(positions)
+        here, back = _distinct(rows)
         parts = []
         for held in self._rows:
             own = here[np.searchsorted(here, held.first) : np.searchsorted(here, held.following)]
@@ -144,20 +113,6 @@ class FileScan:
                 parts.append(held.take(own))
         batch = parts[0] if len(parts) == 1 else pa.concat_batches([no_rows(schema), *parts])
         return pa.table(batch if back is None else take_rows(batch, pa.array(back)))
-
-
-class _Sieve(NamedTuple):
-    """Which events of the files can matter to a query."""
-
-    bound: BoundPlan
-    possible: Possible | None
-    leaves_out: bool
-
-    def may_matter(self, bounds: Callable[[str], Bounds]) -> bool:
-        return may_hold(self.bound.guards, bounds)
-
-    def rows(self, batch: pa.RecordBatch) -> Int64s | None:
-        return None if self.possible is None else self.possible.rows(batch)
 
 
 class _PieceRows:
@@ -168,45 +123,36 @@ class _PieceRows:
         self._found = found
         self.first = found.piece.first
         self.following = self.first + found.piece.rows
-        others = [name for name in scan.schema.names if name not in wanted.columns]
-        self._picked = [name for name in others if found.order is None and found.piece.can_pick(name)]
-        self._loaded = [name for name in others if name not in self._picked]
-
-    @cached_property
-    def _picking(self) -> Picking:
-        return self._found.piece.picking()
+        self._columns = [name for name in scan.schema.names if name not in wanted.columns]
 
     @cached_property
     def _known(self) -> RowStore:
-        """The columns that the pass has read."""
-        rows, store = self._found.rows, RowStore(self._scan.schema, self.first)
-        if rows is not None and len(rows):
-            store.skip(int(rows[0]))
-        for batch in self._found.batches:
-            store.add(batch, places=None if rows is None else rows - rows[0])
-        return store
+        """The columns that the pass has read, in order of time."""
+        return self._stored(self._found.batches)
 
     @cached_property
     def _others(self) -> RowStore:
-        """The columns that are read as a whole, since their rows cannot be picked."""
-        names, order, store = self._loaded, self._found.order, RowStore(self._scan.schema, self.first)
-        batches = self._scan.load(self._found.piece, Wanted(names, self._scan.pieces.coded(names)))
-        for batch in batches if order is None else [take_rows(together(batches), pa.array(order))]:
+        """The other columns, in the order of the file."""
+        wanted = Wanted(self._columns, self._scan.pieces.coded(self._columns))
+        return self._stored(self._scan.load(self._found.piece, wanted))
+
+    def _stored(self, batches: Iterable[pa.RecordBatch]) -> RowStore:
+        store = RowStore(self._scan.schema, self.first)
+        for batch in batches:
             store.add(batch)
         return store
 
-    def take(self, positions: Positions) -> pa.RecordBatch:
-        """The events at these positions, which ascend."""
-        parts = [one_batch(self._known.take(positions))]
-        if self._picked:
-            picked = self._scan.pick(self._picking, self._picked, positions - self.first)
-            if picked is None:
-                self._picked, self._loaded = [], [*self._loaded, *self._picked]
-                self.__dict__.pop("_others", None)
-            else:
-                parts.append(picked)
-        if self._loaded:
-            parts.append(one_batch(self._others.take(positions)))
+    @cached_property
+    def _position_of(self) -> Int64s | None:
+        """Where each row of the piece stands in order of time."""
+        return None if self._found.order is None else np.argsort(self._found.order)
+
+    def take(self, rows: Positions) -> pa.RecordBatch:
+        """These rows of the files, which ascend."""
+        known = rows if self._position_of is None else self.first + self._position_of[rows - self.first]
+        parts = [one_batch(self._known.take(known))]
+        if self._columns:
+            parts.append(one_batch(self._others.take(rows)))
         columns = {name: column for part in parts for name, column in zip(part.schema.names, part.columns, strict=True)}
         return conform(pa.record_batch(columns), self._scan.schema)
 

@@ -383,12 +383,9 @@ class Recognition(ABC):
         else:
             symbols = self.symbols.symbols(data, streams)
         self._room_for_symbols()
-        first, places = self.position, batch.places
-        self.position += data.num_rows if places is None else int(places[-1]) + 1
-        if places is not None:
-            positions = first + (places if rows is None else places[rows])
-        else:
-            positions = rows + first if rows is not None else np.arange(first, self.position, dtype=np.int64)
+        first = self.position
+        self.position += data.num_rows
+        positions = rows + first if rows is not None else np.arange(first, self.position, dtype=np.int64)
         times: Array = np.zeros(0, np.int64)
         time, window = self.bound.time, self.bound.window
         if time is not None:
@@ -402,7 +399,7 @@ class Recognition(ABC):
         arrays = (symbols, positions, partitions, keys, lowest, times, NO_VALUES)
         events = Events(*(array if array.flags.carray else np.require(array, None, ["C", "W"]) for array in arrays))
         if self._kept is not None:
-            self._kept.add(self._rows_to_keep(data, events, rows), places=places)
+            self._kept.add(self._rows_to_keep(data, events, rows))
         return self._for_machine(events, data, rows)
 
     def _partitions(self, data: pa.RecordBatch, streams: int | Array, rows: Array | None, count: int) -> Array:

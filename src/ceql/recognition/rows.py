@@ -36,16 +36,13 @@ class RowStore:
         self._pieces: list[_Piece] = []
         self._next = first
 
-    def add(self, batch: pa.RecordBatch, first: int | None = None, places: Positions | None = None) -> None:
-        """Append the next events; with `first`, from this position on, in place of any that are there.
-
-        `places`: how far each is from the first, where there are gaps between them, in which nobody will ask for any.
-        """
+    def add(self, batch: pa.RecordBatch, first: int | None = None) -> None:
+        """Append the next events; with `first`, from this position on, in place of any that are there."""
         if first is not None:
             self.cut(first)
         if batch.num_rows:
-            self._pieces.append(_Piece(self._next, batch, None if places is None else self._next + places))
-            self._next += batch.num_rows if places is None else int(places[-1]) + 1
+            self._pieces.append(_Piece(self._next, batch, None))
+            self._next += batch.num_rows
 
     def skip(self, count: int) -> None:
         """Leave out the next events, which nobody will ask for."""

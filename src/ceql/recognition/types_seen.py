@@ -18,6 +18,7 @@ from ceql.analysis.needed_types import lacking
 from ceql.analysis.scopes import there
 from ceql.errors import NoMatchWarning, nearest, warn_caller
 from ceql.io.sorted_runs import EventBatch
+from ceql.io.soundness import require_utf8
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.syntax import tree as t
 
@@ -57,7 +58,7 @@ class TypesSeen:
         self._add([bound.streams[k] for k in streams if bound.type is None or k in bound.untyped])
         index = -1 if bound.type is None else batch.data.schema.get_field_index(bound.type)
         if index >= 0:
-            column = batch.data.column(index)
+            column = require_utf8(batch.data.column(index), f"column '{bound.type}' is the type of events and")
             for part in (column.slice(0, _FIRST), column.slice(_FIRST)):  # the first rows tell most of the time
                 if not self.settled:
                     self._add(_distinct(part))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.aggregates import read_summaries
-from ceql.errors import ResourceError
+from ceql.errors import DataError, ResourceError
 from ceql.io.schemas import conform, one_batch, unify_schemas
 from ceql.recognition.result_columns import unique_names, variable_fields
 from ceql.recognition.totals_table import Every, Request
@@ -90,7 +90,11 @@ class Matches:
     def to_pandas(self, events: EventsAs = "rows") -> pandas.DataFrame:
         """All matches as a pandas.DataFrame; for `events` see `to_arrow`."""
         _require("pandas")
-        return self.to_arrow(events).to_pandas()
+        table = self.to_arrow(events)
+        try:
+            return table.to_pandas()
+        except pa.ArrowException as error:
+            raise DataError(f"pandas cannot hold a column: {error}; to_arrow() and to_polars() keep it") from error
 
     def to_polars(self, events: EventsAs = "rows") -> polars.DataFrame:
         """All matches as a polars.DataFrame; for `events` see `to_arrow`."""

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ceql.errors import DataError
+from ceql.io.schemas import is_text
 
 _CELL = 40
 _ITEMS = 8
@@ -35,7 +36,13 @@ def to_python(column: pa.Array | pa.ChunkedArray, separator: str = "T") -> list[
             size = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[column.type.unit]
             show = iso_duration if separator == "T" else duration
             return [None if ticks is None else show(ticks * size) for ticks in column.cast(pa.int64()).to_pylist()]
-        return list(column.to_pylist())
+        try:
+            return list(column.to_pylist())
+        except UnicodeDecodeError:
+            if not is_text(column.type):
+                raise
+            texts = column.cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
+            return [None if text is None else text.decode(errors="replace") for text in texts]
     texts = column.cast(pa.string()).to_pylist()
     return [None if text is None else _ZEROS.sub(_shorten, text).replace(" ", separator) for text in texts]
 
