@@ -175,25 +175,13 @@ class CorrelatedPlan(_BasePlan):
     shape: Shape
     """The formula, with the claims that substreams leave."""
     automaton: Correlated
-    carries_all: bool = False
-    """Whether free events carry runs on too, and states keep their runs apart, for those who count the groups that
-    events meet."""
+    running: Correlated
+    """The automaton as the engine runs it: without free events, with shared indexes."""
 
     @cached_property
     def strategy(self) -> Strategy | None:
-        """The strategy, unless it keeps all matches, as MAX does if all of them have equally many events."""
-        if self.query.strategy is t.Strategy.MAX and self.automaton.pattern() is not None:
-            return None
-        return _strategy(self.query)
-
-    @cached_property
-    def running(self) -> Correlated:
-        """The automaton as the engine runs it. Free events are not carried, if a window says how long they are kept,
-        and no strategy compares matches on the graph, which has no steps between such events and others."""
-        if self.carries_all:
-            return self.automaton
-        kept = isinstance(self.query.window, t.EventsWindow | t.TimeWindow) and self.rivalry is None
-        return with_shared_indexes(with_free_events(self.automaton) if kept else self.automaton)
+        """The strategy, unless it keeps all matches."""
+        return _choosing(self.query, self.automaton)
 
     @property
     def guards(self) -> tuple[Atom, ...]:
@@ -252,8 +240,15 @@ class Draft:
     """Whether a query without claims is unary in any case."""
     shown_keys: tuple[t.Part, ...] = ()
     split_by: tuple[t.Part, ...] = ()
+    formula: t.Formula | None = None
+    """The formula of the query, as the passes have rewritten it."""
     whole: Shape | None = None
     shape: Shape | None = None
+    automaton: Correlated | None = None
+    """Of the loop over groups; None if the loop over states runs the query."""
+    unsure: bool = False
+    """Whether two runs of the automaton may be the same match."""
+    running: Correlated | None = None
 
 
 def to_tree(text: str) -> Draft:
@@ -302,16 +297,27 @@ def read_clause(draft: Draft) -> Draft:
     return draft if names - kinds else replace(draft, shown_keys=draft.query.partition)
 
 
+def count_rounds(draft: Draft) -> Draft:
+    """Write conditions on COUNT as counts of the formula, where they are such.
+
+    >>> from ceql.syntax.printer import print_formula
+    >>> print_formula(count_rounds(to_tree("SELECT * WHERE A+ AS x FILTER COUNT(x) >= 3")).formula)
+    'A{3,} AS x'
+    """
+    return replace(draft, formula=with_counts(draft.query.formula))
+
+
 def find_claims(draft: Draft) -> Draft:
     """Bring the formula to its shape: operators over leaves, and claims, those on several events apart from the others.
 
-    >>> draft = find_claims(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v AND x.v < 3"))
+    >>> draft = find_claims(count_rounds(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v AND x.v < 3")))
     >>> [claim.text for claim in draft.whole.claims], draft.whole.leaf[0].predicates
     (['x.v < y.v'], (Comparison(op='<', left=Attribute(name='v'), right=Literal(value=3)),))
-    >>> find_claims(to_tree("SELECT * WHERE A AS x ; B FILTER x.v < 3")).whole is None
+    >>> find_claims(count_rounds(to_tree("SELECT * WHERE A AS x ; B FILTER x.v < 3"))).whole is None
     True
     """
-    query = replace(draft.query, formula=with_counts(draft.query.formula))
+    assert draft.formula is not None
+    query = replace(draft.query, formula=draft.formula)
     if not compares_events(query, draft.source):
         shape = resolve(query.formula, draft.source, unary=True)
         if not _looks_up_absences(shape, query):
@@ -327,7 +333,7 @@ def find_claims(draft: Draft) -> Draft:
 def split_stream(draft: Draft) -> Draft:
     """Make substreams of what every match has in common, where that changes nothing else.
 
-    >>> draft = split_stream(find_claims(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k")))
+    >>> draft = split_stream(find_claims(count_rounds(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k"))))
     >>> draft.split_by, draft.shape.claims
     ((Part(refs=(PartRef(attribute='k', name=None),)),), ())
     """
@@ -337,8 +343,32 @@ def split_stream(draft: Draft) -> Draft:
     return replace(draft, split_by=split_by, shape=shape)
 
 
-def choose_loop(draft: Draft) -> Plan:
-    """Compile the automaton of the loop that is to run the query.
+def compile_runs(draft: Draft) -> Draft:
+    """Make the automaton of the loop over groups: what its steps look up, what its runs carry, and what they test.
+
+    >>> draft = compile_runs(find_claims(count_rounds(to_tree("SELECT * WHERE A AS x ; B AS y FILTER x.v < y.v"))))
+    >>> draft.automaton.states, compile_runs(find_claims(count_rounds(to_tree("SELECT * WHERE A")))).automaton
+    (2, None)
+    """
+    shape, query = draft.shape, draft.query
+    assert shape is not None
+    if draft.whole is None or (_is_simple(draft) and (draft.prefers_unary or shape.absences)):
+        return draft
+    strict = frozenset(variables(query)) if query.strategy is t.Strategy.STRICT else None
+    return replace(draft, automaton=compile_shape(shape, strict))
+
+
+def tell_runs_apart(draft: Draft) -> Draft:
+    """Determinise an automaton of which two runs may be one match, where that is possible."""
+    automaton, selected = draft.automaton, frozenset(variables(draft.query))
+    if automaton is None or not is_ambiguous(automaton, selected, draft.query.distinct):
+        return draft
+    automaton = make_unambiguous(automaton, selected, draft.query.distinct) or automaton
+    return replace(draft, automaton=automaton, unsure=not automaton.is_deterministic)
+
+
+def choose_loop(draft: Draft) -> Draft:
+    """Choose the loop that is to run the query.
 
     Where substreams settle all claims either loop could. The loop over groups is faster on many substreams; the loop
     over states can tell equal matches apart and follows rivals as they come.
@@ -350,24 +380,48 @@ def choose_loop(draft: Draft) -> Plan:
     >>> type(make_plan("SELECT NEXT * WHERE A AS x ; B AS y FILTER x.k = y.k")).__name__
     'UnaryPlan'
     """
-    shape, query = draft.shape, draft.query
+    automaton = draft.automaton
+    if automaton is None or not (_is_simple(draft) and draft.split_by):
+        return draft
+    either = not (draft.unsure or not automaton.is_chain or _compares(_strategy(draft.query)))
+    return draft if either else replace(draft, automaton=None)
+
+
+def leave_free_events(draft: Draft) -> Draft:
+    """Let free events carry no runs, if a window says how long they are kept, and no strategy compares matches on the
+    graph, which has no steps between such events and others."""
+    automaton, query = draft.automaton, draft.query
+    if automaton is None:
+        return draft
+    kept = isinstance(query.window, t.EventsWindow | t.TimeWindow) and not _compares(_choosing(query, automaton))
+    return replace(draft, running=with_free_events(automaton) if kept else automaton)
+
+
+def share_indexes(draft: Draft) -> Draft:
+    """Let runs of different states that wait for the same share an index."""
+    return draft if draft.running is None else replace(draft, running=with_shared_indexes(draft.running))
+
+
+def to_plan(draft: Draft) -> Plan:
+    """Make a plan of all that is known; the automaton of the loop over states is compiled here."""
+    query, shape, automaton = draft.query, draft.shape, draft.automaton
     assert shape is not None
-    if draft.whole is None:
-        return _unary(draft, normalize(shape))
-    simple = is_simple(shape) and not _looks_up_absences(shape, query)
-    if simple and (draft.prefers_unary or shape.absences):
-        return _unary(draft, to_normal(shape))
-    selected = frozenset(variables(query))
-    automaton = compile_shape(shape, selected if query.strategy is t.Strategy.STRICT else None)
-    unsure = is_ambiguous(automaton, selected, query.distinct)
-    if unsure:
-        automaton = make_unambiguous(automaton, selected, query.distinct) or automaton
-        unsure = not automaton.is_deterministic
+    common = (query, draft.source, draft.whole, draft.shown_keys, draft.split_by)
+    if automaton is not None:
+        assert draft.running is not None
+        return CorrelatedPlan(*common, shape, automaton, draft.running)
+    normal = normalize(shape) if draft.whole is None else to_normal(shape)
+    cea = compile_formula(normal, variables(query))
     strategy = _strategy(query)
-    compares = strategy is not None and strategy.compare is not None
-    if simple and draft.split_by and (unsure or not automaton.is_chain or compares):
-        return _unary(draft, to_normal(shape))
-    return CorrelatedPlan(query, draft.source, draft.whole, draft.shown_keys, draft.split_by, shape, automaton)
+    if strategy is not None and strategy.restrict is not None:
+        cea = strategy.restrict(cea)
+    return UnaryPlan(*common, normal, cea)
+
+
+def _is_simple(draft: Draft) -> bool:
+    """Whether the loop over states could run the query."""
+    assert draft.shape is not None
+    return is_simple(draft.shape) and not _looks_up_absences(draft.shape, draft.query)
 
 
 def _looks_up_absences(shape: Shape, query: t.Query) -> bool:
@@ -377,23 +431,25 @@ def _looks_up_absences(shape: Shape, query: t.Query) -> bool:
     the first event of a match, and a window says how far, which moves with the last event, or a strategy compares
     matches by their starts.
     """
-    strategy = _strategy(query)
-    compares = strategy is not None and strategy.compare is not None
     numbers = range(len(shape.absences))
-    back = any(map(shape.leads, numbers))
-    return bool(shape.denials) or any(map(shape.trails, numbers)) or (back and (query.window is not None or compares))
-
-
-def _unary(draft: Draft, normal: Normal) -> UnaryPlan:
-    cea = compile_formula(normal, variables(draft.query))
-    strategy = _strategy(draft.query)
-    if strategy is not None and strategy.restrict is not None:
-        cea = strategy.restrict(cea)
-    return UnaryPlan(draft.query, draft.source, draft.whole, draft.shown_keys, draft.split_by, normal, cea)
+    looks_back = any(map(shape.leads, numbers)) and (query.window is not None or _compares(_strategy(query)))
+    return bool(shape.denials) or any(map(shape.trails, numbers)) or looks_back
 
 
 def _strategy(query: t.Query) -> Strategy | None:
     return STRATEGIES.get(query.strategy) if query.strategy is not None else None
+
+
+def _choosing(query: t.Query, automaton: Correlated) -> Strategy | None:
+    """The strategy, unless it keeps all matches, as MAX does if all of them have equally many events."""
+    if query.strategy is t.Strategy.MAX and automaton.pattern() is not None:
+        return None
+    return _strategy(query)
+
+
+def _compares(strategy: Strategy | None) -> bool:
+    """Whether a strategy compares matches with each other."""
+    return strategy is not None and strategy.compare is not None
 
 
 PASSES: tuple[Callable[[Any], Any], ...] = (
@@ -401,9 +457,15 @@ PASSES: tuple[Callable[[Any], Any], ...] = (
     check_names,  # every name is bound (analysis/scopes.py)
     to_one_form,  # spellings of one meaning become one (analysis/one_form.py)
     read_clause,  # PARTITION BY: substreams, or the operator
+    count_rounds,  # conditions on COUNT become counts (analysis/counted.py)
     find_claims,  # unary or correlated; the tree becomes a shape with claims (analysis/resolve.py)
     split_stream,  # claims that every match shares become substreams (analysis/substreams.py)
-    choose_loop,  # the shape becomes an automaton (automata/), and the draft a plan
+    compile_runs,  # the shape becomes an automaton over groups (automata/compile_correlated.py, automata/carrying.py)
+    tell_runs_apart,  # no match has two runs (automata/ambiguity.py, automata/unambiguous.py)
+    choose_loop,  # groups or states
+    leave_free_events,  # events that nobody asks for carry no runs (automata/free_events.py)
+    share_indexes,  # runs that wait for the same wait together (automata/waiting_together.py)
+    to_plan,  # the draft becomes a plan; of the loop over states, with its automaton (automata/compile.py)
 )
 
 

@@ -153,7 +153,7 @@ class CorrelatedCounter(Counter):
             return made
 
         assert isinstance(bound.plan, CorrelatedPlan)
-        plan = replace(bound.plan, carries_all=True)
+        plan = replace(bound.plan, running=bound.plan.automaton)  # every group is met, and counted
         self._counting: CorrelatedRecognition | None = bounded(plan, counting=True)
         if self._counting.enumerates:
             self._counting = None
