@@ -1,4 +1,4 @@
-"""What can go wrong, and what the author of a query or the owner of the data is told about it.
+"""The exceptions and warnings of the package, and how they tell the author of a query or the owner of the data.
 
 One family: a wrong query (`QueryError`, with its place and a suggestion), a query that does not
 fit the columns it is run over (`SchemaError`), an argument that makes no sense (`ArgumentError`),

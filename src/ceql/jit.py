@@ -1,4 +1,4 @@
-"""How kernels are compiled, and where the compiled code is kept.
+"""Compiles kernels, and keeps the compiled code.
 
 Kernels, and the parts that are inlined into them, are free of Python objects and compiled without reference counts:
 Numba would count references to every array taken out of a tuple, which costs more than all else that the loops

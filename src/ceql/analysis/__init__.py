@@ -1,1 +1,1 @@
-"""What a query means before any event is seen: names and scopes, the shape with its claims, LP-normal form."""
+"""Works out what a query means before any event is seen: names, scopes, the shape with claims, LP-normal form."""

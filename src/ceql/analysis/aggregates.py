@@ -1,4 +1,4 @@
-"""What `aggregate` is asked for: columns such as `SUM(b.amount)`, each read and checked against the query.
+"""Reads the columns that `aggregate` is asked for, such as `SUM(b.amount)`, and checks them against the query.
 
 An aggregate is over all events of all matches that have the variable. COUNT(*) is over the matches themselves. So a
 variable must be one by which matches are told apart: one that SELECT names.

@@ -1,4 +1,4 @@
-"""Whether a query compares events with each other, and so which of the two loops it needs."""
+"""Tells queries that compare events with each other from those that look at one event at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts cost: a round of `φ{n,m}` has states of its own, so that no count may make too many of them.
+"""Bounds the cost of counts: a round of `φ{n,m}` has states of its own, so that no count may make too many of them.
 
 In: a shape. Out: nothing, or a `ResourceError` that names the count. A counter in each partial match would need fewer
 states, but partial matches of different counts are apart all the same, so that an event costs as much.

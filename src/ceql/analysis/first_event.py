@@ -1,4 +1,4 @@
-"""Whether PREV, which is NULL on the first event of a match, keeps every match from beginning.
+"""Finds queries that can never match because of PREV, which is NULL on the first event of a match.
 
 In: the shape of a formula. Out: the condition that no first event satisfies, if there is one for every way to begin.
 Nothing is said of a query that may match: a condition counts only if all ways into it are tested, and if no values of

@@ -1,4 +1,4 @@
-"""What SELECT shows of a match: which variables, whether as one event or a list, with which attributes."""
+"""Reads SELECT: which variables it shows, whether as one event or a list, with which attributes."""
 
 from __future__ import annotations
 

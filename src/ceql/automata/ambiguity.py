@@ -1,4 +1,4 @@
-"""Whether the automaton of a correlated query may have two runs for one match."""
+"""Finds automata of correlated queries that may have two runs for one match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What partial matches carry: registers, worked out on the automaton as liveness.
+"""Works out the registers that partial matches carry, as liveness on the automaton.
 
 A register has a value of the events that a run has read: an operand of its only or latest event at some leaves, the
 greatest, least or only value of several, or the set of all of them. It enters when its event is read, and leaves when

@@ -1,4 +1,4 @@
-"""Where NOT ends partial matches: a forbidden event rules out the runs that wait to go over its gap.
+"""Finds the steps at which NOT ends partial matches: a forbidden event rules out the runs that wait to go over its gap.
 
 A step goes over a gap if the event before it was read on the one side, and its own on the other. The runs that wait for
 such a step end when a forbidden event comes, all of them, or those that its conditions speak of. If some of these ask

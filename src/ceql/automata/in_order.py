@@ -1,4 +1,4 @@
-"""Which runs are found in order of a value that they carry, without being looked at one by one."""
+"""Finds the runs that are looked up in order of a value that they carry, not one by one."""
 
 from __future__ import annotations
 

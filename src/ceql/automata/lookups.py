@@ -1,4 +1,4 @@
-"""Which equalities the steps of an automaton look up, and which of them that settles.
+"""Chooses the equalities that the steps of an automaton look up, and the claims that this settles.
 
 Where two events of an equality follow each other in a run, the step between them compares them. Equality is
 transitive, so that is enough if no other event can stand between.

@@ -1,4 +1,4 @@
-"""What runs carry, as data: registers, where their values come from, and what steps test of them (`carrying.py`)."""
+"""Registers as data: where their values come from, and what steps test of them (`carrying.py`)."""
 
 from __future__ import annotations
 

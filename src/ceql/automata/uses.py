@@ -1,4 +1,4 @@
-"""How conditions use the values of events: which terms are carried or compared, and in which form."""
+"""Lists the terms of events that conditions carry or compare, and in which form."""
 
 from __future__ import annotations
 

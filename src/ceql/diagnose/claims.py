@@ -1,4 +1,4 @@
-"""What each condition across events takes away: the query with none of them, one alone, all but one, and all.
+"""Measures what each condition across events takes away: the query with none of them, one alone, all but one, and all.
 
 In: a plan, and the first events of a stream. Out: how many matches each trial has, and at how many positions they end.
 The trials keep PARTITION BY and WITHIN, so that they have little to do, and leave out the clauses that choose among

@@ -1,4 +1,4 @@
-"""What each clause takes away: the query built up clause by clause, all versions fed with the same events.
+"""Measures what each clause takes away: the query built up clause by clause, all versions fed with the same events.
 
 In: a plan. Out: rungs, from the bare formula to the query itself, in the order in which the clauses apply
 (docs/reference.md, section 3), each with its matches and the positions at which they end (`counting.py`).

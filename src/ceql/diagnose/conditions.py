@@ -1,4 +1,4 @@
-"""How often each condition holds: the guards of a query, taken apart, as further guards of the same symbols.
+"""Counts how often each condition holds: the guards of a query, taken apart, as further guards of the same symbols.
 
 For each guard there is a probe for its type alone, and for each of its conditions P one for `type & P` and one for
 `type & NOT P`; what satisfies neither is unknown (NULL). A symbol then tells all of them apart, and counting symbols

@@ -1,4 +1,4 @@
-"""What a diagnosis found: plain frozen records. `report.py` writes them as text."""
+"""The findings of a diagnosis as plain frozen records. `report.py` writes them as text."""
 
 from __future__ import annotations
 

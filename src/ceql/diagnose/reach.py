@@ -1,4 +1,4 @@
-"""How far the runs of a query got, and what they waited for there.
+"""Finds how far the runs of a query got, and what they waited for there.
 
 In: what the engine reached (`following.py`), and how often each condition held. Out: a `Reach`.
 """

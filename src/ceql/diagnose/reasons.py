@@ -1,4 +1,4 @@
-"""What stood in the way of matches, in sentences: what never came, what never held, what the clauses took away.
+"""Says in sentences why there were no matches: what never came, what never held, what the clauses took away.
 
 In: a diagnosis. Out: the reasons, the most telling first. Of clauses the one that took most away comes first, with what
 it would take; the usual mistakes with events (units of time, keys, order) come last, where they are to be seen.

@@ -1,4 +1,4 @@
-"""How each NOT of a query is decided."""
+"""Says how each NOT of a query is decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs carry, and what steps test of it, in words."""
+"""Says in words what runs carry, and what steps test of it."""
 
 from __future__ import annotations
 

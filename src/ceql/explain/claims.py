@@ -1,4 +1,4 @@
-"""How each condition across events is decided, and why not in a better way.
+"""Says how each condition across events is decided, and why not in a better way.
 
 In: a plan. Out: for each claim of its formula one of the ways (`How`), with the reason. What is said is read from the
 compiled automaton: from what its runs carry and its steps decide (`decisions.py`), from its indexes, its `checks` and

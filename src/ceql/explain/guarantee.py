@@ -1,4 +1,4 @@
-"""Which row of docs/reference.md, section 4 a query belongs to, and what it gives up.
+"""Says which row of docs/reference.md, section 4 a query belongs to, and what it gives up.
 
 In: a plan. Out: the class of the automaton that runs the query, its bounds, and in words all that is not done with
 output-linear delay: claims checked on candidates, runs that must be compared with each other, a strategy's choice.

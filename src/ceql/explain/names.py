@@ -1,4 +1,4 @@
-"""What events and their values are called: by the variables of the formula."""
+"""Names events and their values by the variables of the formula."""
 
 from __future__ import annotations
 

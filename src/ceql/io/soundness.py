@@ -1,4 +1,4 @@
-"""Whether Arrow data is what it says it is, so that no data can make the process read beyond its memory.
+"""Checks that Arrow data is what it says it is, so that no data can make the process read beyond its memory.
 
 In: batches from outside. Arrow takes their buffers as they are, and its kernels, like ours, trust every offset, code
 and count of NULLs in them. Out: nothing, or a `DataError` that names the column. `check` looks at all that memory

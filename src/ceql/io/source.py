@@ -1,4 +1,4 @@
-"""What a source is: one stream of events, with a schema and batches of bounded size."""
+"""Defines a source: one stream of events, with a schema and batches of bounded size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two conditions can hold for the same row, and what it takes that one does not hold.
+"""Decides if two conditions can hold for the same row, and what it takes that one does not hold.
 
 All conditions here are in negation normal form. The proof finds a contradiction between comparisons of
 the same two values, or of one value with literals. It is sound, and knows `price < PREV(price)` from

@@ -1,4 +1,4 @@
-"""What conditions between events read, as int64 columns; and the conditions as tests and programs over them.
+"""Reads the operands of conditions between events as int64 columns, and compiles the conditions to tests and programs.
 
 In: the terms and conditions of an automaton, and the schema of the events. Out: for each term a column of words, NULL a
 word of its own. Whole numbers, truth values and times are words as they are (times that are compared in one unit);

@@ -1,4 +1,4 @@
-"""Whether any event of many can satisfy a guard, by what is known of their columns (`io.parquet_pieces.Bounds`).
+"""Decides if any event of many can satisfy a guard, by what is known of their columns (`io.parquet_pieces.Bounds`).
 
 In: the bound guards, and for each column the least and greatest value, or all values there are. Out: False only if none
 of the events satisfies any guard. Each column gives a set of classes that its values may have, a test the set of what

@@ -1,4 +1,4 @@
-"""What a recogniser has done and what it holds, as numbers; also as text in the format that Prometheus reads."""
+"""Metrics of a recogniser, as numbers; also as text in the format that Prometheus reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recogniser of one query, or of several, has taken in and not recognised: into a snapshot, and out of it."""
+"""Puts what a recogniser has taken in and not recognised into a snapshot, and takes it out again."""
 
 from __future__ import annotations
 

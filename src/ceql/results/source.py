@@ -1,4 +1,4 @@
-"""What finds the matches that a result shows."""
+"""Defines what finds the matches that a result shows."""
 
 from __future__ import annotations
 

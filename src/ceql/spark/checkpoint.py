@@ -1,4 +1,4 @@
-"""What a checkpoint of a streaming query holds when the query has stopped: how far it came, and what is still open.
+"""Reads the checkpoint of a streaming query that has stopped: how far it came, and what is still open.
 
 The state is read through Spark's state data source, and left as it is.
 """

@@ -1,4 +1,4 @@
-"""How a query would run on Spark, as text."""
+"""Explains how a query would run on Spark, as text."""
 
 from __future__ import annotations
 

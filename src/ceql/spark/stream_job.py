@@ -1,4 +1,4 @@
-"""What a streaming query has to do, be it of one query or of a set: the rows, what recognises them, what comes out."""
+"""The job of a streaming query, or of a set: the rows, what recognises them, what comes out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events of one substream and one time can be swapped without changing the result.
+"""Finds the events of one substream and one time that can be swapped without changing the result.
 
 Spark orders rows by columns alone. Where two rows of a substream agree in all of these, the result could depend on
 which row comes first. Often it does not: `A ; B` finds the same pairs whichever of two A's of the same time is read

@@ -1,4 +1,4 @@
-"""What tasks count, as Spark's observed metrics: under `observedMetrics` in a stream's progress, in an `Observation`
+"""Counts of tasks as Spark's observed metrics: under `observedMetrics` in a stream's progress, in an `Observation`
 of a batch.
 
 The tasks count. A stream's step adds one row of counts, as JSON, to what it gives for a bucket; a batch task that is

@@ -1,4 +1,4 @@
-"""What a task says of itself: a line of the log at INFO, and ceql's errors by their message.
+"""Reports of a task: a line of the log at INFO, and ceql's errors by their message.
 
 Workers have no logging of their own. A task logs if the logger `ceql` of the driver was at INFO or below when the
 result was made; what it says goes to the worker's stderr, which is the executor's log, and to Spark's table of worker

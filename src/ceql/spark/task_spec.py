@@ -1,4 +1,4 @@
-"""What the driver tells a task: the query, and which shipped column is what.
+"""The message from the driver to a task: the query, and which shipped column is what.
 
 The JVM ships columns to Python under names of their own, which never clash with the user's:
 

@@ -1,4 +1,4 @@
-"""What is wrong with a query while it is typed: the same message and suggestion as Python gives, with its place."""
+"""Checks a query while it is typed: the same message and suggestion as Python gives, with its place."""
 
 from __future__ import annotations
 

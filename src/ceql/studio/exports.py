@@ -1,4 +1,4 @@
-"""What one takes along from the studio: the query as a program or command, the matches as a file."""
+"""Exports from the studio: the query as a program or command, the matches as a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may talk to the studio: the user's own browser, from the studio's own page, with the token that was printed.
+"""Guards the studio: only the user's own browser, from the studio's own page, with the token that was printed.
 
 The server listens on loopback alone. A page of another site can still make the browser send requests there; the checks
 of Host (against DNS rebinding), of Origin and Sec-Fetch-Site, and of the token refuse them. What is sent is limited in

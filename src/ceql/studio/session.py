@@ -1,4 +1,4 @@
-"""What a studio holds while it runs: the data that were loaded, the runs over them, and the limits."""
+"""The state of a running studio: the data that were loaded, the runs over them, and the limits."""
 
 from __future__ import annotations
 

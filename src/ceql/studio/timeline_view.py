@@ -1,4 +1,4 @@
-"""What the timeline draws: for a range of the axis and a width in pixels, lanes with their matches, or densities.
+"""Draws the timeline: for a range of the axis and a width in pixels, lanes with their matches, or densities.
 
 The answer grows with the picture, not with the data: lanes outside the view are counted, not sent, and a lane with more
 matches than can be told apart is sent as a histogram.

@@ -1,4 +1,4 @@
-"""Where NOT may stand, and what it needs.
+"""Checks that NOT stands where it may, with what it needs.
 
 In: the tree of a query or formula. Out: nothing, or a `QueryProblem` at the NOT that has no meaning there. NOT is an
 item of a sequence. At the beginning and at the end of a match it looks beyond the match, so it may stand there only if

@@ -1,4 +1,4 @@
-"""What people write who come from SQL, MATCH_RECOGNIZE, Flink or regular expressions, and what to write instead.
+"""Hints for people who come from SQL, MATCH_RECOGNIZE, Flink or regular expressions: what to write instead.
 
 In: the text, the place where the parser stopped, and the terminals that it expected there. Out: what is wrong, how far
 it reaches, and what to write; or None. Each habit is one line of a table, so that a construct that joins the language

@@ -1,4 +1,4 @@
-"""What strategies share when they choose among candidates: complete matches, gathered by the position that they end at.
+"""Compares candidates, complete matches that end at the same position, for the strategies.
 
 The loop over groups follows no rivals, so a correlated query chooses afterwards. Candidates come as a chunk, those of
 one end next to each other.

@@ -1,1 +1,1 @@
-"""What both loops share."""
+"""Code that both loops share."""

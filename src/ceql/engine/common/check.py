@@ -1,4 +1,4 @@
-"""What the arrays of a restored machine must be like, whichever its loop.
+"""Checks the arrays of a restored machine, whichever its loop.
 
 Kernels do not check their indices. A number from outside that is an index must be looked at before one of them runs.
 Each loop adds what its own arrays need (`Machine.check`).

@@ -1,4 +1,4 @@
-"""Which of the sets of positions that end at the same one are part of another."""
+"""Finds the sets of positions that no other set with the same end contains."""
 
 from __future__ import annotations
 

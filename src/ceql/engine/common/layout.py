@@ -1,4 +1,4 @@
-"""What the kernels of both loops share: registers, reasons to come back, windows, and the arrays of events and output.
+"""Layout of what kernels of both loops share: registers, reasons to come back, windows, arrays of events and output.
 
 Arrays that belong together are the rows or columns of one array. Each array that a kernel takes makes it slower to
 compile, and the loops take many.

@@ -1,4 +1,4 @@
-"""What the machines of both loops share: registers, the graph's arrays, partitions, output, memory, state.
+"""Base of the machines of both loops: registers, the graph's arrays, partitions, output, memory, state.
 
 A machine has the loop's arrays, and does what the loop cannot do by itself. `feed` takes the events of a batch and
 yields chunks of matches. It is a generator: when the caller stops reading, nothing goes on. Between two batches the

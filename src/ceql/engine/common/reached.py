@@ -1,4 +1,4 @@
-"""How far runs get: for each state, how many events brought a run there, and which of them came first and last.
+"""Notes how far runs get: for each state, how many events brought a run there, and which came first and last.
 
 The loop over groups reports it in the mode FOLLOW; for queries on single events `states/follow.py` does.
 """

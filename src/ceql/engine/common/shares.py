@@ -1,4 +1,4 @@
-"""Which substreams each shard has, and the numbers that it knows them by.
+"""Deals substreams to shards, and numbers them there.
 
 Whose a substream is follows from a hash of its key. So it is the same in every run, and after a snapshot, whatever
 number the substream has. Each shard numbers its own substreams from 0, since machines have a row for each number.

@@ -1,4 +1,4 @@
-"""What coming events look up: hashed once, and asked for before their turn.
+"""Hashes what coming events will look up, and prefetches it before their turn.
 
 Where the look-up table is far larger than the nearer caches, most of a step is waiting for memory. Which slot of the
 hash table an event will look at is known as soon as the event is; so the slots are asked for some events ahead, then

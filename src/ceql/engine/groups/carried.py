@@ -1,4 +1,4 @@
-"""What a run carries, put to use: testing a group against an event, and filling the registers of the new run.
+"""Tests groups against an event by what they carry, and fills the registers of the new run.
 
 Most tests compare a register with a value of the event. Others are little programs over several of them, with SQL's
 logic: NULL is unknown, and a condition holds where it is true.

@@ -1,4 +1,4 @@
-"""Whether the kernels of this loop can work on the arrays of a snapshot, whoever wrote it.
+"""Checks that the kernels of this loop can work on the arrays of a snapshot, whoever wrote it.
 
 Every number that names a row is a row's; children come before their parents, and no list comes back to itself. What the
 values mean is not looked at: a snapshot that was changed with care gives other matches, and does no other harm.

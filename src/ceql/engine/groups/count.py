@@ -1,4 +1,4 @@
-"""How many matches end at a position, without enumerating them: sums over unions, products over factors.
+"""Counts the matches that end at a position without enumerating them: sums over unions, products over factors.
 
 In a window, the sum of a node changes with the bound of the position that asks. So positions wait until there are a few
 of them, and one pass over the live part of the graph counts the matches of all: each node has a lane for each position.

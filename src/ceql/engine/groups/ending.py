@@ -1,4 +1,4 @@
-"""What NOT ends: the runs that wait to go over a gap in which a forbidden event comes.
+"""Ends the runs that wait to go over a gap in which a forbidden event comes (NOT).
 
 A forbidden event ends all runs of some indexes: their table of partitions says up to which position. Or it is compared
 with what runs carry: then it ends the groups that it finds under its values and that pass all tests. What was read at

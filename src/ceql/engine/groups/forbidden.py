@@ -1,4 +1,4 @@
-"""What runs get to know of forbidden events: NOT that is compared with events after it.
+"""Lets runs carry what forbidden events were like: NOT that is compared with events after it.
 
 A forbidden event is told to the groups that it finds under its values and that pass its tests. Each gets a register
 anew (the greatest or least value so far, or the set of all), so that it becomes another group, or part of one. What is

@@ -1,4 +1,4 @@
-"""What the arrays of this loop must be like when they come from outside (see `engine.common.check`).
+"""Checks the arrays of this loop that come from outside (see `engine.common.check`).
 
 Every index must lie within its array. Every list must end: children of nodes have lower numbers than their parents,
 entries of the log lead to earlier ones. Records of the pool must not overlap, since one that is written again would

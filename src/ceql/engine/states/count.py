@@ -1,4 +1,4 @@
-"""How many matches, without enumerating them: sums over the graph.
+"""Counts matches without enumerating them: sums over the graph.
 
 `count_live` adds up the paths of the live part of the graph, children before parents, in int64, and gives up (-1)
 near overflow. Then `live.gather_live` lists the live nodes, `count_log2` tells the size of the number, and

@@ -1,4 +1,4 @@
-"""What an event does to the active states: the procedures EXECTRANS and ADD of Algorithm 1.
+"""Moves the active states over an event: the procedures EXECTRANS and ADD of Algorithm 1.
 
 Active states stand in the order in which they were first reached, which is one of descending max-start; union-lists
 rely on it. `move_all` builds the new table from the old one, as the paper does. Most events move few states, though:

@@ -1,4 +1,4 @@
-"""Which rows of the output the matches of each start get, found on the graph before they are enumerated.
+"""Finds the rows of the output that the matches of each start get, on the graph, before they are enumerated.
 
 Bottom up (children before parents) the live nodes are listed. Top down, each node hands on to its children how many
 matches pass through it and how many events they have bound so far; at a bottom, both are those of all matches of that
