@@ -1,6 +1,6 @@
-"""When conditions on a part of the formula as a whole are decided, and of what.
+"""Decides conditions with aggregates at the step after which no more of their events can come.
 
-Such a condition has aggregates: it asks for all events that some variables have in an instance of a node. It is decided
+Such a condition asks for all events that some variables have in an instance of a node. It is decided
 by the first step after which no more of them can come, by a step that leaves the instance, or where a match ends. A
 step that reads one of several such events decides of what the new run carries, with this event. Any other step decides
 of what it finds, so that runs that agree on all else go on as one group. A condition that gets no easier as more events

@@ -65,7 +65,7 @@ class Version:
         return self.plan.query.strategy is None and self.plan.query.consume is t.Consume.NONE
 
     def rung(self) -> Rung:
-        """What the clause leaves."""
+        """The positions and matches that the clause leaves."""
         tally = self.counter.tally()
         return Rung(self.clause, tally.positions, tally.matches, tally.counted_all, tally.all_positions)
 

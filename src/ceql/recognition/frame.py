@@ -341,7 +341,7 @@ class Recognition(ABC):
         return self.machine.used
 
     def measures(self) -> dict[str, int]:
-        """Numbers for those who watch."""
+        """Metrics by name."""
         found: Counter[str] = Counter()
         for machine in getattr(self.machine, "machines", [self.machine]):
             found.update(machine.measures())
@@ -519,7 +519,7 @@ class Recognition(ABC):
             )
         position, ends, symbols = header["position"], header["ends"], header["symbols"]
         numbers = [position, header["oldest"], header["partitions"], *(n for end in ends for n in end)]
-        require(all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers), "a number is none")
+        require(all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers), "the header holds something that is not a 64-bit integer")
         require(0 <= header["oldest"] <= position < 1 << 62, "the position is wrong")
         require(all(0 <= end <= position for end, _ in ends), "a batch ends after the last event")
         require(

@@ -104,7 +104,7 @@ class Journal:
         return self._past.state_bytes
 
     def measures(self) -> dict[str, int]:
-        """Numbers for those who watch."""
+        """Metrics by name."""
         found = self._recognition.measures()
         lost = {name: found[name] + count for name, count in self._before.items()}
         journal = self.feeds_bytes + self.state_bytes

@@ -107,7 +107,7 @@ class _Look:
         self.data = take(positions) if len(positions) else None
 
     def value(self, part: Any) -> pa.Array:
-        """What a match has of this part, for all matches."""
+        """The value of this part in each match."""
         if part not in self.known:
             self.known[part] = self._value(part)
         return self.known[part]

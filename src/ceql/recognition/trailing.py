@@ -150,7 +150,7 @@ class TrailingRecognition(CorrelatedRecognition):
         return super().used + self._waiting_bytes
 
     def measures(self) -> dict[str, int]:
-        """Numbers for those who watch."""
+        """Metrics by name."""
         return super().measures() | {"memory_graph": self.used}
 
     def _numbers(self, chunk: Chunk) -> Array:

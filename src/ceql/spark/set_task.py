@@ -42,7 +42,7 @@ class SetSpec:
 
     @property
     def first(self) -> TaskSpec:
-        """One of them, for what they have in common."""
+        """Any task of the set: all share schema and keys."""
         return self.specs[0]
 
     @cached_property

@@ -38,7 +38,7 @@ _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this ma
 
 @cache
 def tell_if_interpreted() -> None:
-    """Say so, once in a worker's log, where kernels are not compiled: nobody would wait for them knowingly."""
+    """Warn once per worker if kernels run uncompiled."""
     if numba.config.DISABLE_JIT:
         warnings.warn(
             "Numba is switched off (NUMBA_DISABLE_JIT): this worker runs kernels as plain Python, hundreds of times "

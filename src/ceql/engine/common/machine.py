@@ -209,7 +209,7 @@ class Machine(ABC):
 
     @property
     def remembers(self) -> bool:
-        """Whether what was read changes what a match may start with."""
+        """True if past events restrict where a new match may start."""
         return False
 
     @property
@@ -348,7 +348,7 @@ class Machine(ABC):
         self.reclaimed += before - int(self.regs[NODES])
 
     def measures(self) -> dict[str, int]:
-        """Numbers for those who watch; those of several machines are added up."""
+        """Metrics by name; those of several machines are added up."""
         return {
             "nodes": int(self.regs[NODES]),
             "nodes_reclaimed": self.reclaimed,

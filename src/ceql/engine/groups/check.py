@@ -35,7 +35,7 @@ from ceql.jit import Array
 
 def check_graph(nodes: Array, marks: int, listed: bool, carried: bool) -> None:
     """The products, factors and unions; lists, if there may be any; what is found in order, if runs carry registers."""
-    wrong = "its graph of partial matches is none"
+    wrong = "its graph of partial matches has nodes that lead nowhere"
     own = np.arange(len(nodes))
     kinds = nodes[:, KIND]
     products, factors, unions = kinds >= 0, kinds == FACTOR, (kinds < UNION) & (kinds > UNION - WAY)

@@ -615,7 +615,7 @@ class GroupMachine(Machine):
         return out_of_memory(self.memory, f"partial matches that {_listed(self.conditions)} can tell apart")
 
     def measures(self) -> dict[str, int]:
-        """Numbers for those who watch; see `Machine.measures`."""
+        """Metrics by name; see `Machine.measures`."""
         return super().measures() | {"groups": int(self.regs[ENTRIES]), "states": len(self.steps.final)}
 
     def _held(self) -> Array:

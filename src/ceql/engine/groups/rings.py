@@ -131,7 +131,7 @@ def pass_dead(carrier: Carrier, bucket: int, dead: int) -> None:
 
 @inlined
 def forget(carrier: Carrier, bucket: int) -> None:
-    """Give up all rows; no block will have both these and later ones."""
+    """Give up all rows. The next row begins a new block, so that no block mixes old and new ones."""
     room = carrier.buckets[bucket, ROOM]
     end = (carrier.buckets[bucket, NEXT_ROW] + room - 1) & ~(room - 1)
     carrier.buckets[bucket, FIRST_ROW] = end

@@ -323,7 +323,7 @@ class StateMachine(Machine):
         }
 
     def measures(self) -> dict[str, int]:
-        """Numbers for those who watch; see `Machine.measures`."""
+        """Metrics by name; see `Machine.measures`."""
         return super().measures() | {"states": len(self.cache.states)}
 
     def _held(self) -> Array:

@@ -1,4 +1,4 @@
-"""Writing the matches along the ways that a strategy leaves, and who asks for them."""
+"""Writes the matches along the ways through the graph that a strategy keeps."""
 
 from __future__ import annotations
 
