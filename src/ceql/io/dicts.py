@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from itertools import chain, islice
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ceql.errors import DataError
+from ceql.io.objects import as_text
 from ceql.io.schemas import conform, without_columns
 
 Event = Mapping[str, Any]
@@ -59,15 +61,11 @@ def _column(name: str, values: list[Any]) -> pa.Array:
             _check_times(name, values)
         return column
     except OverflowError:
-        try:
+        with suppress(OverflowError, pa.ArrowInvalid, pa.ArrowTypeError):
             return pa.array(values, pa.uint64())
-        except (OverflowError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise DataError(f"attribute '{name}' has an integer that does not fit in 64 bits") from error
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError) as error:
-        kinds = list(dict.fromkeys(type(value).__name__ for value in values if value is not None))
-        found = " and ".join(kinds[:3])
-        problem = "mixes values of types" if len(kinds) > 1 else "has values that Arrow cannot hold, of type"
-        raise DataError(f"attribute '{name}' {problem} {found}: {error}") from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError):
+        pass
+    return as_text(values)
 
 
 def is_writable(name: str) -> bool:
