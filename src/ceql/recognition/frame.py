@@ -519,7 +519,8 @@ class Recognition(ABC):
             )
         position, ends, symbols = header["position"], header["ends"], header["symbols"]
         numbers = [position, header["oldest"], header["partitions"], *(n for end in ends for n in end)]
-        require(all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers), "the header holds something that is not a 64-bit integer")
+        whole = all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers)
+        require(whole, "the header holds something that is not a 64-bit integer")
         require(0 <= header["oldest"] <= position < 1 << 62, "the position is wrong")
         require(all(0 <= end <= position for end, _ in ends), "a batch ends after the last event")
         require(
