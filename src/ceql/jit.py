@@ -326,8 +326,9 @@ def called(function: F) -> F:
 
 
 def allocating(function: F) -> F:
-    """A kernel that makes arrays of its own."""
-    return _compile(function)
+    """A kernel that makes arrays of its own. Parts that it calls must be its own, too: found by their names in another
+    kernel's code, they would be called in another way."""
+    return _compile(function, pipeline_class=_KernelCompiler)
 
 
 # --- what kernels of several packages call ---
