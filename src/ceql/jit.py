@@ -38,7 +38,6 @@ from numba import types
 from numba.core import cgutils, event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
-from numba.core.targetconfig import ConfigStack
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -204,30 +203,6 @@ def _interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-_find_signature = types.Function.get_call_type
-
-
-def _signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
-    """What an operator or built-in function gives for operands of these types, looked up once."""
-    known = function.__dict__.setdefault("_ceql_known", {})
-    key = context, args, tuple(kws.items()), ConfigStack.top_or_none().nrt
-    if key not in known:
-        known[key] = _find_signature(function, context, args, kws)
-    return known[key]
-
-
-@contextmanager
-def _known_signatures() -> Iterator[None]:
-    """Let Numba remember meanwhile what operators give: it tries some ten rules wherever one stands, each time it comes
-    by, which takes a third of the time."""
-    before = types.Function.get_call_type
-    types.Function.get_call_type = _signature
-    try:
-        yield
-    finally:
-        types.Function.get_call_type = before
-
-
 class _Listener(event.Listener):  # type: ignore[misc]
     """Tells people at a terminal or notebook, once, why the first match takes seconds."""
 
@@ -328,7 +303,7 @@ def _compile(function: F, **options: Any) -> F:
         alone = compiled.compile
 
         def compile(signature: Any) -> Any:
-            with _lock.held(), _no_collections(), _known_signatures(), _interruptible():
+            with _lock.held(), _no_collections(), _interruptible():
                 return alone(signature)
 
         compiled.compile = compile
@@ -347,13 +322,12 @@ def inlined(function: F) -> F:
 
 def called(function: F) -> F:
     """A part of a kernel that is compiled once and called, since it is large or asked for seldom."""
-    return _compile(function, forceinline=False, **_PART)  # else it is inlined where a part that is inlined calls it
+    return _compile(function, **_PART)
 
 
 def allocating(function: F) -> F:
-    """A kernel that makes arrays of its own. Parts that it calls must be its own, too: found by their names in another
-    kernel's code, they would be called in another way."""
-    return _compile(function, pipeline_class=_KernelCompiler)
+    """A kernel that makes arrays of its own."""
+    return _compile(function)
 
 
 # --- what kernels of several packages call ---

@@ -21,14 +21,9 @@ LIVE_COUNT = OWN + 7  # and how many nodes were, when that was last counted
 CELLS_USED = OWN + 8  # cells of sets of values
 ROWS_NEEDED = OWN + 9  # rows that the current event needs room for
 COUNTED = OWN + 10  # how often matches were counted
-NOTED = OWN + 11  # positions whose matches are still to be read, see `Roots`
-NOTED_NODES = OWN + 12  # and their complete runs
-READ = OWN + 13  # how many of these positions have been read
-TOTALLED = OWN + 14  # and of how many the matches have been counted
-UNREAD = OWN + 15  # no position that is still to be read has a lower bound than this
-LEFT_BUCKET = OWN + 16  # the first of the buckets that were forgotten since positions were last read, -1: there is none
-FREE_BUCKET = OWN + 17  # and of those that nothing has any more
-REGISTERS = OWN + 18
+PENDING = OWN + 11  # positions whose matches are still to be counted
+PENDING_DONE = OWN + 12  # how many of them have been, since the last ones were taken up
+REGISTERS = OWN + 13
 
 # Why the loop came back, beyond the reasons of both loops.
 GROW_TABLE = OWN_REASONS  # the look-up table is full
@@ -36,7 +31,7 @@ GROW_FRESH = OWN_REASONS + 1  # an event makes more runs than there is room for
 INEXACT = OWN_REASONS + 2  # a condition calculates with numbers that are too large
 GROW_ROWS = OWN_REASONS + 3  # there is no room for runs in order
 GROW_CELLS = OWN_REASONS + 4  # nor for a set of values
-READ_FIRST = OWN_REASONS + 5  # there is no room for what is still to be read
+OVERFLOW_BEFORE = OWN_REASONS + 5  # a position before this event has more matches than an int64 can count
 
 # Registers of runs are int64. These two are no values: no event is there, or its value is NULL. NULL is below zero like
 # the number of no value, so that look-ups find nothing under it.
@@ -144,10 +139,9 @@ PLACE, OWN_MOST, MOST = range(3)
 POSITION = MOST
 ROWS = 3
 # Columns of a bucket: where its rows begin and how many there is room for, the first row that may be alive and the
-# next one to come, its index; then what no snapshot has: a value than which no row is easier to satisfy, and the next
-# bucket that was forgotten like this one.
-BASE, ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX, EASIEST, NEXT_BUCKET = range(7)
-BUCKETS = 7
+# next one to come, its index; then what no snapshot has: a value than which no row is easier to satisfy.
+BASE, ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX, EASIEST = range(6)
+BUCKETS = 6
 BUCKETS_STORED = 5
 
 
@@ -178,15 +172,6 @@ class Carrier(NamedTuple):
     alike: Array  # int32[states, 2]: the same number if runs wait in the same way (-1: like no other); registers
 
 
-def no_carrier() -> Carrier:
-    """What the readers take where runs carry nothing."""
-    flat = {name: np.zeros(0, np.int32) for name in ("tests_of", "reads", "moves_of", "feed_of", "feed")}
-    wide = {name: np.zeros((0, 1), np.int32) for name in ("indexes", "tests", "moves", "after", "alike")}
-    words = {name: np.zeros(0, np.int64) for name in ("rank", "scratch", "cell_slots")}
-    tables = {name: np.zeros((0, 1), np.int64) for name in ("code", "rows", "keys", "buckets", "cells", "died")}
-    return Carrier(each=np.zeros(0, np.uint8), **flat, **wide, **words, **tables)
-
-
 class Counting(NamedTuple):
     """What counting matches takes. A lane is a position whose matches are counted; its bound says which starts are."""
 
@@ -195,28 +180,13 @@ class Counting(NamedTuple):
     row_sums: Array  # int64[rows, LANES]: in a sorted block of rows, the matches up to each row
     summed: Array  # int64[rows]: of the last row of a block, when its sums were made
     bounds: Array  # int64[LANES]
+    totals: Array  # int64[LANES]: the matches of each position
+    roots: Array  # int64[LANES, ROOTS_KEPT]: the complete runs of each position
+    root_counts: Array  # int64[LANES]
 
 
 LANES = 8  # positions that are counted together; a constant, so that what is done in all lanes is no loop
-
-# Columns of a position that is still to be read: where it is, its time (0 without time), its substream; the bound of
-# its window, and the bound from which on a window has no event in common with it; its complete runs in `Roots.node`;
-# how many nodes there were; its matches, once they are counted.
-AT_POSITION, AT_TIME, AT_PARTITION, AT_BOUND, AT_KEY, AT_FIRST, AT_END, AT_NODES, AT_TOTAL = range(9)
-POSITION_COLUMNS = 9
-
-
-class Roots(NamedTuple):
-    """What the loop has found and nobody has read yet: the positions at which matches end, in order."""
-
-    at: Array  # int64[positions, POSITION_COLUMNS]
-    node: Array  # int64: their complete runs, those inside the window
-
-
-def make_roots(nodes: int = 4096) -> Roots:
-    """Room for a piece of the stream: few enough positions for what they reach to be near, many enough to be worth a
-    call."""
-    return Roots(np.zeros((512, POSITION_COLUMNS), np.int64), np.zeros(nodes, np.int64))
+ROOTS_KEPT = 64  # complete runs of a position that waits to be counted
 
 
 class Fresh(NamedTuple):
@@ -257,7 +227,7 @@ class Turn(NamedTuple):
     exact: int
     bound: int
     dead: int
-    gone: int  # the key below which starts are dead also for what is still to be read
+    gone: int  # the key below which starts are dead also for what waits to be counted
     stamp: int  # the events before it in its substream
     forgotten: int  # CONSUME BY: the position up to which all events are
 
@@ -276,6 +246,4 @@ class Settings(NamedTuple):
     ordered: bool  # whether matches are wanted in order here
     few: int = np.iinfo(np.int64).max  # matches of a position: if there are more, the caller chooses
     lanes: int = 1  # positions whose matches are counted together, up to LANES
-    notes: bool = True  # whether anybody reads what is found
-    waits: bool = False  # whether the caller must say, before the next event is read, if a position has a match
     block: int = BLOCK  # runs of an ordered index that are scanned before they are sorted: a power of two, up to BLOCK

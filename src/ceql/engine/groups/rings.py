@@ -23,11 +23,8 @@ from ceql.engine.groups.layout import (
     BY_RANKS,
     EASIEST,
     FIRST_ROW,
-    FREE_BUCKET,
     GROW_ROWS,
-    LEFT_BUCKET,
     MOST,
-    NEXT_BUCKET,
     NEXT_ROW,
     ORDER,
     OWN_MOST,
@@ -104,11 +101,6 @@ def end_of_blocks(first: int, end: int, room: int, block: int) -> int:
 @inlined
 def new_bucket(carrier: Carrier, regs: Array, index: int, block: int) -> int:
     """An empty bucket, or -1 if there is no room for it."""
-    bucket = regs[FREE_BUCKET]
-    if bucket >= 0:
-        regs[FREE_BUCKET] = carrier.buckets[bucket, NEXT_BUCKET]
-        carrier.buckets[bucket, BUCKET_INDEX] = index
-        return bucket
     bucket = regs[BUCKETS_USED]
     size = size_of(np.int64(LEAST_ROOM), block)
     if bucket == carrier.buckets.shape[0] or regs[ROWS_USED] + size > carrier.rows.shape[0]:
@@ -145,30 +137,6 @@ def forget(carrier: Carrier, bucket: int) -> None:
     carrier.buckets[bucket, FIRST_ROW] = end
     carrier.buckets[bucket, NEXT_ROW] = end
     carrier.buckets[bucket, EASIEST] = GREATEST_WORD
-
-
-@inlined
-def leave(carrier: Carrier, regs: Array, bucket: int) -> None:
-    """Leave a bucket to the positions that are still to be read."""
-    carrier.buckets[bucket, NEXT_BUCKET] = regs[LEFT_BUCKET]
-    regs[LEFT_BUCKET] = bucket
-
-
-@inlined
-def free_left(carrier: Carrier, regs: Array) -> None:
-    """Empty the buckets that were left; all positions have been read."""
-    while regs[LEFT_BUCKET] >= 0:
-        bucket = regs[LEFT_BUCKET]
-        forget(carrier, bucket)
-        regs[LEFT_BUCKET] = carrier.buckets[bucket, NEXT_BUCKET]
-        carrier.buckets[bucket, NEXT_BUCKET] = regs[FREE_BUCKET]
-        regs[FREE_BUCKET] = bucket
-
-
-@kernel
-def free_buckets(carrier: Carrier, regs: Array) -> None:
-    """`free_left`, to be called from Python."""
-    free_left(carrier, regs)
 
 
 @inlined
