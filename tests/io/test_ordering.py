@@ -188,8 +188,8 @@ def test_flights_as_they_come(query: str) -> None:
     found, same = ceql.match(query, frame), ceql.match(query, in_order.reset_index(drop=True))
     assert found.count() == same.count() == ceql.match(query, flights.events()).count()
     given = found.to_arrow()
-    rows = pd.DataFrame({name: np.asarray(given[name].combine_chunks().flatten()) for name in ("x", "y", "z")})
+    rows = pd.DataFrame({name: given[name].to_numpy() for name in ("x", "y", "z")})
     other = same.to_arrow()
     for name in ("x", "y", "z"):
-        positions = np.asarray(other[name].combine_chunks().flatten())
+        positions = other[name].to_numpy()
         assert frame.iloc[rows[name]].equals(in_order.iloc[positions])

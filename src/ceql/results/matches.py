@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import polars
 
 _SHOWN = 10
-_MUCH = 64 << 20  # bytes of matches, from which on it pays to count those that are to come
+_MUCH = 8  # the share of the memory from which on it pays to count what is to come: that is another pass
 
 EventsAs = Literal["rows", "wide", "long"]
 """How a table shows events: by their rows' numbers, as columns of the match, as rows of their own."""
@@ -225,7 +225,7 @@ class Matches:
                 parts = piece if isinstance(piece, tuple) else (piece,)
                 held += sum(part.nbytes for part in parts)
                 rows += parts[0].num_rows
-                if held > _MUCH and not foreseen:
+                if held > self._memory // _MUCH and not foreseen:
                     foreseen = True
                     self._foresee(held, rows)
                 if held > self._memory:
