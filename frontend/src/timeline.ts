@@ -65,7 +65,10 @@ export class Timeline {
   async show(data: string | null, run: string | null, view?: View): Promise<void> {
     const fresh = data !== this.data;
     if (fresh) this.overview = null;
-    if (fresh || run !== this.run) this.lanes = null;
+    if (fresh || run !== this.run) {
+      this.asked?.abort(); // lanes of what was shown before must not come after this
+      this.lanes = null;
+    }
     this.data = data;
     this.run = run;
     this.chosen = this.revealing = -1;
@@ -172,7 +175,7 @@ export class Timeline {
 
   private async fetchLanes(): Promise<void> {
     this.asked?.abort();
-    if (!this.run) {
+    if (!this.run || !this.overview) {
       this.lanes = null;
       return this.redraw();
     }

@@ -68,8 +68,8 @@ class TestShapes:
         data = {"type": ["A", "B", "B"], "v": [1.0, 2.0, 0.5], "name": ["x", "y", "z"]}
         matches = ceql.match("SELECT * WHERE A AS a ; B AS b FILTER b[v > 1 AND name = 'y']", frame(data))
         assert [m.events for m in matches] == [(0, 1)]
-        assert matches.to_pandas()["b"].tolist()[0].tolist() == [1]
-        assert matches.to_polars()["b"].to_list() == [[1]]
+        assert matches.to_pandas()["b"].tolist() == [1]
+        assert matches.to_polars()["b"].to_list() == [1]
 
     def test_a_column_missing_in_a_later_batch_is_null(self) -> None:
         batches = [

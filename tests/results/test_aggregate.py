@@ -133,7 +133,7 @@ def test_whole_numbers_are_exact() -> None:
         ({"n": "COUNT(*)", "every": "1 minuet"}, "not a duration"),
         ({"n": "COUNT(*)", "every": "3 events"}, "not a duration"),
         ({"n": "COUNT(*)", "every": 5}, "give every= as text"),
-        ({"n": "COUNT(*)", "every": "0 seconds"}, "not a duration"),
+        ({"n": "COUNT(*)", "every": "0 seconds"}, "longer than 0 seconds"),
         ({"n": "COUNT(*)", "every": True}, "every= is a duration"),
         ({"k": "COUNT(*)", "by": "k"}, "two columns would be called 'k'"),
     ],

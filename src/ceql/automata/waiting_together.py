@@ -20,8 +20,12 @@ def with_shared_indexes(auto: Correlated) -> Correlated:
         return auto
     alike: defaultdict[object, list[int]] = defaultdict(list)
     between = {index.between for index in auto.indexes}
+    finding: defaultdict[int, dict[Transition, None]] = defaultdict(dict)
+    for transition in auto.transitions:
+        for link in transition.links:
+            finding[link.where][transition] = None
     for k, index in enumerate(auto.indexes):
-        found = [e for e in auto.transitions if any(link.where == k for link in e.links)]
+        found = list(finding[k])
         if found and index.between < 0 and k not in between and all(len(e.links) == 1 for e in found):
             alike[index[1:], frozenset(map(_anywhere, found))].append(k)
     shared = {k: same[0] for same in alike.values() for k in same[1:]}

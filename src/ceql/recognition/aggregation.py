@@ -286,7 +286,7 @@ def _width(every: Every, bound: BoundPlan) -> Fraction:
     if pa.types.is_decimal(type):
         width *= 10**type.scale
     if width <= 0:
-        raise ArgumentError(f"every= is longer than nothing, not {every!r}")
+        raise ArgumentError(f"every= must be longer than 0 seconds, not {every!r}")
     if not pa.types.is_floating(type) and width.denominator != 1:
         raise ArgumentError(f"every={every!r} is no whole number of the units of times, which are {type}")
     return width
