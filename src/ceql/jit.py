@@ -38,6 +38,7 @@ from numba import types
 from numba.core import cgutils, event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.targetconfig import ConfigStack
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -203,6 +204,30 @@ def _interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+_find_signature = types.Function.get_call_type
+
+
+def _signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
+    """The signature of an operator or built-in function for operands of these types, looked up once."""
+    known = function.__dict__.setdefault("_ceql_known", {})
+    key = context, args, tuple(kws.items()), ConfigStack.top_or_none().nrt
+    if key not in known:
+        known[key] = _find_signature(function, context, args, kws)
+    return known[key]
+
+
+@contextmanager
+def _known_signatures() -> Iterator[None]:
+    """Let Numba remember meanwhile what operators give: it tries some ten rules wherever one stands, each time it comes
+    by. Of the largest kernel, that was 9 s of typing, and is 2 (`make coldstart` has the sum of all)."""
+    before = types.Function.get_call_type
+    types.Function.get_call_type = _signature
+    try:
+        yield
+    finally:
+        types.Function.get_call_type = before
+
+
 class _Listener(event.Listener):  # type: ignore[misc]
     """Tells people at a terminal or notebook, once, why the first match takes seconds."""
 
@@ -303,7 +328,7 @@ def _compile(function: F, **options: Any) -> F:
         alone = compiled.compile
 
         def compile(signature: Any) -> Any:
-            with _lock.held(), _no_collections(), _interruptible():
+            with _lock.held(), _no_collections(), _known_signatures(), _interruptible():
                 return alone(signature)
 
         compiled.compile = compile

@@ -42,7 +42,8 @@ def shipped_plan(text: str, keys: tuple[str, ...], names: tuple[tuple[str, str],
         split_by=parts[shown:],
     )
     if isinstance(plan, CorrelatedPlan):
-        return replace(plan, automaton=_renamed(plan.automaton, dict(names)))
+        automaton, running = (_renamed(auto, dict(names)) for auto in (plan.automaton, plan.running))
+        return replace(plan, automaton=automaton, running=running)
     return plan
 
 
