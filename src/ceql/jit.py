@@ -219,7 +219,7 @@ def _signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
 @contextmanager
 def _known_signatures() -> Iterator[None]:
     """Let Numba remember meanwhile what operators give: it tries some ten rules wherever one stands, each time it comes
-    by. Of the largest kernel, that was 9 s of typing, and is 2 (`make coldstart` has the sum of all)."""
+    by. That is a tenth of what the first condition between events takes to compile (26.0 and 23.6 s of CPU)."""
     before = types.Function.get_call_type
     types.Function.get_call_type = _signature
     try:
