@@ -228,6 +228,16 @@ def _known_signatures() -> Iterator[None]:
         types.Function.get_call_type = before
 
 
+@contextmanager
+def _vectors() -> Iterator[None]:
+    """Let LLVM make vectors of numbers that are treated alike: the eight lanes in which matches are counted."""
+    before, numba.config.SLP_VECTORIZE = numba.config.SLP_VECTORIZE, 1
+    try:
+        yield
+    finally:
+        numba.config.SLP_VECTORIZE = before
+
+
 class _Listener(event.Listener):  # type: ignore[misc]
     """Tells people at a terminal or notebook, once, why the first match takes seconds."""
 
@@ -328,7 +338,7 @@ def _compile(function: F, **options: Any) -> F:
         alone = compiled.compile
 
         def compile(signature: Any) -> Any:
-            with _lock.held(), _no_collections(), _known_signatures(), _interruptible():
+            with _lock.held(), _no_collections(), _known_signatures(), _interruptible(), _vectors():
                 return alone(signature)
 
         compiled.compile = compile
@@ -347,12 +357,13 @@ def inlined(function: F) -> F:
 
 def called(function: F) -> F:
     """A part of a kernel that is compiled once and called, since it is large or asked for seldom."""
-    return _compile(function, **_PART)
+    return _compile(function, forceinline=False, **_PART)  # else it is inlined where a part that is inlined calls it
 
 
 def allocating(function: F) -> F:
-    """A kernel that makes arrays of its own."""
-    return _compile(function)
+    """A kernel that makes arrays of its own. Parts that it calls must be its own, too: found by their names in another
+    kernel's code, they would be called in another way."""
+    return _compile(function, pipeline_class=_KernelCompiler)
 
 
 # --- what kernels of several packages call ---

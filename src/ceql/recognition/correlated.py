@@ -183,26 +183,30 @@ class CorrelatedRecognition(Recognition):
         consume = CONSUME[plan.query.consume]
         limit = 0 if self.chooses else plan.limit
         counts = self.counting and not self.enumerates
-        one_by_one = self.chooses and consume > 0
+        checked = bool(self.auto.checks) or self.absences is not None
+        # CONSUME asks whether a position has a match: what is checked, or starts one by one, may leave none
+        may_lose_all = window.exact or (self.chooses and (checked or plan.query.strategy is t.Strategy.STRICT))
+        waits = consume > 0 and may_lose_all
         times = window.kind == W_GIVEN and window.column is not None
         settings = Settings(
             window=window.kind,
             width=window.width,
             exact=window.exact,
-            mode=COUNT if counts else CHOOSE if one_by_one else ENUMERATE,
+            mode=COUNT if counts else CHOOSE if self.chooses and waits else ENUMERATE,
             limit=limit,
             latest=0 if limit != 1 or window.exact else 1 if times else 2,
             consume=consume,
             chain=self.auto.is_chain,
             ordered=not self.chooses,
-            lanes=1 if consume or (window.kind == W_GIVEN and window.size is None) else LANES,
+            lanes=LANES,
+            waits=waits,
         )
         choose = choosing = None
         if plan.chooses_on_graph and plan.query.strategy is not None:
             shown = self.labels.of_mark != (-1 if self.labels.hidden is None else self.labels.hidden)
             choosing = Choosing(Kept(plan.query.strategy.value), shown.astype(np.uint8))
         if self.chooses:
-            check = _weakly(self._check) if self.auto.checks or self.absences is not None else None
+            check = _weakly(self._check) if checked else None
             choose = Chooser(plan, self.auto, self.labels, check, _weakly(self._places), self._unsure)
         steps = self.bound.steps(self.table.bits)
         self._symbols = len(self.table.bits)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ceql.jit import Array
+from ceql.records import record
 
 # Registers: int64 scalars that outlive a call. Each loop adds its own from OWN on.
 NODES = 0  # rows of the graph in use
@@ -61,6 +62,7 @@ OWN_COLUMNS = 3
 START, END, PARTITION, OFFSET, START_TIME, END_TIME = range(6)
 
 
+@record
 class Events(NamedTuple):
     """The events of a batch that can change something, as parallel arrays."""
 
@@ -76,6 +78,7 @@ class Events(NamedTuple):
 NO_VALUES: Array = np.zeros((0, 0), np.int32)
 
 
+@record
 class Output(NamedTuple):
     """Buffers that the enumeration fills, and the stack of its search.
 

@@ -19,22 +19,16 @@ import numpy as np
 from ceql.engine.common.check import require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import (
-    AFTER,
     BOUND,
     COUNT,
     COUNTER,
-    DONE,
     EVENT,
     FLOOR,
-    FULL,
-    GROW_PATH,
     HORIZON,
     LEAST,
     MATCHES,
-    MORE,
     NO_KEY,
     NODES,
-    OVERFLOW,
     PHASE,
     POSITIONS,
     ROOTS,
@@ -42,10 +36,9 @@ from ceql.engine.common.layout import (
     SUMMED,
     TOTAL,
     W_ENVELOPE,
-    WENT_BACK,
     Events,
 )
-from ceql.engine.common.limits import out_of_memory, went_back
+from ceql.engine.common.limits import out_of_memory
 from ceql.engine.common.output import grow_search, make_output, take_chunk
 from ceql.engine.common.summing import Ended, Found, Run, Summing
 from ceql.errors import ResourceError
@@ -55,7 +48,7 @@ _log = logging.getLogger(__name__)
 _FEW_PARTITIONS = 1 << 12  # whose table is small beside the buffers that a machine has at first
 _SHARD_MATCHES = 1 << 13
 _SHARD_NODES = 1 << 10
-_MANY_ENDED = 1 << 12
+MANY_ENDED = 1 << 12
 NO_PARTITIONS: Array = np.zeros(0, np.int64)
 OUTGROWN = 1 << 16  # nodes that are in use: more do not fit the nearer caches
 
@@ -233,32 +226,9 @@ class Machine(ABC):
         self._collected_at = (-1, -1)
         return self._run(events)
 
+    @abstractmethod
     def _run(self, events: Events) -> Iterator[Chunk]:
-        regs, stop = self.regs, len(events.symbol)
-        while not self.outgrown and (reason := self._advance(events, stop)) != DONE:
-            if reason == FULL:
-                yield from self.flush()
-            elif reason == MORE:
-                self._needs_more = True
-            elif reason == GROW_PATH:
-                self._grow_search()
-            elif reason == OVERFLOW:
-                found = 0 if self._in_vain else self._exact_count()
-                self.total += min(found, self.settings.limit) if self.settings.limit else found
-                regs[SEEN] = 1
-                regs[PHASE] = AFTER
-            elif reason == WENT_BACK:
-                raise went_back(int(events.position[regs[EVENT]]))
-            else:
-                yield from self._answer(reason, events)
-
-    @abstractmethod
-    def _advance(self, events: Events, stop: int) -> int:
-        """Let the loop work up to the event `stop`; why it came back."""
-
-    @abstractmethod
-    def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
-        """Do what this loop came back for, so that it can go on."""
+        """Process the batch from the event in the registers on."""
 
     @abstractmethod
     def _exact_count(self) -> int:
@@ -300,7 +270,7 @@ class Machine(ABC):
         where = int(events.position[event]), int(events.partition[event])
         self._ended.append(Ended(inside, int(regs[LEAST]), *where, time))
         regs[SEEN] = 1
-        if len(self._ended) == _MANY_ENDED:
+        if len(self._ended) == MANY_ENDED:
             self._sum_up()
 
     def _sum_up(self) -> None:

@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ceql.jit import Array, inlined
+from ceql.records import record
 
 
+@record
 class Reached(NamedTuple):
     """What is known so far. Events are a position and a time (0 without time); -1 for none."""
 

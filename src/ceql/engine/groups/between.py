@@ -121,6 +121,8 @@ def pairs_in_lanes(carrier: Carrier, nodes: Array, n: int, counting: Counting, b
     while run >= 0 and total[0] <= TOO_MANY:
         total = plus(total, times(lanes_of(lanes, run), same(np.int64(events_after(carrier, nodes, n, run)))))
         run, cursor = next_in_order(carrier, nodes, ordered, cursor, bound, block)
+    if total[0] > TOO_MANY:
+        total = same(np.int64(TOO_MANY + 1))
     put(lanes, n, total)
 
 

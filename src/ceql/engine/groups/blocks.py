@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk, by_start, head, joined
-from ceql.engine.common.layout import DONE, FULL, LEAST, SEEN, Events
+from ceql.engine.common.layout import DONE, FULL, SEEN
 from ceql.engine.groups.count import later_starts
-from ceql.engine.groups.graph import KIND, MAX, A
+from ceql.engine.groups.graph import KIND, A
 from ceql.jit import Array
 
 if TYPE_CHECKING:
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 ALL = np.iinfo(np.int64).max
 
 
-def enumerate_many(machine: GroupMachine, events: Events) -> Iterator[Chunk]:
-    """All matches that end at the current event (as many as LIMIT wants). The buffers are empty."""
+def enumerate_many(machine: GroupMachine) -> Iterator[Chunk]:
+    """All matches of the position that is being read (as many as LIMIT wants). The buffers are empty."""
     regs, limit = machine.regs, machine.settings.limit or ALL
     if machine.lists:  # lists are not counted
-        found = head(by_start(joined(machine.at_once(machine.all_runs(events)))), limit)
+        found = head(by_start(joined(machine.at_once(machine.all_runs()))), limit)
         regs[SEEN] = len(found.start)
         yield found
         return
-    bound, nodes, roots, live = int(regs[LEAST]), machine.nodes, machine.roots, machine.live_nodes()
+    bound, nodes, roots, live = machine.bound, machine.nodes, machine.roots, machine.live_nodes()
     products = live[nodes[live, KIND] >= 0]
     starts = np.unique(nodes[products, A])[::-1]
     sums: Array = np.zeros(len(nodes), np.float64)
 
     def upto(k: int) -> float:
         """Matches that start at the k-th of `starts` or later; `sums` has those of each node."""
-        later_starts(machine.carrier, nodes, live, sums, bound, starts[k], machine.settings.block)
-        return float(sum(sums[r] for r in roots if nodes[r, MAX] >= bound))
+        later_starts(machine.carried, nodes, live, sums, bound, starts[k], machine.settings.block)
+        return float(sum(sums[r] for r in roots))
 
     regs[SEEN] = 1
     left, done, at = limit, 0.0, 0  # the matches of the starts before `at` are out
@@ -48,7 +48,7 @@ def enumerate_many(machine: GroupMachine, events: Events) -> Iterator[Chunk]:
         last, total = _block_end(upto, at, len(starts) - 1, done + fits)
         while True:
             machine.begin_search(sums)
-            reason, chunk = machine.search_on(events, sums, int(starts[last]), int(starts[at]))
+            reason, chunk = machine.search_on(sums, int(starts[last]), int(starts[at]))
             if reason != FULL or last == at:
                 break
             last = at + (last - at) // 2  # long matches: a smaller block
@@ -59,7 +59,7 @@ def enumerate_many(machine: GroupMachine, events: Events) -> Iterator[Chunk]:
             yield chunk
             if reason == DONE or left <= 0:
                 break
-            reason, chunk = machine.search_on(events, sums, int(starts[last]), int(starts[at]))
+            reason, chunk = machine.search_on(sums, int(starts[last]), int(starts[at]))
         done, at = total, last + 1
 
 

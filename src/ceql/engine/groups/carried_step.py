@@ -8,7 +8,6 @@ from ceql.engine.common.layout import BOUND, COLLECT, COUNTER, DONE, LEAST, NODE
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, all_hold
-from ceql.engine.groups.count import pending_from
 from ceql.engine.groups.ending import end_groups
 from ceql.engine.groups.filing import file_runs, room_to_file
 from ceql.engine.groups.firing import both, fire
@@ -22,8 +21,8 @@ from ceql.engine.groups.layout import (
     INEXACT,
     NEED,
     SEEN_EVENTS,
+    UNREAD,
     Carrier,
-    Counting,
     Fresh,
     Settings,
     Steps,
@@ -31,19 +30,17 @@ from ceql.engine.groups.layout import (
     Turn,
 )
 from ceql.engine.groups.starting import begin_run
-from ceql.jit import Array, called, inlined
+from ceql.jit import called, inlined
 
 
 @inlined
 def step_carried(
     steps: Steps,
     carrier: Carrier,
-    ending: Array | None,
     store: Store,
-    reached: Reached | None,
+    reached: Reached,
     events: Events,
     settings: Settings,
-    counting: Counting | None,
     room: int,
     i: int,
     partition: int,
@@ -65,7 +62,7 @@ def step_carried(
     if not able:
         return WENT_BACK
     regs[LEAST] = bound
-    gone = pending_from(regs, counting, dead)  # of rows: what waits to be counted may need them
+    gone = min(dead, regs[UNREAD])  # of rows: what is still to be read may need them
     forgotten = max(regs[FORGOTTEN], parts[partition, FORGOTTEN_HERE])
     stamp, position = parts[partition, SEEN_EVENTS], events.position[i]
     turn = Turn(
@@ -75,8 +72,8 @@ def step_carried(
     reason = np.int64(DONE)
     made = np.int64(0)
     only = np.int32(-1)
-    if reached is None:
-        only = steps.begins[symbol] if len(carrier.died) == 0 else np.int32(-1)
+    if len(reached.fired) == 0 and len(carrier.died) == 0:
+        only = steps.begins[symbol]
         if only >= 0:
             reason = begin_run(steps, carrier, store, events, settings, turn, only)
     if only < 0 and begin < end:
@@ -88,7 +85,7 @@ def step_carried(
             reason, made = _sift(steps, carrier, store, reached, events, turn, made)
         if reason == DONE and made > 0:
             reason = room_to_file(steps, carrier, store, events, turn, made, settings.block)
-    if ending is not None and reason == DONE and ending[symbol] < ending[symbol + 1]:
+    if reason == DONE and steps.ends[symbol] < steps.ends[symbol + 1]:
         tells = carrier.moves_of[len(steps.target)] < carrier.moves_of[len(carrier.moves_of) - 1]
         if tells:
             reason = room_to_tell(steps, carrier, store, events, turn, made)
@@ -114,7 +111,7 @@ def step_carried(
 
 @called
 def _sift(
-    steps: Steps, carrier: Carrier, store: Store, reached: Reached | None, events: Events, turn: Turn, made: int
+    steps: Steps, carrier: Carrier, store: Store, reached: Reached, events: Events, turn: Turn, made: int
 ) -> tuple[int, int]:
     """Make nodes of the new runs that pass their tests, and note those that are complete: the reason to come back, and
     how many runs are left."""
@@ -152,7 +149,7 @@ def _sift(
                 for k in range(fresh.vector.shape[1]):
                     fresh.vector[kept, k] = fresh.vector[m, k]
             kept += 1
-        if reached is not None:
+        if len(reached.fired) > 0:
             if nodes[n, MAX] >= turn.bound:
                 note(reached, e, target, turn.position, time)
         elif steps.final[target] and complete == PASSES:

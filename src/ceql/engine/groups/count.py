@@ -1,42 +1,35 @@
-"""Counts the matches that end at a position without enumerating them: sums over unions, products over factors.
+"""Counts the matches of positions without enumerating them: sums over unions, products over factors.
 
-In a window, the sum of a node changes with the bound of the position that asks. So positions wait until there are a few
-of them, and one pass over the live part of the graph counts the matches of all: each node has a lane for each position.
-Until then, the rows that the first of them needs are kept in their rings (`pending_from`).
+In a window, the sum of a node changes with the bound of the position that asks. So one pass over the live part of the
+graph counts the matches of a few positions: each node has a lane for each.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import (
-    AFTER,
-    DONE,
-    FULL,
-    LEAST,
-    NO_KEY,
-    NODES,
-    PHASE,
-    ROOTS,
-    SEEN,
-    SUMMED,
-    TOO_MANY,
-    TOTAL,
-)
+from ceql.engine.common.layout import DONE, FULL, NO_KEY, OVERFLOW, SUMMED, TOO_MANY, TOTAL
 from ceql.engine.common.marks import clear_marks
 from ceql.engine.groups.between import pairs, pairs_in_lanes
 from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
 from ceql.engine.groups.lanes import lanes_of, plus, put, times
 from ceql.engine.groups.layout import (
+    AT_BOUND,
+    AT_END,
+    AT_FIRST,
+    AT_KEY,
+    AT_NODES,
+    AT_TOTAL,
     COUNTED,
     LANES,
     LIVE_COUNT,
     LIVE_FROM,
-    OVERFLOW_BEFORE,
-    PENDING,
-    PENDING_DONE,
+    NOTED,
+    READ,
+    TOTALLED,
     Carrier,
     Counting,
+    Roots,
 )
 from ceql.engine.groups.live import list_live
 from ceql.engine.groups.ordered import next_in_order
@@ -59,16 +52,16 @@ def _rows(carrier: Carrier, nodes: Array, sums: Array, n: int, bound: int, one: 
 
 
 @inlined
-def ways(carrier: Carrier | None, nodes: Array, sums: Array, n: int, bound: int, one: float, block: int) -> float:
+def ways(carrier: Carrier, nodes: Array, sums: Array, n: int, bound: int, one: float, block: int) -> float:
     """The matches of a node whose children's are known; a float or a whole number, as `one` is."""
     kind = nodes[n, KIND]
     if kind >= 0:
         child = nodes[n, B]
         return one if child < 0 else one * sums[child]
     if kind == ORDERED:
-        return one * 0 if carrier is None else _rows(carrier, nodes, sums, n, bound, one, block)
+        return _rows(carrier, nodes, sums, n, bound, one, block)
     if kind == BETWEEN:
-        return one * 0 if carrier is None else pairs(carrier, nodes, sums, n, bound, one, block)
+        return pairs(carrier, nodes, sums, n, bound, one, block)
     if kind == FACTOR:
         after = nodes[n, B]
         return one * sums[nodes[n, A]] * (one if after < 0 else one * sums[after])
@@ -81,9 +74,7 @@ def ways(carrier: Carrier | None, nodes: Array, sums: Array, n: int, bound: int,
 
 
 @kernel
-def later_starts(
-    carrier: Carrier | None, nodes: Array, live: Array, sums: Array, bound: int, least: int, block: int
-) -> None:
+def later_starts(carrier: Carrier, nodes: Array, live: Array, sums: Array, bound: int, least: int, block: int) -> None:
     """For the live nodes, children before parents: how many of their matches start at position `least` or later."""
     for k in range(len(live)):
         n = live[k]
@@ -94,7 +85,7 @@ def later_starts(
 
 
 @inlined
-def _capped(carrier: Carrier | None, nodes: Array, sums: Array, n: int, bound: int, block: int) -> int:
+def _capped(carrier: Carrier, nodes: Array, sums: Array, n: int, bound: int, block: int) -> int:
     """The same in whole numbers; TOO_MANY + 1 where it is more than TOO_MANY."""
     multiplies = nodes[n, KIND] == FACTOR or nodes[n, KIND] == BETWEEN
     if multiplies and ways(carrier, nodes, sums, n, bound, 1.0, block) > TOO_MANY:
@@ -103,18 +94,14 @@ def _capped(carrier: Carrier | None, nodes: Array, sums: Array, n: int, bound: i
 
 
 @called
-def _walk(
-    carrier: Carrier | None, nodes: Array, regs: Array, roots: Array, count: int, scratch: Array, bound: int, block: int
-) -> int:
+def _walk(carrier: Carrier, nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, block: int) -> int:
     """The matches of one position, by way of the nodes that it reaches and no others."""
-    own, regs[ROOTS] = regs[ROOTS], count
     seen = list_live(carrier, nodes, regs, roots, scratch, bound, block)
-    regs[ROOTS] = own
     for k in range(1, seen + 1):
         n = scratch[2, k]
         scratch[0, n] = _capped(carrier, nodes, scratch[0], n, bound, block)
     total = np.int64(0)
-    for k in range(count):
+    for k in range(len(roots)):
         if nodes[roots[k], MAX] >= bound and total <= TOO_MANY:
             total += scratch[0, roots[k]]
     clear_marks(scratch)
@@ -122,7 +109,7 @@ def _walk(
 
 
 @inlined
-def _in_lanes(carrier: Carrier | None, nodes: Array, counting: Counting, n: int, stamp: int, block: int) -> None:
+def _in_lanes(carrier: Carrier, nodes: Array, counting: Counting, n: int, stamp: int, block: int) -> None:
     """The matches of a node, in all lanes. All nodes before it that are live are counted."""
     lanes, bounds = counting.lanes, counting.bounds
     kind = nodes[n, KIND]
@@ -131,12 +118,10 @@ def _in_lanes(carrier: Carrier | None, nodes: Array, counting: Counting, n: int,
             lanes[n, lane] = np.int64(nodes[n, MAX] >= bounds[lane])
         return
     if kind == ORDERED:
-        if carrier is not None:
-            sum_in_order(carrier, nodes, n, counting, stamp, block)
+        sum_in_order(carrier, nodes, n, counting, stamp, block)
         return
     if kind == BETWEEN:
-        if carrier is not None:
-            pairs_in_lanes(carrier, nodes, n, counting, block)
+        pairs_in_lanes(carrier, nodes, n, counting, block)
         return
     total = lanes_of(lanes, nodes[n, B] if kind >= 0 else nodes[n, A])
     if kind == FACTOR and nodes[n, B] >= 0:
@@ -150,133 +135,98 @@ def _in_lanes(carrier: Carrier | None, nodes: Array, counting: Counting, n: int,
 
 
 @inlined
-def _first_live(nodes: Array, regs: Array, bound: int) -> int:
+def _first_live(nodes: Array, regs: Array, used: int, bound: int) -> int:
     """No node before this one is live. Max-starts and bounds never decrease along a stream, so that what is live is
     at the end of the graph."""
     first = regs[LIVE_FROM]
-    while first < regs[NODES] and nodes[first, MAX] < bound:
+    while first < used and nodes[first, MAX] < bound:
         first += 1
     regs[LIVE_FROM] = first
     return first
 
 
-@called
+@inlined
+def _group_end(regs: Array, at: Array, first: int, lanes: int, together: bool) -> int:
+    """The end of the positions that are counted together with the first one: those with events in common."""
+    end = first + 1
+    while together and end < regs[NOTED] and end - first < lanes and at[end, AT_BOUND] <= at[first, AT_KEY]:
+        end += 1
+    return end if at[first, AT_BOUND] != NO_KEY else first + 1
+
+
+@inlined
 def _make_totals(
-    carrier: Carrier | None, nodes: Array, regs: Array, counting: Counting, together: bool, block: int
-) -> None:
-    """Count the matches of each position that waits."""
-    waiting, bounds, lanes = regs[PENDING], counting.bounds, counting.lanes
-    kept = bounds[0] == NO_KEY  # no window: a node's sum never changes, and those of earlier nodes are still there
-    first = regs[SUMMED] if kept else _first_live(nodes, regs, bounds[0])
-    regs[COUNTED] += 1
-    # most of what is live is reached from a position with many matches; where it is not, walks are less work
-    few = waiting * regs[LIVE_COUNT] * 4
-    if not kept and (not together or regs[NODES] - first > few or regs[COUNTED] % _LOOK_AGAIN == 0):
-        for p in range(waiting):
-            counting.totals[p] = _walk(
-                carrier, nodes, regs, counting.roots[p], counting.root_counts[p], counting.scratch, bounds[p], block
-            )
-        return
-    for p in range(waiting, LANES):
-        bounds[p] = _NEVER
-    stamp = np.int64(1) if kept else regs[COUNTED] + 1
-    for n in range(first, regs[NODES]):
-        if nodes[n, MAX] >= bounds[0]:
-            _in_lanes(carrier, nodes, counting, n, stamp, block)
-    if kept:
-        regs[SUMMED] = regs[NODES]
-    for p in range(waiting):
-        total = np.int64(0)
-        for k in range(counting.root_counts[p]):
-            root = counting.roots[p, k]
-            if nodes[root, MAX] >= bounds[p] and total <= TOO_MANY:
-                total += lanes[root, p]
-        counting.totals[p] = total
-
-
-@called
-def count_pending(
-    carrier: Carrier | None,
+    carrier: Carrier,
     nodes: Array,
     regs: Array,
     counting: Counting,
-    limit: int,
+    roots: Roots,
+    first: int,
+    end: int,
     together: bool,
     block: int,
-) -> int:
-    """Count the matches of the positions that wait; DONE, or the reason to come back, to be called again then.
+) -> None:
+    """Count the matches of the positions from `first` to `end`."""
+    at, bounds, lanes = roots.at, counting.bounds, counting.lanes
+    bound, used = at[first, AT_BOUND], at[end - 1, AT_NODES]
+    kept = bound == NO_KEY  # no window: a node's sum never changes, and those of earlier nodes are still there
+    begin = regs[SUMMED] if kept else _first_live(nodes, regs, used, bound)
+    regs[COUNTED] += 1
+    # most of what is live is reached from a position with many matches; where it is not, walks are less work
+    few = (end - first) * regs[LIVE_COUNT] * 4
+    if not kept and (not together or used - begin > few or regs[COUNTED] % _LOOK_AGAIN == 0):
+        for p in range(first, end):
+            own = roots.node[at[p, AT_FIRST] : at[p, AT_END]]
+            at[p, AT_TOTAL] = _walk(carrier, nodes, regs, own, counting.scratch, at[p, AT_BOUND], block)
+        return
+    for lane in range(LANES):
+        bounds[lane] = at[first + lane, AT_BOUND] if first + lane < end else _NEVER
+    stamp = np.int64(1) if kept else regs[COUNTED] + 1
+    for n in range(begin, used):
+        if nodes[n, MAX] >= bound:
+            _in_lanes(carrier, nodes, counting, n, stamp, block)
+    if kept:
+        regs[SUMMED] = used
+    for p in range(first, end):
+        total = np.int64(0)
+        for k in range(at[p, AT_FIRST], at[p, AT_END]):
+            if total <= TOO_MANY:
+                total += lanes[roots.node[k], p - first]
+        at[p, AT_TOTAL] = total
 
-    `together` says that all substreams have one window.
-    """
-    if regs[PENDING] > 0 and regs[PENDING_DONE] == 0:
-        _make_totals(carrier, nodes, regs, counting, together, block)
-        regs[PENDING_DONE] = 1
-    while regs[PENDING_DONE] <= regs[PENDING] and regs[PENDING] > 0:
-        if regs[TOTAL] >> 62:
-            return np.int64(FULL)
-        total = counting.totals[regs[PENDING_DONE] - 1]
-        if limit > 0 and total > limit:
-            total = np.int64(limit)
-        if total > TOO_MANY:
-            return np.int64(OVERFLOW_BEFORE)
-        regs[TOTAL] += total
-        regs[PENDING_DONE] += 1
-    regs[PENDING] = 0
-    regs[PENDING_DONE] = 0
-    return np.int64(DONE)
 
-
-@inlined
-def pending_from(regs: Array, counting: Counting | None, dead: int) -> int:
-    """The key below which starts are dead, also for the positions that are still to be counted."""
-    if counting is None:
-        return dead
-    return dead if regs[PENDING] == 0 else min(dead, counting.bounds[0])
-
-
-@inlined
-def wait_to_be_counted(
-    carrier: Carrier | None,
+@kernel
+def count_matches(
+    carrier: Carrier,
     nodes: Array,
     regs: Array,
-    roots: Array,
     counting: Counting,
+    roots: Roots,
     limit: int,
     lanes: int,
     together: bool,
     block: int,
 ) -> int:
-    """Count the current position with those that wait, or let it wait: as many as `lanes` may.
+    """Count the matches of the positions that are still to be read; DONE, or the reason to come back.
 
-    The phase is AFTER as soon as the position has been taken up.
+    `together` says that all substreams have one window; then up to `lanes` positions are counted together.
     """
-    bound, p = regs[LEAST], regs[PENDING]
-    live = 0
-    for k in range(regs[ROOTS]):
-        if nodes[roots[k], MAX] >= bound:
-            live += 1
-    regs[SEEN] = live  # each has a match
-    if live == 0 or 0 < limit <= live:
-        regs[TOTAL] += live if live < limit or limit == 0 else limit
-        regs[PHASE] = AFTER
-        return np.int64(DONE)
-    if regs[ROOTS] > counting.roots.shape[1]:
-        if p > 0:
-            reason = count_pending(carrier, nodes, regs, counting, limit, together, block)
-            if reason != DONE:
-                return reason
-        counting.totals[0] = _walk(carrier, nodes, regs, roots, regs[ROOTS], counting.scratch, bound, block)
-        counting.root_counts[0] = regs[ROOTS]
-        counting.bounds[0] = bound
-        regs[PENDING] = 1
-        regs[PENDING_DONE] = 1
-    else:
-        for k in range(regs[ROOTS]):
-            counting.roots[p, k] = roots[k]
-        counting.root_counts[p] = regs[ROOTS]
-        counting.bounds[p] = bound
-        regs[PENDING] = p + 1
-    regs[PHASE] = AFTER
-    if regs[PENDING_DONE] == 0 and p + 1 < lanes and together and bound != NO_KEY:
-        return np.int64(DONE)
-    return count_pending(carrier, nodes, regs, counting, limit, together, block)
+    at = roots.at
+    while regs[READ] < regs[NOTED]:
+        p = regs[READ]
+        if regs[TOTAL] >> 62:
+            return np.int64(FULL)
+        total = at[p, AT_END] - at[p, AT_FIRST]  # each has a match
+        if limit == 0 or total < limit:
+            if p >= regs[TOTALLED]:
+                end = _group_end(regs, at, p, lanes, together)
+                _make_totals(carrier, nodes, regs, counting, roots, p, end, together, block)
+                regs[TOTALLED] = end
+            total = at[p, AT_TOTAL]
+        if limit > 0 and total > limit:
+            total = np.int64(limit)
+        if total > TOO_MANY:
+            return np.int64(OVERFLOW)
+        regs[TOTAL] += total
+        regs[READ] = p + 1
+    return np.int64(DONE)

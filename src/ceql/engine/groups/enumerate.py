@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.layout import (
+    BLOCKS,
     DONE,
     END,
     END_TIME,
@@ -20,11 +21,12 @@ from ceql.engine.common.layout import (
     OFFSET,
     PARTITION,
     POSITIONS,
-    ROOTS,
+    SEEN,
     START,
     START_TIME,
     Output,
 )
+from ceql.engine.common.order import is_sorted, sort_by_start
 from ceql.engine.groups.between import event_after
 from ceql.engine.groups.graph import (
     BETWEEN,
@@ -44,21 +46,31 @@ from ceql.engine.groups.graph import (
 )
 from ceql.engine.groups.layout import (
     AT,
+    AT_BOUND,
+    AT_END,
+    AT_FIRST,
+    AT_PARTITION,
+    AT_POSITION,
+    AT_TIME,
     CELL_NEXT,
     CELL_NODE,
     CELLS,
     DEPTH,
     HEIGHT,
+    NOTED,
+    READ,
     RUN,
     TODO,
     UNLIKE,
     Carrier,
+    Roots,
     Settings,
 )
 from ceql.engine.groups.ordered import next_with
-from ceql.jit import Array, inlined, kernel
+from ceql.jit import Array, called, inlined, kernel
 
 MOST_FACTORS = 64  # a product has fewer
+LAST = np.iinfo(np.int64).max  # no start is later
 
 
 @inlined
@@ -74,10 +86,10 @@ def _push(out: Output, height: int, n: int, depth: int, todo: int, cells: int, u
 
 
 @inlined
-def push_roots(nodes: Array, regs: Array, roots: Array, out: Output, bound: int) -> None:
+def _push_roots(nodes: Array, regs: Array, roots: Array, out: Output, bound: int) -> None:
     """Begin a search from the live roots; there is room for them."""
-    height = 0
-    for k in range(regs[ROOTS] - 1, -1, -1):
+    height = np.int64(0)
+    for k in range(len(roots) - 1, -1, -1):
         if nodes[roots[k], MAX] >= bound:
             height = _push(out, height, roots[k], np.int64(0), NONE, np.int64(0), NONE, NONE)
     regs[HEIGHT] = height
@@ -126,12 +138,12 @@ def _repeat(
     return height, m, e
 
 
-@inlined
-def search(
-    carrier: Carrier | None,
+@called
+def _search(
+    carrier: Carrier,
     nodes: Array,
     times: Array,
-    extra: Array | None,
+    extra: Array,
     regs: Array,
     out: Output,
     counts: Array,
@@ -139,11 +151,10 @@ def search(
     bound: int,
     least: int,
     most: int,
-    position: int,
-    time: int,
-    partition: int,
+    where: Array,
 ) -> int:
-    """Go on with the search on the stack, and write matches that start at `least` to `most`.
+    """Go on with the search on the stack, at the position in `where` (a row of `Roots.at`), and write matches that
+    start at `least` to `most`.
 
     `counts` has, for each node, whether it has a match that starts at `least` or later; or nothing, where the
     max-starts tell all there is to know.
@@ -170,7 +181,7 @@ def search(
                 reason = GROW_PATH
                 break
             product = n
-            if carrier is not None and nodes[n, KIND] == ORDERED:
+            if nodes[n, KIND] == ORDERED:
                 cursor = max(unlike, np.int64(0))
                 product, cursor = next_with(carrier, nodes, counts, n, cursor, bound, settings.block)
                 if product < 0:
@@ -179,7 +190,7 @@ def search(
                 if nodes[product, KIND] < 0:  # several runs that ended with one event
                     n, unlike = product, NONE
                     continue
-            elif carrier is not None and nodes[n, KIND] == BETWEEN:
+            elif nodes[n, KIND] == BETWEEN:
                 if run < 0:
                     cursor = max(unlike, np.int64(0))
                     run, cursor = next_with(carrier, nodes, counts, nodes[n, A], cursor, bound, settings.block)
@@ -200,7 +211,7 @@ def search(
             elif nodes[n, KIND] == OTHERS:
                 unlike = nodes[n, B]
                 n = nodes[n, A]
-            if extra is not None and nodes[n, KIND] == LISTED:
+            if nodes[n, KIND] == LISTED:
                 n = _live_unlike(nodes, extra, n, unlike, bound)
                 if n < 0:
                     n = product  # not the end of a match, but of this way
@@ -263,11 +274,11 @@ def search(
             regs[MATCHES], regs[POSITIONS] = m, e
             return reason
         out.match[START, m] = start
-        out.match[END, m] = position
-        out.match[PARTITION, m] = partition
+        out.match[END, m] = where[AT_POSITION]
+        out.match[PARTITION, m] = where[AT_PARTITION]
         if len(times) > 0:
             out.match[START_TIME, m] = times[out.path[first, 0]]
-            out.match[END_TIME, m] = time
+            out.match[END_TIME, m] = where[AT_TIME]
         out.match[OFFSET, m] = e
         if settings.chain:
             for k in range(depth):
@@ -276,18 +287,18 @@ def search(
         else:
             for k in range(depth):
                 at = e + k
-                where = nodes[out.path[k, 0], A]
-                while at > e and out.position[at - 1] > where:
+                own = nodes[out.path[k, 0], A]
+                while at > e and out.position[at - 1] > own:
                     out.position[at] = out.position[at - 1]
                     out.label[at] = out.label[at - 1]
                     at -= 1
-                out.position[at] = where
+                out.position[at] = own
                 out.label[at] = nodes[out.path[k, 0], KIND]
         e += depth
         m += 1
         if settings.latest == 2:  # no other start has this key, so any match will do
             height = 0
-        elif carrier is not None and paired >= 0 and settings.chain:
+        elif paired >= 0 and settings.chain:
             height, m, e = _repeat(carrier, nodes, times, out, height, depth, paired, m, e)
     out.match[OFFSET, m] = e
     regs[HEIGHT] = 0
@@ -295,24 +306,73 @@ def search(
     return DONE
 
 
-@kernel
-def search_on(
-    carrier: Carrier | None,
+@inlined
+def _list(
+    carrier: Carrier,
     nodes: Array,
     times: Array,
-    extra: Array | None,
+    extra: Array,
+    regs: Array,
+    roots: Array,
+    out: Output,
+    nothing: Array,
+    settings: Settings,
+    where: Array,
+) -> int:
+    """Write the matches of a position; nothing is written unless all of them fit."""
+    if out.stack.shape[0] < len(roots) + 8:
+        return GROW_PATH
+    bound, first = where[AT_BOUND], regs[MATCHES]
+    if settings.latest > 0:
+        for k in range(len(roots)):
+            bound = max(bound, nodes[roots[k], MAX])
+    _push_roots(nodes, regs, roots, out, bound)
+    least = np.int64(-1)
+    reason = _search(carrier, nodes, times, extra, regs, out, nothing, settings, bound, least, np.int64(LAST), where)
+    if reason != DONE:
+        many = first == 0 or regs[MATCHES] - first >= settings.few
+        regs[MATCHES] = first
+        regs[POSITIONS] = out.match[OFFSET, first] if first > 0 else 0
+        return BLOCKS if reason == FULL and many else reason
+    last = regs[MATCHES]
+    if settings.ordered and not is_sorted(out.match, first, last):
+        sort_by_start(out, first, last, len(times) > 0)
+    if settings.limit > 0 and last - first > settings.limit:
+        last = first + settings.limit
+        regs[MATCHES] = last
+        regs[POSITIONS] = out.match[OFFSET, last]
+    regs[SEEN] = last - first
+    return DONE
+
+
+@kernel
+def list_matches(
+    carrier: Carrier,
+    nodes: Array,
+    times: Array,
+    extra: Array,
     regs: Array,
     out: Output,
     counts: Array,
     settings: Settings,
-    bound: int,
+    roots: Roots,
     least: int,
     most: int,
-    position: int,
-    time: int,
-    partition: int,
 ) -> int:
-    """`search`, to be called from Python."""
-    return search(
-        carrier, nodes, times, extra, regs, out, counts, settings, bound, least, most, position, time, partition
-    )
+    """Write the matches of the positions that are still to be read; DONE, or the reason to come back.
+
+    If a search stands on the stack, it goes on instead, at the next of these positions: see `_search`.
+    """
+    if regs[HEIGHT] > 0:
+        at = regs[READ]
+        where = roots.at[at]
+        return _search(carrier, nodes, times, extra, regs, out, counts, settings, where[AT_BOUND], least, most, where)
+    while regs[READ] < regs[NOTED]:
+        where = roots.at[regs[READ]]
+        found = roots.node[where[AT_FIRST] : where[AT_END]]
+        reason = _list(carrier, nodes, times, extra, regs, found, out, counts, settings, where)
+        regs[HEIGHT] = 0
+        if reason != DONE:
+            return reason
+        regs[READ] += 1
+    return np.int64(DONE)

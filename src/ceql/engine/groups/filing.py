@@ -10,13 +10,16 @@ from ceql.engine.groups.forbidden import UNION_NODES
 from ceql.engine.groups.graph import MAX, union
 from ceql.engine.groups.layout import (
     ENTRIES,
+    FIRST_ROW,
     GROW_FRESH,
     GROW_ROWS,
     GROW_TABLE,
     HASHED,
     HEADS,
     NEED,
+    NEXT_ROW,
     NODE,
+    NOTED,
     NULL,
     ORDER,
     SINCE,
@@ -27,7 +30,7 @@ from ceql.engine.groups.layout import (
     Store,
     Turn,
 )
-from ceql.engine.groups.rings import append, forget, make_room, new_bucket
+from ceql.engine.groups.rings import append, forget, leave, make_room, new_bucket
 from ceql.engine.groups.table import are_there, head_of, locate, new_entry, take_key
 from ceql.jit import called, inlined
 
@@ -135,7 +138,7 @@ def key_of(steps: Steps, carrier: Carrier, store: Store, events: Events, i: int,
     return width
 
 
-@inlined
+@called
 def head_for(carrier: Carrier, store: Store, index: int, partition: int, hashed: int) -> int:
     """The head of the groups under the key in `fresh`, which is made if it is not there."""
     entries = store.entries
@@ -151,16 +154,21 @@ def head_for(carrier: Carrier, store: Store, index: int, partition: int, hashed:
     return head
 
 
-@inlined
+@called
 def room_under(carrier: Carrier, store: Store, turn: Turn, index: int, head: int, more: int, block: int) -> int:
     """Make sure that the bucket of a head is there and has room for so many runs more."""
     entries = store.entries
     bucket = entries[head, entries.shape[1] - 1]
-    if bucket < 0:
-        bucket = new_bucket(carrier, store.regs, index, block)
-        if bucket < 0:
+    forgotten = bucket >= 0 and entries[head, SINCE] <= turn.forgotten
+    needed = forgotten and store.regs[NOTED] > 0  # by positions that are still to be read, if there is anything in it
+    if bucket < 0 or (needed and carrier.buckets[bucket, FIRST_ROW] < carrier.buckets[bucket, NEXT_ROW]):
+        own = new_bucket(carrier, store.regs, index, block)
+        if own < 0:
             return GROW_ROWS
+        if bucket >= 0:
+            leave(carrier, store.regs, bucket)
+        bucket = own
         entries[head, entries.shape[1] - 1] = bucket
-    elif entries[head, SINCE] <= turn.forgotten:
+    elif forgotten:
         forget(carrier, bucket)
-    return make_room(carrier, store.regs, bucket, more, turn.gone, block)
+    return make_room(carrier, store.regs, bucket, more, turn.i, turn.gone, block)

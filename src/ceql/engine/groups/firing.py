@@ -15,6 +15,7 @@ from ceql.engine.groups.carried import CANNOT_TELL, PASSES, carry_on, passes
 from ceql.engine.groups.ending import ended_up_to
 from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank
 from ceql.engine.groups.layout import (
+    ALIVE_ROW,
     BETWEEN_AT,
     GROW_CELLS,
     GROW_FRESH,
@@ -109,7 +110,7 @@ def _find(
     test = np.int64(carrier.tests_of[e]) if carrier.tests_of[e] < carrier.tests_of[e + 1] else np.int64(-1)
     if none_passes(carrier, bucket, test, events.values, turn.i):
         return DONE, NONE
-    pass_dead(carrier, bucket, turn.gone)
+    pass_dead(carrier, bucket, ALIVE_ROW, turn.dead)
     rows = carrier.buckets[bucket, NEXT_ROW]
     ring, between = np.int64(-1), np.int64(0)
     if carrier.indexes[index, BETWEEN_AT] >= 0:  # the runs before the last event that comes between
@@ -220,7 +221,7 @@ def either(nodes: Array, regs: Array, found: Array, count: int) -> int:
     return found[0]
 
 
-@inlined
+@called
 def _make(
     steps: Steps,
     carrier: Carrier,

@@ -1,7 +1,8 @@
 """Numbers of matches in all lanes at once: what is added is read before anything is written, so that LLVM makes one
 vector of it.
 
-The first lane has the most matches: if they are more than TOO_MANY, all lanes have TOO_MANY + 1.
+A lane with more than TOO_MANY matches has TOO_MANY + 1. The first lane has the most: where a product of it is too
+large, all lanes have TOO_MANY + 1.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ceql.jit import Array, Word, inlined
 
 Lanes = tuple[Word, Word, Word, Word, Word, Word, Word, Word]
 assert LANES == 8  # which is written out here
+_MOST = np.int64(TOO_MANY + 1)
 
 
 @inlined
@@ -34,10 +36,16 @@ def put(sums: Array, n: int, a: Lanes) -> None:
 
 
 @inlined
+def _sum(a: Word, b: Word) -> Word:
+    return min(a + b, _MOST)
+
+
+@inlined
 def plus(a: Lanes, b: Lanes) -> Lanes:
-    if a[0] + b[0] > TOO_MANY:
-        return same(np.int64(TOO_MANY + 1))
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4], a[5] + b[5], a[6] + b[6], a[7] + b[7]
+    return (
+        _sum(a[0], b[0]), _sum(a[1], b[1]), _sum(a[2], b[2]), _sum(a[3], b[3]),
+        _sum(a[4], b[4]), _sum(a[5], b[5]), _sum(a[6], b[6]), _sum(a[7], b[7]),
+    )  # fmt: skip
 
 
 @inlined

@@ -8,6 +8,7 @@ import numpy as np
 
 from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
 from ceql.jit import Array
+from ceql.records import record
 
 # Registers.
 ENTRIES = OWN  # entries of the look-up table in use
@@ -21,9 +22,14 @@ LIVE_COUNT = OWN + 7  # and how many nodes were, when that was last counted
 CELLS_USED = OWN + 8  # cells of sets of values
 ROWS_NEEDED = OWN + 9  # rows that the current event needs room for
 COUNTED = OWN + 10  # how often matches were counted
-PENDING = OWN + 11  # positions whose matches are still to be counted
-PENDING_DONE = OWN + 12  # how many of them have been, since the last ones were taken up
-REGISTERS = OWN + 13
+NOTED = OWN + 11  # positions whose matches are still to be read, see `Roots`
+NOTED_NODES = OWN + 12  # and their complete runs
+READ = OWN + 13  # how many of these positions have been read
+TOTALLED = OWN + 14  # and of how many the matches have been counted
+UNREAD = OWN + 15  # no position that is still to be read has a lower bound than this
+LEFT_BUCKET = OWN + 16  # the first of the buckets that were forgotten since positions were last read, -1: there is none
+FREE_BUCKET = OWN + 17  # and of those that nothing has any more
+REGISTERS = OWN + 18
 
 # Why the loop came back, beyond the reasons of both loops.
 GROW_TABLE = OWN_REASONS  # the look-up table is full
@@ -31,7 +37,7 @@ GROW_FRESH = OWN_REASONS + 1  # an event makes more runs than there is room for
 INEXACT = OWN_REASONS + 2  # a condition calculates with numbers that are too large
 GROW_ROWS = OWN_REASONS + 3  # there is no room for runs in order
 GROW_CELLS = OWN_REASONS + 4  # nor for a set of values
-OVERFLOW_BEFORE = OWN_REASONS + 5  # a position before this event has more matches than an int64 can count
+READ_FIRST = OWN_REASONS + 5  # there is no room for what is still to be read
 
 # Registers of runs are int64. These two are no values: no event is there, or its value is NULL. NULL is below zero like
 # the number of no value, so that look-ups find nothing under it.
@@ -58,6 +64,7 @@ AT, DEPTH, TODO, CELLS, UNLIKE, RUN, CELL_NODE, CELL_NEXT = range(8)
 STACK_COLUMNS = 8
 
 
+@record
 class Steps(NamedTuple):
     """The automaton. Ranges are given by offsets: those of k are `x[k]` to `x[k + 1]`."""
 
@@ -138,13 +145,16 @@ UNLINKED = -2  # in place of the next group: this one is in no list
 PLACE, OWN_MOST, MOST = range(3)
 POSITION = MOST
 ROWS = 3
-# Columns of a bucket: where its rows begin and how many there is room for, the first row that may be alive and the
-# next one to come, its index; then what no snapshot has: a value than which no row is easier to satisfy.
-BASE, ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX, EASIEST = range(6)
-BUCKETS = 6
+# Columns of a bucket: where its rows begin and how many there is room for, the first row that is kept and the next one
+# to come, its index. Then what no snapshot has: the first row that may be alive to events to come, and to positions
+# that are counted (rows before them are kept for what is still to be read); a value than which no row that is alive is
+# easier to satisfy, and the row at which that value is looked for again; the next bucket that was forgotten like this.
+BASE, ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX, ALIVE_ROW, READ_ROW, EASIEST, LOOK_AT, NEXT_BUCKET = range(10)
+BUCKETS = 10
 BUCKETS_STORED = 5
 
 
+@record
 class Carrier(NamedTuple):
     """What runs carry. Values are read from the event (k: its column) or from the group (-1 - k: its register)."""
 
@@ -172,6 +182,16 @@ class Carrier(NamedTuple):
     alike: Array  # int32[states, 2]: the same number if runs wait in the same way (-1: like no other); registers
 
 
+def no_carrier() -> Carrier:
+    """What the readers take where runs carry nothing."""
+    flat = {name: np.zeros(0, np.int32) for name in ("tests_of", "reads", "moves_of", "feed_of", "feed")}
+    wide = {name: np.zeros((0, 1), np.int32) for name in ("indexes", "tests", "moves", "after", "alike")}
+    words = {name: np.zeros(0, np.int64) for name in ("rank", "scratch", "cell_slots")}
+    tables = {name: np.zeros((0, 1), np.int64) for name in ("code", "rows", "keys", "buckets", "cells", "died")}
+    return Carrier(each=np.zeros(0, np.uint8), **flat, **wide, **words, **tables)
+
+
+@record
 class Counting(NamedTuple):
     """What counting matches takes. A lane is a position whose matches are counted; its bound says which starts are."""
 
@@ -180,15 +200,32 @@ class Counting(NamedTuple):
     row_sums: Array  # int64[rows, LANES]: in a sorted block of rows, the matches up to each row
     summed: Array  # int64[rows]: of the last row of a block, when its sums were made
     bounds: Array  # int64[LANES]
-    totals: Array  # int64[LANES]: the matches of each position
-    roots: Array  # int64[LANES, ROOTS_KEPT]: the complete runs of each position
-    root_counts: Array  # int64[LANES]
 
 
 LANES = 8  # positions that are counted together; a constant, so that what is done in all lanes is no loop
-ROOTS_KEPT = 64  # complete runs of a position that waits to be counted
+
+# Columns of a position that is still to be read: where it is, its time (0 without time), its substream; the bound of
+# its window, and the bound from which on a window has no event in common with it; its complete runs in `Roots.node`;
+# how many nodes there were; its matches, once they are counted.
+AT_POSITION, AT_TIME, AT_PARTITION, AT_BOUND, AT_KEY, AT_FIRST, AT_END, AT_NODES, AT_TOTAL = range(9)
+POSITION_COLUMNS = 9
 
 
+@record
+class Roots(NamedTuple):
+    """What the loop has found and nobody has read yet: the positions at which matches end, in order."""
+
+    at: Array  # int64[positions, POSITION_COLUMNS]
+    node: Array  # int64: their complete runs, those inside the window
+
+
+def make_roots(nodes: int = 4096) -> Roots:
+    """Room for a piece of the stream: few enough positions for what they reach to be near, many enough to be worth a
+    call."""
+    return Roots(np.zeros((4096, POSITION_COLUMNS), np.int64), np.zeros(nodes, np.int64))
+
+
+@record
 class Fresh(NamedTuple):
     """The runs that the current event has made: states and nodes."""
 
@@ -204,11 +241,13 @@ class Fresh(NamedTuple):
     only: Array  # int64, of each index: the head of all its groups, if they have no key and no substream; else -1
 
 
+@record
 class Store(NamedTuple):
     """Where runs are: the graph, the look-up table, the substreams, and what is new."""
 
     nodes: Array
     times: Array
+    extra: Array
     slots: Array
     entries: Array
     regs: Array
@@ -227,11 +266,12 @@ class Turn(NamedTuple):
     exact: int
     bound: int
     dead: int
-    gone: int  # the key below which starts are dead also for what waits to be counted
+    gone: int  # the key below which starts are dead also for what is still to be read
     stamp: int  # the events before it in its substream
     forgotten: int  # CONSUME BY: the position up to which all events are
 
 
+@record
 class Settings(NamedTuple):
     """What does not change while a recogniser lives."""
 
@@ -246,4 +286,6 @@ class Settings(NamedTuple):
     ordered: bool  # whether matches are wanted in order here
     few: int = np.iinfo(np.int64).max  # matches of a position: if there are more, the caller chooses
     lanes: int = 1  # positions whose matches are counted together, up to LANES
+    notes: bool = True  # whether anybody reads what is found
+    waits: bool = False  # whether the caller must say, before the next event is read, if a position has a match
     block: int = BLOCK  # runs of an ordered index that are scanned before they are sorted: a power of two, up to BLOCK

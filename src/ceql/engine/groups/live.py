@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import ROOTS
 from ceql.engine.common.marks import clear_marks
 from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
 from ceql.engine.groups.layout import LIVE_COUNT, Carrier
@@ -13,9 +12,7 @@ from ceql.jit import Array, inlined, kernel
 
 
 @inlined
-def list_live(
-    carrier: Carrier | None, nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, block: int
-) -> int:
+def list_live(carrier: Carrier, nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, block: int) -> int:
     """List the live nodes in scratch[2, 1:], children first, and mark them in scratch[0]; how many there are.
 
     The way to a node is in scratch[1], and in scratch[3] how far each node on it is searched in order. LIVE_COUNT gets
@@ -23,7 +20,7 @@ def list_live(
     """
     seen = 0
     regs[LIVE_COUNT] = 0
-    for k in range(regs[ROOTS]):
+    for k in range(len(roots)):
         if nodes[roots[k], MAX] < bound:
             continue
         height = 1
@@ -36,18 +33,17 @@ def list_live(
                 continue
             waits = False
             if nodes[n, KIND] == ORDERED:
-                if carrier is not None:
-                    while not waits:
-                        child, cursor = next_in_order(carrier, nodes, n, np.int64(scratch[3, height - 1]), bound, block)
-                        regs[LIVE_COUNT] += 1
-                        if child < 0:
-                            break
-                        scratch[3, height - 1] = cursor
-                        if scratch[0, child] == 0:
-                            scratch[1, height] = child
-                            scratch[3, height] = 0
-                            height += 1
-                            waits = True
+                while not waits:
+                    child, cursor = next_in_order(carrier, nodes, n, np.int64(scratch[3, height - 1]), bound, block)
+                    regs[LIVE_COUNT] += 1
+                    if child < 0:
+                        break
+                    scratch[3, height - 1] = cursor
+                    if scratch[0, child] == 0:
+                        scratch[1, height] = child
+                        scratch[3, height] = 0
+                        height += 1
+                        waits = True
             elif nodes[n, KIND] >= 0:
                 child = nodes[n, B]
                 if child >= 0 and scratch[0, child] == 0:
@@ -83,7 +79,7 @@ def list_live(
 
 @kernel
 def gather_live(
-    carrier: Carrier | None, nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, block: int
+    carrier: Carrier, nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int, block: int
 ) -> int:
     """List the live nodes in scratch[2, 1:], children before parents; how many there are. The marks are cleared."""
     seen = list_live(carrier, nodes, regs, roots, scratch, bound, block)

@@ -1,9 +1,10 @@
 """Algorithm 1 of pcea-hcq-2024 over symbols and numbered values.
 
 `advance` takes the events of a batch one after the other: it fires the transitions that the event's guards allow and
-for which runs wait under its values, files the new runs under theirs, and hands on to the enumeration at a position
-with complete runs. When it needs the caller (full buffers, a full graph) it returns why, with everything stored,
-and is called again to go on at the very same event.
+for which runs wait under its values, files the new runs under theirs, and notes the complete ones (`Roots`). That is
+all: what is done with them is the readers' business, which the caller lets read before it goes on. When the loop needs
+the caller (a full graph, no room for roots) it returns why, with everything stored, and is called again to go on at the
+very same event.
 """
 
 from __future__ import annotations
@@ -12,51 +13,47 @@ import numpy as np
 
 from ceql.engine.common.layout import (
     AFTER,
-    BLOCKS,
     DONE,
     EVENT,
     FRESH,
-    FULL,
-    GROW_PATH,
     HAND_OVER,
     LEAST,
-    MATCHES,
-    MORE,
-    OFFSET,
+    NODES,
     OUTPUT,
     PHASE,
-    POSITIONS,
     ROOTS,
     SEEN,
-    TOTAL,
     W_COUNTED,
-    W_GIVEN,
     Events,
-    Output,
 )
-from ceql.engine.common.order import is_sorted, sort_by_start
 from ceql.engine.common.reached import Reached
 from ceql.engine.groups.ahead import AHEAD, hash_lookups, is_far, look_ahead
 from ceql.engine.groups.carried_step import step_carried
-from ceql.engine.groups.count import count_pending, wait_to_be_counted
-from ceql.engine.groups.enumerate import push_roots, search
 from ceql.engine.groups.graph import MAX, WAY
 from ceql.engine.groups.layout import (
+    AT_BOUND,
+    AT_END,
+    AT_FIRST,
+    AT_KEY,
+    AT_NODES,
+    AT_PARTITION,
+    AT_POSITION,
+    AT_TIME,
     FORGOTTEN,
     FORGOTTEN_HERE,
-    PENDING,
-    PENDING_DONE,
+    NOTED,
+    NOTED_NODES,
+    READ_FIRST,
+    UNREAD,
     Carrier,
-    Counting,
-    Fresh,
+    Roots,
     Settings,
     Steps,
     Store,
 )
+from ceql.engine.groups.rings import free_left
 from ceql.engine.groups.step import step
 from ceql.jit import Array, inlined, kernel
-
-LAST = np.iinfo(np.int64).max
 
 
 @kernel
@@ -64,117 +61,53 @@ def advance(
     steps: Steps,
     plain: Array | None,
     carrier: Carrier | None,
-    ending: Array | None,
-    nodes: Array,
-    times: Array,
-    extra: Array | None,
-    slots: Array,
-    entries: Array,
-    regs: Array,
-    parts: Array,
-    fresh: Fresh,
-    reached: Reached | None,
+    store: Store,
+    reached: Reached,
+    roots: Roots,
     events: Events,
-    out: Output | None,
-    more: Array | None,
-    counting: Counting | None,
-    nothing: Array,
-    way: Array,
     settings: Settings,
     room: int,
     stop: int,
 ) -> int:
     """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back.
 
-    `room` is how many nodes one event may make, at the most. Matches are written to `out`, or counted with `counting`,
-    or the caller chooses. With `reached`, none is made. `carrier` is there if runs carry registers,
-    and `plain` if they do not; `ending` if NOT ends groups, `extra` if runs are in lists, and with `more` nothing is
-    left out of the compiled code: Numba compiles nothing that needs what is None.
+    `room` is how many nodes one event may make, at the most. `carrier` is there if runs carry registers, and `plain` if
+    they do not: these are two loops, as Numba compiles nothing that needs what is None.
     """
-    together = settings.window == W_GIVEN or (settings.window == W_COUNTED and parts.shape[0] == 1)
-    if counting is not None and regs[PENDING_DONE] > 0:  # it came back in the middle of this
-        reason = count_pending(carrier, nodes, regs, counting, settings.limit, together, settings.block)
-        if reason != DONE:
-            return reason
-    store = Store(nodes, times, slots, entries, regs, parts, fresh, way)
+    nodes, regs, parts, fresh = store.nodes, store.regs, store.parts, store.fresh
     i = regs[EVENT]
-    counted_by = regs[LEAST]  # the bound at which positions have waited long enough
     if plain is not None:
-        far = is_far(slots)
+        far = is_far(store.slots)
         for k in range(i, min(i + AHEAD, stop)):
-            hash_lookups(steps, slots, fresh.hashes, events, k, far)
+            hash_lookups(steps, store.slots, fresh.hashes, events, k, far)
+    if carrier is not None and regs[NOTED] == 0:
+        free_left(carrier, regs)
     while i < stop:
         if plain is not None:
-            look_ahead(steps, slots, entries, nodes, fresh.hashes, events, i, stop, far)
+            look_ahead(steps, store.slots, store.entries, nodes, fresh.hashes, events, i, stop, far)
         partition = events.partition[i]
         if partition < 0:
             i += 1
             continue
         if regs[PHASE] == FRESH:
             reason = np.int64(DONE)
-            if counting is not None and regs[PENDING] > 0 and regs[LEAST] > counted_by:  # rows are kept for them
-                reason = count_pending(carrier, nodes, regs, counting, settings.limit, together, settings.block)
-                if reason != DONE:
-                    regs[EVENT] = i
-                    return reason
             if plain is not None:
-                reason = step(steps, store, extra, reached, events, settings, room, i, partition)
+                reason = step(steps, store, reached, events, settings, room, i, partition)
             if carrier is not None:
-                reason = step_carried(
-                    steps, carrier, ending, store, reached, events, settings, counting, room, i, partition
-                )
+                reason = step_carried(steps, carrier, store, reached, events, settings, room, i, partition)
             if reason != DONE:
                 regs[EVENT] = i
-                if counting is not None:  # before nodes and rows get other places
-                    before = count_pending(carrier, nodes, regs, counting, settings.limit, together, settings.block)
-                    return reason if before == DONE else before
                 return reason
             if regs[ROOTS] == 0:
                 i += 1
                 continue
             regs[PHASE] = OUTPUT
         if regs[PHASE] == OUTPUT:
-            reason = np.int64(DONE)
-            if out is None and counting is None and _any_live(nodes, regs, fresh.roots):
-                reason = np.int64(HAND_OVER)
-            if out is not None:
-                time = events.time[i] if len(times) > 0 else np.int64(0)
-                reason = _enumerate(
-                    carrier,
-                    nodes,
-                    times,
-                    extra,
-                    regs,
-                    fresh.roots,
-                    out,
-                    more,
-                    nothing,
-                    settings,
-                    events.position[i],
-                    time,
-                    partition,
-                )
-            if counting is not None:
-                if regs[PENDING] == 0:  # until its window has no event in common with the current one
-                    counted_by = regs[LEAST] + settings.width if settings.window == W_COUNTED else events.key[i]
-                reason = wait_to_be_counted(
-                    carrier,
-                    nodes,
-                    regs,
-                    fresh.roots,
-                    counting,
-                    settings.limit,
-                    settings.lanes,
-                    together,
-                    settings.block,
-                )
+            reason = _note(nodes, regs, fresh.roots, roots, events, settings, i, len(store.times) > 0)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
             regs[PHASE] = AFTER
-        if regs[TOTAL] >> 62:
-            regs[EVENT] = i
-            return FULL
         if regs[SEEN] > 0 and settings.consume > 0:
             parts[partition, FORGOTTEN_HERE] = events.position[i]
             if settings.consume == 2:
@@ -183,66 +116,40 @@ def advance(
         regs[PHASE] = FRESH
         i += 1
     regs[EVENT] = i
-    if counting is not None:
-        return count_pending(carrier, nodes, regs, counting, settings.limit, together, settings.block)
     return DONE
 
 
 @inlined
-def _any_live(nodes: Array, regs: Array, roots: Array) -> bool:
-    """Whether some complete run is inside the window."""
-    found = False
-    for k in range(regs[ROOTS]):
-        found = found or nodes[roots[k], MAX] >= regs[LEAST]
-    return found
-
-
-@inlined
-def _enumerate(
-    carrier: Carrier | None,
-    nodes: Array,
-    times: Array,
-    extra: Array | None,
-    regs: Array,
-    roots: Array,
-    out: Output,
-    more: Array | None,
-    nothing: Array,
-    settings: Settings,
-    position: int,
-    time: int,
-    partition: int,
+def _note(
+    nodes: Array, regs: Array, found: Array, roots: Roots, events: Events, settings: Settings, i: int, timed: bool
 ) -> int:
-    """Write the matches of the current event; nothing is written unless all of them fit."""
-    if out.stack.shape[0] < regs[ROOTS] + 8:
-        return GROW_PATH
-    bound = regs[LEAST]
-    first = regs[MATCHES]
-    if settings.latest > 0:
-        for k in range(regs[ROOTS]):
-            bound = max(bound, nodes[roots[k], MAX])
-    push_roots(nodes, regs, roots, out, bound)
-    reason = search(
-        carrier, nodes, times, extra, regs, out, nothing, settings, bound, np.int64(-1), LAST, position, time, partition
-    )
-    if reason != DONE:
-        many = first == 0 or regs[MATCHES] - first >= settings.few
-        regs[MATCHES] = first
-        regs[POSITIONS] = out.match[OFFSET, first] if first > 0 else 0
-        return BLOCKS if reason == FULL and many else reason
-    last = regs[MATCHES]
-    if settings.ordered and not is_sorted(out.match, first, last):
-        if more is None:
-            regs[MATCHES] = first
-            regs[POSITIONS] = out.match[OFFSET, first]
-            return MORE
-        sort_by_start(out, first, last, len(times) > 0)
-    if settings.limit > 0 and last - first > settings.limit:
-        last = first + settings.limit
-        regs[MATCHES] = last
-        regs[POSITIONS] = out.match[OFFSET, last]
-    regs[SEEN] = last - first
-    return DONE
+    """Take down the complete runs of an event that are inside the window. Each has a match, as far as max-starts tell;
+    where they do not, the caller says so (HAND_OVER)."""
+    bound, last, end = regs[LEAST], regs[NOTED], regs[NOTED_NODES]
+    live = 0
+    for k in range(regs[ROOTS]):
+        live += np.int64(nodes[found[k], MAX] >= bound)
+    regs[SEEN] = live
+    if live == 0 or not settings.notes:
+        return DONE
+    if last == len(roots.at) or end + live > len(roots.node):
+        return READ_FIRST
+    roots.at[last, AT_POSITION] = events.position[i]
+    roots.at[last, AT_TIME] = events.time[i] if timed else 0
+    roots.at[last, AT_PARTITION] = events.partition[i]
+    roots.at[last, AT_BOUND] = bound
+    roots.at[last, AT_KEY] = bound + settings.width if settings.window == W_COUNTED else events.key[i]
+    roots.at[last, AT_FIRST] = end
+    roots.at[last, AT_NODES] = regs[NODES]
+    for k in range(regs[ROOTS]):
+        if nodes[found[k], MAX] >= bound:
+            roots.node[end] = found[k]
+            end += 1
+    roots.at[last, AT_END] = end
+    regs[NOTED_NODES] = end
+    regs[NOTED] = last + 1
+    regs[UNREAD] = min(regs[UNREAD], bound)
+    return HAND_OVER if settings.waits else DONE
 
 
 def room_for(steps: Steps) -> int:

@@ -13,29 +13,31 @@ from ceql.engine.common.chunk import Chunk, size
 from ceql.engine.common.layout import (
     AFTER,
     BLOCKS,
+    CHOOSE,
     COLLECT,
     COUNT,
     COUNTER,
     DONE,
-    ENUMERATE,
     EVENT,
     FOLLOW,
     FULL,
     GROW_PATH,
     HAND_OVER,
-    LEAST,
     MATCHES,
     NO_KEY,
     NODES,
+    OVERFLOW,
     PHASE,
     ROOTS,
     SEEN,
     SUMMED,
     W_COUNTED,
+    W_GIVEN,
+    WENT_BACK,
     Events,
 )
-from ceql.engine.common.limits import out_of_memory
-from ceql.engine.common.machine import Machine
+from ceql.engine.common.limits import out_of_memory, went_back
+from ceql.engine.common.machine import MANY_ENDED, Machine
 from ceql.engine.common.output import grow_positions, make_output
 from ceql.engine.common.owners import power_of_two
 from ceql.engine.common.reached import nothing_reached
@@ -48,10 +50,17 @@ from ceql.engine.groups.blocks import enumerate_many
 from ceql.engine.groups.check import check_buckets, check_cells, check_entries, check_graph, check_sizes
 from ceql.engine.groups.chosen.follow import FEW, Choosing, kept_runs, kept_ways, write_kept
 from ceql.engine.groups.collect import collect
-from ceql.engine.groups.enumerate import search_on
+from ceql.engine.groups.count import count_matches
+from ceql.engine.groups.enumerate import LAST, list_matches
 from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, WAY, A
 from ceql.engine.groups.layout import (
     AT,
+    AT_BOUND,
+    AT_END,
+    AT_FIRST,
+    AT_PARTITION,
+    AT_POSITION,
+    AT_TIME,
     BLOCK,
     BUCKETS,
     BUCKETS_STORED,
@@ -63,6 +72,7 @@ from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
     FORGOTTEN_HERE,
+    FREE_BUCKET,
     GROW_CELLS,
     GROW_FRESH,
     GROW_ROWS,
@@ -74,16 +84,17 @@ from ceql.engine.groups.layout import (
     INEXACT,
     KEY,
     LANES,
+    LEFT_BUCKET,
     LIVE_COUNT,
     LIVE_FROM,
     NEED,
+    NOTED,
+    NOTED_NODES,
     NULL,
     ORDER,
-    OVERFLOW_BEFORE,
-    PENDING,
-    PENDING_DONE,
+    READ,
+    READ_FIRST,
     REGISTERS,
-    ROOTS_KEPT,
     ROWS,
     ROWS_USED,
     RUN,
@@ -91,16 +102,22 @@ from ceql.engine.groups.layout import (
     STACK_COLUMNS,
     SUBSTREAM,
     TODO,
+    TOTALLED,
     UNLIKE,
+    UNREAD,
     WIDTH,
     Carrier,
     Counting,
     Fresh,
     Settings,
     Steps,
+    Store,
+    make_roots,
+    no_carrier,
 )
 from ceql.engine.groups.live import gather_live
-from ceql.engine.groups.loop import LAST, advance, room_for
+from ceql.engine.groups.loop import advance, room_for
+from ceql.engine.groups.rings import free_buckets
 from ceql.engine.groups.sets import keep_cells
 from ceql.engine.groups.sums import sum_nodes
 from ceql.engine.groups.table import fill
@@ -109,6 +126,8 @@ from ceql.jit import Array
 
 _log = logging.getLogger(__name__)
 _FEW = 4096  # entries or cells: a table of fewer grows without a collection, which gives up what a window has left
+_STRETCH = 1 << 14  # events
+_NO_CARRIER = no_carrier()
 _NOTHING: tuple[Array, Array] = (np.zeros((0, ROWS), np.int64), np.zeros((0, BUCKETS), np.int64))
 
 
@@ -161,7 +180,11 @@ class GroupMachine(Machine):
         """The conditions whose values make groups, for messages."""
         self.on_candidates: Callable[[int], None] | None = None
         """Is told how many complete runs are about to be handed out; what it raises ends the feeding."""
-        self.reached = nothing_reached(len(steps.target), len(steps.final)) if settings.mode == FOLLOW else None
+        follows = settings.mode == FOLLOW
+        self.reached = nothing_reached(*((len(steps.target), len(steps.final)) if follows else (0, 0)))
+        self.found = make_roots()
+        self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1
+        self.regs[UNREAD] = LAST
         self.regs[FORGOTTEN] = -1
         self.collected = False  # since the caller last looked for values that nothing waits under
         self.lists = bool((steps.feed_unlike >= 0).any())
@@ -223,16 +246,6 @@ class GroupMachine(Machine):
         """Whether almost every event makes a group: runs carry registers, and some are not in rows."""
         return self.carrier is not None and not self.carrier.indexes[:, ORDER].all()
 
-    @property
-    def _listed(self) -> Array | None:
-        """What the kernels know of runs in lists, where there are lists."""
-        return self.extra if self.lists else None
-
-    @property
-    def roots(self) -> Array:
-        """The complete runs of the current event."""
-        return self.fresh.roots[: int(self.regs[ROOTS])]
-
     # --- shards ---
 
     def shard(self) -> GroupMachine:
@@ -257,6 +270,7 @@ class GroupMachine(Machine):
         """Begin with these entries of the look-up table, and their runs in order; of the sets of values, keep those
         that they have."""
         self.regs[[ENTRIES, LIVE_FROM, LIVE_COUNT]] = len(entries), 0, 0
+        self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1
         self.entries = _longer(entries, max(len(self.entries), power_of_two(2 * len(entries))))
         if self.carrier is not None:
             self._restore_rows(kept, buckets)
@@ -290,28 +304,27 @@ class GroupMachine(Machine):
 
     # --- feeding ---
 
-    def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
-        if reason == BLOCKS and self.choosing is not None:
-            ways = kept_ways(self, self.choosing)
-            if not write_kept(self, events, ways):
-                yield from self._candidates(kept_runs(self, events, ways))
-            self.regs[PHASE] = AFTER
-        elif reason == BLOCKS:
-            yield from self.flush()
-            if self.summing is not None:
-                self._sum_later(events, self.roots)
-            else:
-                candidates = self.choose is not None
-                yield from self._candidates(self.all_runs(events)) if candidates else enumerate_many(self, events)
-            self.regs[PHASE] = AFTER
-        elif reason == HAND_OVER:
-            if self.choosing is None:
-                yield from self._candidates(self.all_runs(events))
-            else:
-                yield from self._candidates(kept_runs(self, events, kept_ways(self, self.choosing)))
-            self.regs[PHASE] = AFTER
-        elif reason == OVERFLOW_BEFORE:
-            self._count_before()
+    def _run(self, events: Events) -> Iterator[Chunk]:
+        stop = len(events.symbol)
+        self.regs[HEIGHT] = 0
+        while not self.outgrown:
+            yield from self._read()  # also what a caller has left unread
+            # rows are kept for what is still to be read: of a stretch of the stream, however few matches it has
+            end = stop if self.carrier is None else min(stop, int(self.regs[EVENT]) + _STRETCH)
+            reason = self._advance(events, end)
+            yield from self._read()
+            if reason == HAND_OVER:
+                self.regs[PHASE] = AFTER
+            elif reason != DONE:
+                self._answer(reason, events)
+            elif end == stop:
+                break
+
+    def _answer(self, reason: int, events: Events) -> None:
+        """Do what the loop came back for, so that it can go on. All that it has found is read."""
+        if reason == READ_FIRST:
+            if int(self.regs[ROOTS]) > len(self.found.node):
+                self.found = make_roots(2 * int(self.regs[ROOTS]))
         elif reason == GROW_FRESH:
             self._check_memory(fresh=2 * self._most_made)
             self._make_fresh(2 * self._most_made)
@@ -324,12 +337,113 @@ class GroupMachine(Machine):
                 f"at position {events.position[self.regs[EVENT]]} a condition between events calculates with numbers "
                 f"that are too large to be exact ({', '.join(self.conditions)})"
             )
+        elif reason == WENT_BACK:
+            raise went_back(int(events.position[self.regs[EVENT]]))
         else:
             assert reason in (COLLECT, GROW_TABLE)
             if reason == GROW_TABLE and len(self.entries) < _FEW:
                 self._room_for_entries()
             else:
                 self.collect(for_table=reason == GROW_TABLE)
+
+    def _advance(self, events: Events, stop: int) -> int:
+        store = Store(
+            self.nodes, self.times, self.extra, self.slots, self.entries, self.regs, self.parts, self.fresh, self.way
+        )
+        with np.errstate(over="ignore", invalid="ignore"):  # where Numba is switched off
+            reason = advance(
+                self.steps, self._nothing if self.carrier is None else None, self.carrier, store, self.reached,
+                self.found, events, self.settings._replace(notes=not self._in_vain), self.room, stop,
+            )  # fmt: skip
+        return int(reason)
+
+    # --- reading what the loop has found ---
+
+    def _read(self) -> Iterator[Chunk]:
+        """Read the positions that the loop has noted: list, count or add up their matches, or choose among them."""
+        while self.regs[READ] < self.regs[NOTED]:
+            reason = self._read_on()
+            if reason == FULL:
+                yield from self.flush()
+            elif reason == GROW_PATH:
+                self._grow_search()
+            elif reason == OVERFLOW:
+                found = self._exact_count()
+                self.total += min(found, self.settings.limit) if self.settings.limit else found
+                self.regs[READ] += 1
+            elif reason in (BLOCKS, HAND_OVER):
+                yield from self._read_many(reason)
+                self.regs[HEIGHT] = 0  # LIMIT may have ended a search
+                self.regs[READ] += 1
+        self._have_read()
+
+    def _have_read(self) -> None:
+        self.regs[[NOTED, NOTED_NODES, READ, TOTALLED]] = 0
+        self.regs[UNREAD] = LAST
+
+    def _read_on(self) -> int:
+        """Read positions as far as kernels can: why they came back."""
+        if self.settings.mode == CHOOSE:
+            return HAND_OVER
+        window, block = self.settings.window, self.settings.block
+        with np.errstate(over="ignore"):
+            if self.settings.mode == COUNT:
+                together = window == W_GIVEN or (window == W_COUNTED and len(self.parts) == 1)
+                return int(
+                    count_matches(
+                        self.carried, self.nodes, self.regs, self._counted_with(), self.found, self.settings.limit,
+                        self.settings.lanes, together, block,
+                    )
+                )  # fmt: skip
+            return int(
+                list_matches(
+                    self.carried, self.nodes, self.times, self.extra, self.regs, self.out, self._nothing,
+                    self.settings, self.found, -1, LAST,
+                )
+            )  # fmt: skip
+
+    def _read_many(self, reason: int) -> Iterator[Chunk]:
+        """Read a position that has more matches than the buffers hold, or whose matches are chosen by themselves."""
+        if self.choosing is not None:
+            ways = kept_ways(self, self.choosing)
+            if reason == HAND_OVER or not write_kept(self, ways):
+                yield from self._candidates(kept_runs(self, ways))
+        elif self.choose is not None:
+            yield from self._candidates(self.all_runs())
+        else:
+            yield from self.flush()
+            if self.summing is not None:
+                self._sum_here()
+            else:
+                yield from enumerate_many(self)
+
+    def _sum_here(self) -> None:
+        """Have the matches of the position that is being read added up before nodes are renumbered."""
+        end, partition, time = self.where[[AT_POSITION, AT_PARTITION, AT_TIME]].tolist()
+        self._ended.append(Ended(self.roots.copy(), self.bound, end, partition, time))
+        self.regs[SEEN] = 1
+        if len(self._ended) == MANY_ENDED:
+            self._sum_up()
+
+    @property
+    def carried(self) -> Carrier:
+        """What runs carry, as the readers take it."""
+        return self.carrier if self.carrier is not None else _NO_CARRIER
+
+    @property
+    def where(self) -> Array:
+        """The position that is being read."""
+        return np.asarray(self.found.at[self.regs[READ]])
+
+    @property
+    def bound(self) -> int:
+        """The least start key of its matches."""
+        return int(self.where[AT_BOUND])
+
+    @property
+    def roots(self) -> Array:
+        """Its complete runs."""
+        return self.found.node[self.where[AT_FIRST] : self.where[AT_END]]
 
     def sum_up(self, summing: Summing | None) -> None:
         """Add up the matches of positions that have very many, or enumerate all again. The buffers are empty."""
@@ -339,39 +453,15 @@ class GroupMachine(Machine):
         self.out = make_output(matches, positions, self.timed, self.out.stack.shape[1])
 
     def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, Run]:
-        carrier = self.carrier
-
         def run(
             live: Array, weights: Weights, floats: Floats | None, wholes: Wholes | None, bound: int, logs: bool
         ) -> None:
-            sum_nodes(carrier, self.nodes, live, weights, floats, wholes, bound, self.settings.block, logs)
-
-        def live_of(ended: Ended) -> Array:
-            regs = self.regs.copy()
-            regs[ROOTS] = len(ended.roots)
-            seen = gather_live(carrier, self.nodes, regs, ended.roots, self.scratch, ended.bound, self.settings.block)
-            return self.scratch[2, 1 : int(seen) + 1].copy()
+            sum_nodes(self.carried, self.nodes, live, weights, floats, wholes, bound, self.settings.block, logs)
 
         # what is found in order would be looked through for every node, though few of them are reached
-        return None if bound == NO_KEY and carrier is None else live_of, run
-
-    def _advance(self, events: Events, stop: int) -> int:
-        mode = self.settings.mode
-        with np.errstate(over="ignore", invalid="ignore"):  # where Numba is switched off
-            reason = advance(
-                self.steps,
-                self._nothing if self.carrier is None else None,
-                self.carrier,
-                self.steps.ends if self.carrier is not None and len(self.steps.end) else None,
-                self.nodes, self.times, self._listed, self.slots, self.entries, self.regs,
-                self.parts, self.fresh, self.reached, events,
-                self.out if mode == ENUMERATE else None,
-                self.scratch if self._needs_more else None,
-                self._counted_with() if mode == COUNT else None,
-                self._nothing, self.way, self.settings._replace(limit=1) if self._in_vain else self.settings,
-                self.room, stop,
-            )  # fmt: skip
-        return int(reason)
+        if bound == NO_KEY and self.carrier is None:
+            return None, run
+        return lambda ended: self._live(ended.roots, ended.bound), run
 
     def _counted_with(self) -> Counting:
         """What counting takes, for the graph and the rows that there are now."""
@@ -379,8 +469,6 @@ class GroupMachine(Machine):
         if self._counting is not None and self._counting[1] is self.nodes and self._counting[2] is rows:
             return self._counting[0]
         nodes_counted, rows_counted = len(self.nodes), len(rows)
-        if self._in_vain:  # it is enough to know that there is a match
-            nodes_counted = rows_counted = 0
         # rows grow more often than the graph; what was counted of its nodes stays
         before = self._counting[0] if self._counting is not None and self._counting[1] is self.nodes else None
         made = Counting(
@@ -389,9 +477,6 @@ class GroupMachine(Machine):
             row_sums=np.empty((rows_counted, LANES), np.int64),
             summed=np.zeros(rows_counted, np.int64),
             bounds=np.zeros(LANES, np.int64),
-            totals=np.zeros(LANES, np.int64),
-            roots=np.zeros((LANES, ROOTS_KEPT), np.int64),
-            root_counts=np.zeros(LANES, np.int64),
         )
         if before is None:
             self.regs[SUMMED] = 0
@@ -402,20 +487,7 @@ class GroupMachine(Machine):
         """Count matches instead of enumerating them, or enumerate them again; see `Machine.mute`."""
         super().mute(on, count)
         self._counting = None
-
-    def _count_before(self) -> None:
-        """Count the matches of a position that waits, and has too many for the loop."""
-        assert self._counting is not None
-        counting, number = self._counting[0], int(self.regs[PENDING_DONE]) - 1
-        count = int(counting.root_counts[number])
-        now = self.fresh, self.regs[ROOTS], self.regs[LEAST]
-        if count <= ROOTS_KEPT:
-            self.fresh = self.fresh._replace(roots=counting.roots[number])
-        self.regs[ROOTS], self.regs[LEAST] = count, counting.bounds[number]
-        found = self._exact_count()
-        self.fresh, self.regs[ROOTS], self.regs[LEAST] = now
-        self.total += min(found, self.settings.limit) if self.settings.limit else found
-        self.regs[PENDING_DONE] += 1
+        self._have_read()
 
     def flush(self) -> Iterator[Chunk]:
         """Hand out what stands in the buffers."""
@@ -430,9 +502,8 @@ class GroupMachine(Machine):
     # --- what the loop comes back for ---
 
     def begin_search(self, counts: Array) -> None:
-        """Put the complete runs of the current event on the stack: those of which `counts` has any, if it is given."""
-        bound = self.regs[LEAST]
-        live = [r for r in self.roots if self.nodes[r, MAX] >= bound and (not len(counts) or counts[r] > 0)][::-1]
+        """Put the complete runs of the position on the stack: those of which `counts` has any, if it is given."""
+        live = [r for r in self.roots if not len(counts) or counts[r] > 0][::-1]
         while len(live) + 8 > self.out.stack.shape[0]:
             self._grow_search()
         stack, count = self.out.stack, len(live)
@@ -441,15 +512,12 @@ class GroupMachine(Machine):
         stack[:count, [TODO, UNLIKE, RUN]] = -1
         self.regs[HEIGHT] = count
 
-    def search_on(self, events: Events, counts: Array, least: int, most: int) -> tuple[int, Chunk | None]:
+    def search_on(self, counts: Array, least: int, most: int) -> tuple[int, Chunk | None]:
         """Go on with the search on the stack: why it stopped, and what it found."""
-        event = int(self.regs[EVENT])
-        time = int(events.time[event]) if self.timed else 0
-        while True:
-            reason = search_on(
-                self.carrier, self.nodes, self.times, self._listed, self.regs, self.out, counts,
-                self.settings._replace(few=LAST), self.regs[LEAST], least, most,
-                events.position[event], time, events.partition[event],
+        while self.regs[HEIGHT]:
+            reason = list_matches(
+                self.carried, self.nodes, self.times, self.extra, self.regs, self.out, counts,
+                self.settings._replace(few=LAST), self.found, least, most,
             )  # fmt: skip
             if reason == GROW_PATH:
                 self._grow_search()
@@ -457,13 +525,14 @@ class GroupMachine(Machine):
                 self.out = grow_positions(self.out)
             else:
                 return int(reason), self.hand_out()
+        return DONE, None
 
-    def all_runs(self, events: Events) -> Iterator[Chunk]:
-        """Every complete run of the current event, in no order."""
+    def all_runs(self) -> Iterator[Chunk]:
+        """Every complete run of the position, in no order."""
         self.begin_search(self._nothing)
         reason = FULL
         while reason != DONE:
-            reason, chunk = self.search_on(events, self._nothing, -1, LAST)
+            reason, chunk = self.search_on(self._nothing, -1, LAST)
             if chunk is not None:
                 yield chunk
 
@@ -486,15 +555,15 @@ class GroupMachine(Machine):
         yield from chosen
 
     def live_nodes(self) -> Array:
-        """The nodes that the current position reaches inside the window, children before parents."""
-        seen = gather_live(
-            self.carrier, self.nodes, self.regs, self.fresh.roots, self.scratch, int(self.regs[LEAST]),
-            self.settings.block,
-        )  # fmt: skip
-        return self.scratch[2, 1 : seen + 1].copy()
+        """The nodes that the position reaches inside the window, children before parents."""
+        return self._live(self.roots, self.bound)
+
+    def _live(self, roots: Array, bound: int) -> Array:
+        seen = gather_live(self.carried, self.nodes, self.regs, roots, self.scratch, bound, self.settings.block)
+        return self.scratch[2, 1 : int(seen) + 1].copy()
 
     def _exact_count(self) -> int:
-        bound = int(self.regs[LEAST])
+        bound = self.bound
         sums: dict[int, int] = {}
         for n in self.live_nodes().tolist():
             _, a, b, c, kind = self.nodes[n].tolist()
@@ -528,6 +597,7 @@ class GroupMachine(Machine):
                 self.steps.index_ended, len(self.steps.tight), *self._in_order, self.settings.window,
             )  # fmt: skip
         self.regs[LIVE_FROM] = 0
+        self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1  # no head has them
         if self.regs[CELLS_USED]:
             words.keep_sets(self)
         self.collected = True
@@ -630,6 +700,8 @@ class GroupMachine(Machine):
 
     def state(self, partitions: Array | None = None) -> dict[str, Array]:
         """The state between two batches; see `Machine.state`."""
+        if self.carrier is not None:
+            free_buckets(self.carrier, self.regs)
         entries = self.entries[: self.regs[ENTRIES]].copy()
         if partitions is not None:
             number: Array = np.full(len(self.parts), -1, np.int64)
@@ -671,7 +743,8 @@ class GroupMachine(Machine):
         if self.settings.window == W_COUNTED:
             self.parts[:, COUNTER] = self.parts[:, SEEN_EVENTS]
         self.regs[[ENTRIES, ROWS_USED, BUCKETS_USED, CELLS_USED, HEIGHT, NEED, LIVE_FROM, LIVE_COUNT]] = 0
-        self.regs[[PENDING, PENDING_DONE]] = 0
+        self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1
+        self._have_read()
         self.regs[ENTRIES] = len(arrays["entries"])
         if self.lists:
             self.extra[: self.regs[NODES]] = arrays["extra"].reshape(-1, 3)

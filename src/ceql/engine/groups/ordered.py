@@ -15,6 +15,7 @@ from ceql.engine.common.layout import DONE
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, compare, holds
 from ceql.engine.groups.graph import NO_START, A, B, C
 from ceql.engine.groups.layout import (
+    ALIVE_ROW,
     BASE,
     BUCKET_INDEX,
     BY_RANKS,
@@ -111,7 +112,7 @@ def _find_plain(
     """`find_in_order` where rows are compared by their values themselves. The hardest value is the last one that would
     pass, whether a row has it or not, so that blocks in which no start is later than those found are passed over."""
     rows, keys, buckets, rank = carrier.rows, carrier.keys, carrier.buckets, carrier.rank
-    base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
+    base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, ALIVE_ROW]
     order, _ = order_of_bucket(carrier, bucket)
     most, hardest = np.int64(NO_START), other
     if op in (LESS, GREATER):
@@ -149,7 +150,7 @@ def find_in_order(
     rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
     order, by_ranks = order_of_bucket(carrier, bucket)
     base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
-    first = buckets[bucket, FIRST_ROW]
+    first = buckets[bucket, ALIVE_ROW]
     least = max(dead, np.int64(NO_START + 1))
     most, hardest = np.int64(NO_START), np.int64(0)
     simple, op, other = True, np.int64(EQUAL), np.int64(0)  # the value of rows that have none

@@ -14,22 +14,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import DONE
+from ceql.engine.common.layout import DONE, EVENT
 from ceql.engine.groups.graph import KIND, MAX, NO_START, A
 from ceql.engine.groups.layout import (
+    ALIVE_ROW,
     BASE,
     BUCKET_INDEX,
     BUCKETS_USED,
     BY_RANKS,
     EASIEST,
     FIRST_ROW,
+    FREE_BUCKET,
     GROW_ROWS,
+    LEFT_BUCKET,
+    LOOK_AT,
     MOST,
+    NEXT_BUCKET,
     NEXT_ROW,
+    NOTED,
     ORDER,
     OWN_MOST,
     PLACE,
     POSITION,
+    READ_FIRST,
+    READ_ROW,
     ROOM,
     ROWS,
     ROWS_NEEDED,
@@ -38,10 +46,12 @@ from ceql.engine.groups.layout import (
     Carrier,
 )
 from ceql.engine.groups.programs import rank_of
-from ceql.jit import LOWER, Array, inlined, kernel
+from ceql.jit import LOWER, Array, called, inlined, kernel
 
 WIDER = 4  # times a block is as long as the next smaller ones
 LEAST_ROOM = 4
+LEAST_LOOK = 8  # rows after which the easiest one is looked for again, at the least
+LEAST_STRETCH = 2048  # events that are worth a call
 NO_VALUE = -1  # of a row that no window has: no number of a value, so that its rank never changes
 LEAST_WORD, GREATEST_WORD = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -94,13 +104,19 @@ def block_before(end: int, room: int, block: int) -> tuple[int, int]:
 
 @inlined
 def end_of_blocks(first: int, end: int, room: int, block: int) -> int:
-    """Of the rows from `first` to `end`, where those begin that stand in no block yet."""
-    return max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
+    """Of the rows from `first` to `end`, where those begin that stand in no block yet; all, if hardly any others do."""
+    begin = max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
+    return begin if begin - first > block // 2 else first
 
 
 @inlined
 def new_bucket(carrier: Carrier, regs: Array, index: int, block: int) -> int:
     """An empty bucket, or -1 if there is no room for it."""
+    bucket = regs[FREE_BUCKET]
+    if bucket >= 0:
+        regs[FREE_BUCKET] = carrier.buckets[bucket, NEXT_BUCKET]
+        carrier.buckets[bucket, BUCKET_INDEX] = index
+        return bucket
     bucket = regs[BUCKETS_USED]
     size = size_of(np.int64(LEAST_ROOM), block)
     if bucket == carrier.buckets.shape[0] or regs[ROWS_USED] + size > carrier.rows.shape[0]:
@@ -112,21 +128,25 @@ def new_bucket(carrier: Carrier, regs: Array, index: int, block: int) -> int:
     buckets[bucket, FIRST_ROW] = 0
     buckets[bucket, NEXT_ROW] = 0
     buckets[bucket, BUCKET_INDEX] = index
+    buckets[bucket, ALIVE_ROW] = 0
+    buckets[bucket, READ_ROW] = 0
     buckets[bucket, EASIEST] = GREATEST_WORD
+    buckets[bucket, LOOK_AT] = LEAST_LOOK
     regs[ROWS_USED] += size
     regs[BUCKETS_USED] = bucket + 1
     return bucket
 
 
 @inlined
-def pass_dead(carrier: Carrier, bucket: int, dead: int) -> None:
-    """Give up the rows at the beginning that the window has left."""
+def pass_dead(carrier: Carrier, bucket: int, column: int, dead: int) -> None:
+    """Pass over the rows at the beginning that a window has left: ALIVE_ROW for events to come, READ_ROW for positions
+    that are counted, FIRST_ROW for all."""
     rows, buckets = carrier.rows, carrier.buckets
     base, mask = buckets[bucket, BASE], buckets[bucket, ROOM] - 1
-    first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+    first, end = max(buckets[bucket, column], buckets[bucket, FIRST_ROW]), buckets[bucket, NEXT_ROW]
     while first < end and rows[base + (first & mask), OWN_MOST] < dead:
         first += 1
-    buckets[bucket, FIRST_ROW] = first
+    buckets[bucket, column] = first
 
 
 @inlined
@@ -136,21 +156,54 @@ def forget(carrier: Carrier, bucket: int) -> None:
     end = (carrier.buckets[bucket, NEXT_ROW] + room - 1) & ~(room - 1)
     carrier.buckets[bucket, FIRST_ROW] = end
     carrier.buckets[bucket, NEXT_ROW] = end
+    carrier.buckets[bucket, ALIVE_ROW] = end
+    carrier.buckets[bucket, READ_ROW] = end
     carrier.buckets[bucket, EASIEST] = GREATEST_WORD
+    carrier.buckets[bucket, LOOK_AT] = end + LEAST_LOOK
 
 
 @inlined
-def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, dead: int, block: int) -> int:
-    """Make sure that a bucket has room for so many rows more; what it has stays what it is."""
+def leave(carrier: Carrier, regs: Array, bucket: int) -> None:
+    """Leave a bucket to the positions that are still to be read."""
+    carrier.buckets[bucket, NEXT_BUCKET] = regs[LEFT_BUCKET]
+    regs[LEFT_BUCKET] = bucket
+
+
+@inlined
+def free_left(carrier: Carrier, regs: Array) -> None:
+    """Empty the buckets that were left; all positions have been read."""
+    while regs[LEFT_BUCKET] >= 0:
+        bucket = regs[LEFT_BUCKET]
+        forget(carrier, bucket)
+        regs[LEFT_BUCKET] = carrier.buckets[bucket, NEXT_BUCKET]
+        carrier.buckets[bucket, NEXT_BUCKET] = regs[FREE_BUCKET]
+        regs[FREE_BUCKET] = bucket
+
+
+@kernel
+def free_buckets(carrier: Carrier, regs: Array) -> None:
+    """`free_left`, to be called from Python."""
+    free_left(carrier, regs)
+
+
+@inlined
+def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, i: int, dead: int, block: int) -> int:
+    """Make sure that a bucket has room for so many rows more; what it has stays what it is.
+
+    A ring that would grow for what is still to be read is a reason to read that first, unless this is hardly more than
+    was there at the last time: rings stay as small as the window, and near.
+    """
     rows, buckets = carrier.rows, carrier.buckets
     first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
     base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
     if end + more - first <= room:
         return DONE
-    pass_dead(carrier, bucket, dead)
+    pass_dead(carrier, bucket, FIRST_ROW, dead)
     first = buckets[bucket, FIRST_ROW]
     if end + more - first <= room:
         return DONE
+    if regs[NOTED] > 0 and i - regs[EVENT] >= LEAST_STRETCH:
+        return READ_FIRST
     larger = room
     while end + more - first > larger:
         larger *= 2
@@ -166,7 +219,7 @@ def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, dead: int, 
     return DONE
 
 
-@inlined
+@called
 def _move(carrier: Carrier, bucket: int, source: int, before: int, block: int) -> None:
     """Write a ring that has got a larger place, and its blocks, from those at `source`, where it had room for `before`
     rows. Blocks that were there stay sorted."""
@@ -237,7 +290,7 @@ def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, posi
         level += 1
         size *= WIDER
     buckets[bucket, EASIEST] = min(buckets[bucket, EASIEST], difficulty(value, order))
-    if end & (room // 2 - 1) == 0:
+    if end >= buckets[bucket, LOOK_AT]:
         _look_for_easiest(carrier, bucket, order, block)
 
 
@@ -251,8 +304,9 @@ def difficulty(value: int, order: int) -> int:
 def _look_for_easiest(carrier: Carrier, bucket: int, order: int, block: int) -> None:
     """Forget the easiest values of rows that the window has left."""
     keys, buckets = carrier.keys, carrier.buckets
-    base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
-    end = buckets[bucket, NEXT_ROW]
+    base, room, end = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, NEXT_ROW]
+    first = max(buckets[bucket, ALIVE_ROW], buckets[bucket, FIRST_ROW])
+    buckets[bucket, LOOK_AT] = end + max(end - first, LEAST_LOOK)
     easiest = np.int64(GREATEST_WORD)
     while end > first:
         level, size = block_before(end, room, block)
@@ -261,7 +315,7 @@ def _look_for_easiest(carrier: Carrier, bucket: int, order: int, block: int) -> 
     buckets[bucket, EASIEST] = easiest
 
 
-@inlined
+@called
 def _write_block(
     carrier: Carrier, order: int, by_ranks: bool, base: int, room: int, level: int, begin: int, size: int
 ) -> None:
@@ -352,7 +406,10 @@ def restore_rows(carrier: Carrier, nodes: Array, kept: Array, block: int) -> Non
             continue
         begin = _begin(first, room, block)
         buckets[bucket, NEXT_ROW] = begin
+        buckets[bucket, ALIVE_ROW] = first
+        buckets[bucket, READ_ROW] = first
         buckets[bucket, EASIEST] = GREATEST_WORD
+        buckets[bucket, LOOK_AT] = end
         position = np.int64(0)
         for r in range(begin, end):
             value, node, most = np.int64(NO_VALUE), np.int64(-1), np.int64(NO_START)

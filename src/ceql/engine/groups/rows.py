@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ceql.engine.common.layout import LEAST, NODES
+from ceql.engine.common.layout import NODES
 from ceql.engine.groups.collect import pack_rows
 from ceql.engine.groups.graph import KIND, ORDERED, A
 from ceql.engine.groups.layout import (
@@ -92,7 +92,7 @@ def ring(carrier: Carrier, bucket: int) -> Array:
 def of_node(machine: GroupMachine, n: int) -> list[int]:
     """The runs of an `ordered` node that are inside the window."""
     assert machine.carrier is not None
-    cursor, bound = 0, int(machine.regs[LEAST])
+    cursor, bound = 0, machine.bound
     found: list[int] = []
     while True:
         child, cursor = following_in_order(machine.carrier, machine.nodes, n, cursor, bound, machine.settings.block)

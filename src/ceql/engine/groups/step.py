@@ -27,15 +27,14 @@ from ceql.engine.groups.layout import (
     Store,
 )
 from ceql.engine.groups.table import are_there, locate_by, new_entry_by, take_key
-from ceql.jit import Array, inlined
+from ceql.jit import inlined
 
 
 @inlined
 def step(
     steps: Steps,
     store: Store,
-    extra: Array | None,
-    reached: Reached | None,
+    reached: Reached,
     events: Events,
     settings: Settings,
     room: int,
@@ -43,7 +42,8 @@ def step(
     partition: int,
 ) -> int:
     """Fire the transitions and update the indexes. Nothing is changed unless it can be done whole."""
-    nodes, times, slots, entries, regs, parts, fresh, way = store
+    nodes, times, slots, entries, regs = store.nodes, store.times, store.slots, store.entries, store.regs
+    parts, fresh, way, extra = store.parts, store.fresh, store.way, store.extra
     symbol = events.symbol[i]
     begin, end = steps.by_symbol[symbol], steps.by_symbol[symbol + 1]
     regs[ROOTS] = 0
@@ -100,7 +100,7 @@ def step(
             found = entries[at, NODE]
             unlike = steps.link_unlike[link]
             start = nodes[found, MAX]
-            if extra is not None and unlike >= 0:
+            if unlike >= 0:
                 value = np.int64(values[i, unlike & ~NULLS_DIFFER])
                 if value < 0 and unlike & NULLS_DIFFER:
                     value = np.int64(NULL_NOW)
@@ -122,7 +122,7 @@ def step(
         fresh.state[made] = target
         fresh.node[made] = n
         made += 1
-        if reached is not None:
+        if len(reached.fired) > 0:
             if most >= bound:
                 note(reached, e, target, position, time)
         elif steps.final[target]:
@@ -137,7 +137,7 @@ def step(
             able = are_there(values, i, steps.feed_terms, low, high)
             unlike = steps.feed_unlike[feed]
             value = np.int64(0)
-            if extra is not None and unlike >= 0:
+            if unlike >= 0:
                 value = np.int64(values[i, unlike & ~NULLS_DIFFER])
                 if value < 0:
                     value = np.int64(NULL_BEFORE)
@@ -155,7 +155,7 @@ def step(
                 not steps.tight[index] or entries[at, STAMP] == stamp
             ):
                 heap = entries[at, NODE]
-            if extra is not None and unlike >= 0:
+            if unlike >= 0:
                 entries[at, NODE] = listed(nodes, extra, regs, heap, fresh.node[m], value)
             else:
                 entries[at, NODE] = union(nodes, regs, heap, fresh.node[m], dead, way)

@@ -41,7 +41,7 @@ def _sum_pairs(
 
 @kernel
 def sum_nodes(
-    carrier: Carrier | None,
+    carrier: Carrier,
     nodes: Array,
     live: Array,
     weights: Weights,
@@ -64,16 +64,14 @@ def sum_nodes(
             continue
         begin(floats, wholes, n, 0, logs)
         if kind == ORDERED:
-            if carrier is not None:
-                cursor: Word = np.int64(0)
+            cursor: Word = np.int64(0)
+            child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
+            while child >= 0:
+                unite(floats, wholes, n, child, logs)
                 child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
-                while child >= 0:
-                    unite(floats, wholes, n, child, logs)
-                    child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
             continue
         if kind == BETWEEN:
-            if carrier is not None:
-                _sum_pairs(carrier, nodes, weights, floats, wholes, n, bound, block, logs)
+            _sum_pairs(carrier, nodes, weights, floats, wholes, n, bound, block, logs)
             continue
         unite(floats, wholes, n, nodes[n, A], logs)
         if kind == FACTOR:

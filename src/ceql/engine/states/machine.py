@@ -12,18 +12,25 @@ from ceql.engine.common.layout import (
     AFTER,
     BLOCKS,
     COLLECT,
+    DONE,
     ENUMERATE,
+    EVENT,
+    FULL,
+    GROW_PATH,
     HAND_OVER,
     LEAST,
+    MORE,
     NO_KEY,
     NODES,
+    OVERFLOW,
     PHASE,
     ROOTS,
     SEEN,
     SUMMED,
+    WENT_BACK,
     Events,
 )
-from ceql.engine.common.limits import out_of_memory_for_tables
+from ceql.engine.common.limits import out_of_memory_for_tables, went_back
 from ceql.engine.common.machine import Machine
 from ceql.engine.common.output import take_chunk
 from ceql.engine.common.owners import power_of_two
@@ -168,6 +175,25 @@ class StateMachine(Machine):
         return bool(self.table[:, INITIAL].any())
 
     # --- feeding ---
+
+    def _run(self, events: Events) -> Iterator[Chunk]:
+        regs, stop = self.regs, len(events.symbol)
+        while not self.outgrown and (reason := self._advance(events, stop)) != DONE:
+            if reason == FULL:
+                yield from self.flush()
+            elif reason == MORE:
+                self._needs_more = True
+            elif reason == GROW_PATH:
+                self._grow_search()
+            elif reason == OVERFLOW:
+                found = 0 if self._in_vain else self._exact_count()
+                self.total += min(found, self.settings.limit) if self.settings.limit else found
+                regs[SEEN] = 1
+                regs[PHASE] = AFTER
+            elif reason == WENT_BACK:
+                raise went_back(int(events.position[regs[EVENT]]))
+            else:
+                yield from self._answer(reason, events)
 
     def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
         if reason == HOLE:

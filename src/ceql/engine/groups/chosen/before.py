@@ -36,7 +36,7 @@ def room_for_one(array: Array, count: int) -> Array:
 
 @allocating
 def add_before(
-    carrier: Carrier | None, nodes: Array, n: int, bound: int, block: int, to: Array, steps: int, stack: Array
+    carrier: Carrier, nodes: Array, n: int, bound: int, block: int, to: Array, steps: int, stack: Array
 ) -> tuple[Array, int, Array]:
     """Add the live products of a node that stands before a product: a product, a union, or what is found in order. The
     steps, how many they are, and a stack; both arrays may have grown."""
@@ -50,18 +50,17 @@ def add_before(
             to[steps] = n
             steps += 1
         elif nodes[n, KIND] == ORDERED:
-            if carrier is not None:
-                child, cursor = next_in_order(carrier, nodes, n, np.int64(0), bound, block)
-                while child >= 0:
-                    if nodes[child, KIND] >= 0:
-                        to = room_for_one(to, steps)
-                        to[steps] = child
-                        steps += 1
-                    else:  # several runs that ended with one event
-                        stack = room_for_one(stack, height)
-                        stack[height] = child
-                        height += 1
-                    child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
+            child, cursor = next_in_order(carrier, nodes, n, np.int64(0), bound, block)
+            while child >= 0:
+                if nodes[child, KIND] >= 0:
+                    to = room_for_one(to, steps)
+                    to[steps] = child
+                    steps += 1
+                else:  # several runs that ended with one event
+                    stack = room_for_one(stack, height)
+                    stack[height] = child
+                    height += 1
+                child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
         elif UNION > nodes[n, KIND] > ORDERED:
             for side in range(A, C + 1):
                 child = nodes[n, side]
@@ -74,7 +73,7 @@ def add_before(
 
 @allocating
 def add_steps(
-    carrier: Carrier | None,
+    carrier: Carrier,
     nodes: Array,
     n: int,
     bound: int,

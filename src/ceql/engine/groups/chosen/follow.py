@@ -13,18 +13,14 @@ from ceql.engine.common.layout import (
     DONE,
     END,
     END_TIME,
-    EVENT,
     FULL,
-    LEAST,
     MATCHES,
     NO_KEY,
-    NODES,
     OFFSET,
     PARTITION,
     POSITIONS,
     START,
     START_TIME,
-    Events,
     Output,
 )
 from ceql.engine.common.limits import out_of_memory
@@ -33,8 +29,8 @@ from ceql.engine.groups.chosen.before import Ways
 from ceql.engine.groups.chosen.last import ways_of_last
 from ceql.engine.groups.chosen.max import ways_of_max
 from ceql.engine.groups.chosen.next import ways_of_next
-from ceql.engine.groups.graph import KIND, MAX, A, B, C
-from ceql.engine.groups.layout import HEIGHT
+from ceql.engine.groups.graph import KIND, A, B, C
+from ceql.engine.groups.layout import AT_NODES, AT_PARTITION, AT_POSITION, AT_TIME, HEIGHT
 from ceql.jit import Array, kernel
 
 if TYPE_CHECKING:
@@ -59,40 +55,40 @@ class Choosing(NamedTuple):
 
 
 def kept_ways(machine: GroupMachine, choosing: Choosing) -> Ways:
-    """The ways of the current event's matches that are kept, and of MAX perhaps of some that are not."""
-    nodes, used, bound = machine.nodes, int(machine.regs[NODES]), int(machine.regs[LEAST])
+    """The ways of the position's matches that are kept, and of MAX perhaps of some that are not."""
+    nodes, used, bound, carrier = machine.nodes, int(machine.where[AT_NODES]), machine.bound, machine.carried
     exact, block, marks = machine.settings.exact, machine.settings.block, machine.scratch[0]
-    roots = machine.roots[nodes[machine.roots, MAX] >= bound]
+    roots = machine.roots
     match choosing.kept:
         case Kept.LAST:
-            return ways_of_last(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, block)
+            return ways_of_last(carrier, nodes, used, roots, choosing.shown, marks, bound, block)
         case Kept.MAX:
             most = (machine.memory - machine.used) // 48  # words: steps are held in several arrays at once
-            ways = ways_of_max(machine.carrier, nodes, used, roots, choosing.shown, marks, bound, exact, block, most)
+            ways = ways_of_max(carrier, nodes, used, roots, choosing.shown, marks, bound, exact, block, most)
             if not len(ways.first):
                 raise out_of_memory(machine.memory, "the partial matches that MAX compares at one position")
             return ways
         case Kept.NEXT:
             live = np.sort(machine.live_nodes())
-            return ways_of_next(machine.carrier, nodes, used, live, roots, choosing.shown, marks, bound, exact, block)
+            return ways_of_next(carrier, nodes, used, live, roots, choosing.shown, marks, bound, exact, block)
 
 
-def write_kept(machine: GroupMachine, events: Events, ways: Ways) -> bool:
-    """Write the complete runs of the current event along these ways to the buffers, beside those of other positions;
+def write_kept(machine: GroupMachine, ways: Ways) -> bool:
+    """Write the complete runs of the position along these ways to the buffers, beside those of other positions;
     nothing is written unless all of them fit."""
     first, position = int(machine.regs[MATCHES]), int(machine.regs[POSITIONS])
-    if _follow_on(machine, events, ways, _begin(machine, ways)) == DONE:
+    if _follow_on(machine, ways, _begin(machine, ways)) == DONE:
         return True
     machine.regs[[MATCHES, POSITIONS]] = first, position
     return False
 
 
-def kept_runs(machine: GroupMachine, events: Events, ways: Ways) -> Iterator[Chunk]:
-    """The complete runs of the current event along these ways. The buffers are empty."""
+def kept_runs(machine: GroupMachine, ways: Ways) -> Iterator[Chunk]:
+    """The complete runs of the position along these ways. The buffers are empty."""
     stack = _begin(machine, ways)
     reason = FULL
     while reason != DONE:
-        reason = _follow_on(machine, events, ways, stack)
+        reason = _follow_on(machine, ways, stack)
         if reason == FULL and machine.regs[MATCHES] == 0:
             machine.out = grow_positions(machine.out)
         elif (chunk := machine.hand_out()) is not None:
@@ -107,13 +103,12 @@ def _begin(machine: GroupMachine, ways: Ways) -> Array:
     return stack
 
 
-def _follow_on(machine: GroupMachine, events: Events, ways: Ways, stack: Array) -> int:
-    event = int(machine.regs[EVENT])
-    time = int(events.time[event]) if machine.timed else 0
+def _follow_on(machine: GroupMachine, ways: Ways, stack: Array) -> int:
+    end, time, partition = machine.where[[AT_POSITION, AT_TIME, AT_PARTITION]].tolist()
     return int(
         follow(
             ways, stack, machine.nodes, machine.times, machine.regs, machine.out, machine.settings.exact,
-            machine.regs[LEAST], events.position[event], time, events.partition[event],
+            machine.bound, end, time, partition,
         )
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from ceql.jit import Array, allocating
 
 @allocating
 def ways_of_last(
-    carrier: Carrier | None, nodes: Array, used: int, roots: Array, shown: Array, marks: Array, bound: int, block: int
+    carrier: Carrier, nodes: Array, used: int, roots: Array, shown: Array, marks: Array, bound: int, block: int
 ) -> Ways:
     """The ways of the matches that LAST keeps. Each live run must have a start inside the window."""
     # how many shown events come after a product, on the ways that reach it, and on those on which it had its turn

@@ -23,7 +23,7 @@ WORD = 64  # bits
 
 @allocating
 def ways_of_max(
-    carrier: Carrier | None,
+    carrier: Carrier,
     nodes: Array,
     used: int,
     roots: Array,

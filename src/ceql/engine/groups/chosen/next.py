@@ -61,7 +61,7 @@ def _greater(sets: Array, one: int, other: int) -> int:
 
 @allocating
 def ways_of_next(
-    carrier: Carrier | None,
+    carrier: Carrier,
     nodes: Array,
     used: int,
     live: Array,
@@ -94,12 +94,11 @@ def ways_of_next(
             if found != NO_SET and shown[kind] != 0:
                 found, count = _with_event(sets, found, nodes[n, A], count)
         elif kind == ORDERED:
-            if carrier is not None:
-                child, cursor = next_in_order(carrier, nodes, n, np.int64(0), bound, block)
-                while child >= 0:
-                    if marks[child] != 0:
-                        found = _greater(sets, found, best[child])
-                    child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
+            child, cursor = next_in_order(carrier, nodes, n, np.int64(0), bound, block)
+            while child >= 0:
+                if marks[child] != 0:
+                    found = _greater(sets, found, best[child])
+                child, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
         elif UNION > kind > ORDERED:
             for side in range(A, C + 1):
                 child = nodes[n, side]
