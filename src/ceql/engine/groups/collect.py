@@ -40,6 +40,7 @@ from ceql.engine.groups.layout import (
     NODE,
     OWN_MOST,
     PLACE,
+    REACH,
     ROOM,
     ROWS_USED,
     SEEN_EVENTS,
@@ -256,7 +257,7 @@ def pack_rows(regs: Array, carrier: Carrier, rows: Array, keys: Array, block: in
     for bucket in range(regs[BUCKETS_USED]):
         room, end = carrier.buckets[bucket, ROOM], carrier.buckets[bucket, NEXT_ROW]
         base = carrier.buckets[bucket, BASE]
-        size = size_of(room, block)
+        size = size_of(room, carrier.buckets[bucket, REACH], block)
         written = room if end > room else end
         for level in range(0, size, room):
             for k in range(level, level + written):

@@ -138,7 +138,7 @@ def key_of(steps: Steps, carrier: Carrier, store: Store, events: Events, i: int,
     return width
 
 
-@called
+@inlined
 def head_for(carrier: Carrier, store: Store, index: int, partition: int, hashed: int) -> int:
     """The head of the groups under the key in `fresh`, which is made if it is not there."""
     entries = store.entries
@@ -154,7 +154,7 @@ def head_for(carrier: Carrier, store: Store, index: int, partition: int, hashed:
     return head
 
 
-@called
+@inlined
 def room_under(carrier: Carrier, store: Store, turn: Turn, index: int, head: int, more: int, block: int) -> int:
     """Make sure that the bucket of a head is there and has room for so many runs more."""
     entries = store.entries
@@ -171,4 +171,4 @@ def room_under(carrier: Carrier, store: Store, turn: Turn, index: int, head: int
         entries[head, entries.shape[1] - 1] = bucket
     elif forgotten:
         forget(carrier, bucket)
-    return make_room(carrier, store.regs, bucket, more, turn.i, turn.gone, block)
+    return make_room(carrier, store.regs, bucket, more, turn, block)

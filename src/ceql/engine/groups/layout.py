@@ -146,11 +146,12 @@ PLACE, OWN_MOST, MOST = range(3)
 POSITION = MOST
 ROWS = 3
 # Columns of a bucket: where its rows begin and how many there is room for, the first row that is kept and the next one
-# to come, its index. Then what no snapshot has: the first row that may be alive to events to come, and to positions
-# that are counted (rows before them are kept for what is still to be read); a value than which no row that is alive is
-# easier to satisfy, and the row at which that value is looked for again; the next bucket that was forgotten like this.
-BASE, ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX, ALIVE_ROW, READ_ROW, EASIEST, LOOK_AT, NEXT_BUCKET = range(10)
-BUCKETS = 10
+# to come, its index. Then what no snapshot has: how many rows may be alive, for which it has sorted blocks; the first
+# row that may be alive to events to come, and to positions that are counted (rows before them are kept for what is
+# still to be read); a value than which no row that is alive is easier to satisfy, and the row at which that value is
+# looked for again; the next bucket that was forgotten like this.
+BASE, ROOM, FIRST_ROW, NEXT_ROW, BUCKET_INDEX, REACH, ALIVE_ROW, READ_ROW, EASIEST, LOOK_AT, NEXT_BUCKET = range(11)
+BUCKETS = 11
 BUCKETS_STORED = 5
 
 

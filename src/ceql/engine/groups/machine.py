@@ -361,6 +361,8 @@ class GroupMachine(Machine):
 
     def _read(self) -> Iterator[Chunk]:
         """Read the positions that the loop has noted: list, count or add up their matches, or choose among them."""
+        if not self.regs[NOTED]:
+            return
         while self.regs[READ] < self.regs[NOTED]:
             reason = self._read_on()
             if reason == FULL:
@@ -759,6 +761,7 @@ class GroupMachine(Machine):
 
     def _restore_rows(self, kept: Array, buckets: Array) -> None:
         assert self.carrier is not None
+        buckets = rows.stored(buckets)
         sizes = rows.sizes_of(buckets, self.settings.block)
         self._check_memory(rows=sum(sizes))
         self.regs[[ROWS_USED, BUCKETS_USED]] = sum(sizes), len(buckets)

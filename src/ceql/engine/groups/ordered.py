@@ -34,6 +34,7 @@ from ceql.engine.groups.layout import (
     ORDER,
     OWN_MOST,
     PLACE,
+    REACH,
     RIGHT,
     ROOM,
     SIMPLE,
@@ -112,14 +113,15 @@ def _find_plain(
     """`find_in_order` where rows are compared by their values themselves. The hardest value is the last one that would
     pass, whether a row has it or not, so that blocks in which no start is later than those found are passed over."""
     rows, keys, buckets, rank = carrier.rows, carrier.keys, carrier.buckets, carrier.rank
-    base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, ALIVE_ROW]
+    base, room, reach = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, REACH]
+    first = buckets[bucket, ALIVE_ROW]
     order, _ = order_of_bucket(carrier, bucket)
     most, hardest = np.int64(NO_START), other
     if op in (LESS, GREATER):
         if other == (LEAST_WORD if order > 0 else GREATEST_WORD):
             return most, hardest
         hardest -= order
-    in_blocks = end_of_blocks(first, end, room, block)
+    in_blocks = end_of_blocks(first, end, reach, block)
     while end > in_blocks:  # without branches, which none could foresee
         end -= 1
         at = base + (end & (room - 1))
@@ -127,7 +129,7 @@ def _find_plain(
         passes = (own >= least) & (not harder(keys[at, 0], hardest, order, False, rank))
         most = max(most, own if passes else np.int64(NO_START))
     while end > first:
-        level, size = block_before(end, room, block)
+        level, size = block_before(end, reach, block)
         end -= size
         at = base + level * room + (end & (room - 1))
         if rows[at + size - 1, MOST] < max(least, most + 1) or harder(keys[at, 0], hardest, order, False, rank):
@@ -149,7 +151,7 @@ def find_in_order(
     """
     rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
     order, by_ranks = order_of_bucket(carrier, bucket)
-    base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
+    base, room, reach = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, REACH]
     first = buckets[bucket, ALIVE_ROW]
     least = max(dead, np.int64(NO_START + 1))
     most, hardest = np.int64(NO_START), np.int64(0)
@@ -162,7 +164,7 @@ def find_in_order(
         most, hardest = _find_plain(carrier, bucket, end, op, other, least, block)
         return DONE, most, hardest
     while end > first:
-        level, size = block_before(end, room, block)
+        level, size = block_before(end, reach, block)
         end -= size
         at = base + level * room + (end & (room - 1))
         if level > 0 and rows[at + size - 1, MOST] < least:
@@ -200,12 +202,13 @@ def next_in_order(carrier: Carrier, nodes: Array, n: int, cursor: int, bound: in
     if bucket < 0:  # given up; only a snapshot that was made up reaches such a node
         return np.int64(-1), np.int64(0)
     order, by_ranks = order_of_bucket(carrier, bucket)
-    base, room, first = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, FIRST_ROW]
+    base, room, reach = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, REACH]
+    first = buckets[bucket, FIRST_ROW]
     least = max(bound, np.int64(NO_START + 1))
     end = nodes[n, C] - (cursor >> _IN_BLOCK)
     left = cursor & ((1 << _IN_BLOCK) - 1)  # rows of the block before `end`; 0: it has not been looked at
     while end > first:
-        level, size = block_before(end, room, block)
+        level, size = block_before(end, reach, block)
         at = base + level * room + ((end - size) & (room - 1))
         if level == 0:
             end -= 1

@@ -6,7 +6,7 @@ import numpy as np
 
 from ceql.engine.groups.graph import NO_START, A, B, C
 from ceql.engine.groups.lanes import lanes_of, only_if, plus, put, same
-from ceql.engine.groups.layout import BASE, MOST, OWN_MOST, PLACE, READ_ROW, ROOM, Carrier, Counting
+from ceql.engine.groups.layout import BASE, MOST, OWN_MOST, PLACE, REACH, READ_ROW, ROOM, Carrier, Counting
 from ceql.engine.groups.ordered import no_harder
 from ceql.engine.groups.rings import block_before, end_of_blocks, harder, order_of_bucket, pass_dead
 from ceql.jit import Array, called, inlined
@@ -26,19 +26,19 @@ def sum_in_order(carrier: Carrier, nodes: Array, n: int, counting: Counting, sta
         put(lanes, n, total)
         return
     order, by_ranks = order_of_bucket(carrier, bucket)
-    base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
+    base, room, reach = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, REACH]
     least = max(counting.bounds[0], np.int64(NO_START + 1))
     pass_dead(carrier, bucket, READ_ROW, least)  # positions are counted in order of their bounds
     first = buckets[bucket, READ_ROW]
     end = nodes[n, C]
-    in_blocks = end_of_blocks(first, end, room, block)
+    in_blocks = end_of_blocks(first, end, reach, block)
     while end > in_blocks:
         end -= 1
         at = base + (end & (room - 1))
         passes = (rows[at, OWN_MOST] >= least) & (not harder(keys[at, 0], hardest, order, by_ranks, carrier.rank))
         total = plus(total, only_if(lanes_of(lanes, max(rows[at, PLACE], np.int64(0))), passes))
     while end > first:
-        longest = min(room, max(2 * block, 4 * (end - first)))  # no block of which the window has left the most
+        longest = min(reach, max(2 * block, 4 * (end - first)))  # no block of which the window has left the most
         level, size = block_before(end, longest, block)
         end -= size
         at = base + level * room + (end & (room - 1))

@@ -36,6 +36,7 @@ from ceql.engine.groups.layout import (
     OWN_MOST,
     PLACE,
     POSITION,
+    REACH,
     READ_FIRST,
     READ_ROW,
     ROOM,
@@ -44,6 +45,7 @@ from ceql.engine.groups.layout import (
     ROWS_USED,
     SORTED_AT,
     Carrier,
+    Turn,
 )
 from ceql.engine.groups.programs import rank_of
 from ceql.jit import LOWER, Array, called, inlined, kernel
@@ -51,7 +53,7 @@ from ceql.jit import LOWER, Array, called, inlined, kernel
 WIDER = 4  # times a block is as long as the next smaller ones
 LEAST_ROOM = 4
 LEAST_LOOK = 8  # rows after which the easiest one is looked for again, at the least
-LEAST_STRETCH = 2048  # events that are worth a call
+LEAST_STRETCH = 4096  # events that are worth a call
 NO_VALUE = -1  # of a row that no window has: no number of a value, so that its rank never changes
 LEAST_WORD, GREATEST_WORD = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -72,30 +74,30 @@ def harder(a: int, b: int, order: int, by_ranks: bool, rank: Array) -> bool:
 
 
 @kernel
-def size_of(room: int, block: int) -> int:
+def size_of(room: int, reach: int, block: int) -> int:
     """The rows that a ring of this size takes, with its blocks."""
     levels = 1
-    while 2 * block <= room:
+    while 2 * block <= reach:
         levels += 1
         block *= WIDER
     return levels * room
 
 
 @inlined
-def _begin(first: int, room: int, block: int) -> int:
+def _begin(first: int, reach: int, block: int) -> int:
     """Where the longest block that has row `first` begins: no block that is looked at begins before."""
     longest = np.int64(1)
-    while 2 * block <= room:
+    while 2 * block <= reach:
         longest = block
         block *= WIDER
     return first & ~(longest - 1)
 
 
 @inlined
-def block_before(end: int, room: int, block: int) -> tuple[int, int]:
+def block_before(end: int, reach: int, block: int) -> tuple[int, int]:
     """The longest block that ends before row `end`: its level and size; (0, 1) if it is the row alone."""
     level, size = 0, 1
-    while 2 * block <= room and end & (block - 1) == 0:
+    while 2 * block <= reach and end & (block - 1) == 0:
         level += 1
         size = block
         block *= WIDER
@@ -103,9 +105,9 @@ def block_before(end: int, room: int, block: int) -> tuple[int, int]:
 
 
 @inlined
-def end_of_blocks(first: int, end: int, room: int, block: int) -> int:
+def end_of_blocks(first: int, end: int, reach: int, block: int) -> int:
     """Of the rows from `first` to `end`, where those begin that stand in no block yet; all, if hardly any others do."""
-    begin = max(first, end & ~np.int64(block - 1)) if 2 * block <= room else first
+    begin = max(first, end & ~np.int64(block - 1)) if 2 * block <= reach else first
     return begin if begin - first > block // 2 else first
 
 
@@ -118,13 +120,14 @@ def new_bucket(carrier: Carrier, regs: Array, index: int, block: int) -> int:
         carrier.buckets[bucket, BUCKET_INDEX] = index
         return bucket
     bucket = regs[BUCKETS_USED]
-    size = size_of(np.int64(LEAST_ROOM), block)
+    size = size_of(np.int64(LEAST_ROOM), np.int64(LEAST_ROOM), block)
     if bucket == carrier.buckets.shape[0] or regs[ROWS_USED] + size > carrier.rows.shape[0]:
         regs[ROWS_NEEDED] = size
         return np.int64(-1)
     buckets = carrier.buckets
     buckets[bucket, BASE] = regs[ROWS_USED]
     buckets[bucket, ROOM] = LEAST_ROOM
+    buckets[bucket, REACH] = LEAST_ROOM
     buckets[bucket, FIRST_ROW] = 0
     buckets[bucket, NEXT_ROW] = 0
     buckets[bucket, BUCKET_INDEX] = index
@@ -187,47 +190,53 @@ def free_buckets(carrier: Carrier, regs: Array) -> None:
 
 
 @inlined
-def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, i: int, dead: int, block: int) -> int:
+def make_room(carrier: Carrier, regs: Array, bucket: int, more: int, turn: Turn, block: int) -> int:
     """Make sure that a bucket has room for so many rows more; what it has stays what it is.
 
     A ring that would grow for what is still to be read is a reason to read that first, unless this is hardly more than
     was there at the last time: rings stay as small as the window, and near.
     """
-    rows, buckets = carrier.rows, carrier.buckets
-    first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
-    base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
-    if end + more - first <= room:
-        return DONE
-    pass_dead(carrier, bucket, FIRST_ROW, dead)
+    buckets = carrier.buckets
+    base, room, reach = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, REACH]
+    end = buckets[bucket, NEXT_ROW] + more
     first = buckets[bucket, FIRST_ROW]
-    if end + more - first <= room:
+    if end - first <= room and end - max(first, buckets[bucket, ALIVE_ROW]) <= reach:
         return DONE
-    if regs[NOTED] > 0 and i - regs[EVENT] >= LEAST_STRETCH:
+    pass_dead(carrier, bucket, FIRST_ROW, turn.gone)
+    pass_dead(carrier, bucket, ALIVE_ROW, turn.dead)
+    first, alive = buckets[bucket, FIRST_ROW], buckets[bucket, ALIVE_ROW]
+    if end - first <= room and end - alive <= reach:
+        return DONE
+    if end - first > room and regs[NOTED] > 0 and turn.i - regs[EVENT] >= LEAST_STRETCH:
         return READ_FIRST
+    wider = reach
+    while end - alive > wider:
+        wider *= 2
     larger = room
-    while end + more - first > larger:
+    while end - _begin(first, wider, block) > larger:
         larger *= 2
-    size = size_of(larger, block)
+    size = size_of(larger, wider, block)
     to = regs[ROWS_USED]
-    if to + size > rows.shape[0]:
+    if to + size > carrier.rows.shape[0]:
         regs[ROWS_NEEDED] = size
         return GROW_ROWS
     regs[ROWS_USED] = to + size
     buckets[bucket, BASE] = to
     buckets[bucket, ROOM] = larger
-    _move(carrier, bucket, base, room, block)
+    buckets[bucket, REACH] = wider
+    _move(carrier, bucket, base, room, reach, block)
     return DONE
 
 
 @called
-def _move(carrier: Carrier, bucket: int, source: int, before: int, block: int) -> None:
+def _move(carrier: Carrier, bucket: int, source: int, before: int, reached: int, block: int) -> None:
     """Write a ring that has got a larger place, and its blocks, from those at `source`, where it had room for `before`
-    rows. Blocks that were there stay sorted."""
+    rows and blocks for `reached`. Blocks that were there stay sorted."""
     rows, buckets = carrier.rows, carrier.buckets
     order, by_ranks = order_of_bucket(carrier, bucket)
-    base, room = buckets[bucket, BASE], buckets[bucket, ROOM]
+    base, room, reach = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, REACH]
     first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
-    begin = _begin(first, room, block)
+    begin = _begin(first, reach, block)
     for r in range(begin, end):
         at = base + (r & (room - 1))
         if r < first:
@@ -235,14 +244,14 @@ def _move(carrier: Carrier, bucket: int, source: int, before: int, block: int) -
         else:
             _copy_row(carrier, source + (r & (before - 1)), at)
     level, size = 1, block
-    while 2 * size <= room:
+    while 2 * size <= reach:
         for b in range(begin, end - size + 1, size):
             place = b & (room - 1)
             to = base + level * room + place
             if b + size <= first:
                 for k in range(size):
                     _no_row(carrier, to + k, np.int64(place + k) << 32)
-            elif 2 * size <= before:
+            elif 2 * size <= reached:
                 old = source + level * before + (b & (before - 1))
                 for k in range(size):
                     _copy_row(carrier, old + k, to + k)
@@ -275,7 +284,8 @@ def _copy_row(carrier: Carrier, source: int, to: int) -> None:
 def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, position: int, block: int) -> None:
     """One row more; there is room for it. Blocks that are whole now are written."""
     rows, keys, buckets = carrier.rows, carrier.keys, carrier.buckets
-    base, room, number = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, NEXT_ROW]
+    base, room, reach = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, REACH]
+    number = buckets[bucket, NEXT_ROW]
     at = base + (number & (room - 1))
     keys[at, 0] = value
     rows[at, PLACE] = node
@@ -285,7 +295,7 @@ def append(carrier: Carrier, bucket: int, value: int, node: int, most: int, posi
     buckets[bucket, NEXT_ROW] = end
     order, by_ranks = order_of_bucket(carrier, bucket)
     level, size = 1, block
-    while 2 * size <= room and end & (size - 1) == 0:
+    while 2 * size <= reach and end & (size - 1) == 0:
         _write_block(carrier, order, by_ranks, base, room, level, end - size, size)
         level += 1
         size *= WIDER
@@ -304,12 +314,13 @@ def difficulty(value: int, order: int) -> int:
 def _look_for_easiest(carrier: Carrier, bucket: int, order: int, block: int) -> None:
     """Forget the easiest values of rows that the window has left."""
     keys, buckets = carrier.keys, carrier.buckets
-    base, room, end = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, NEXT_ROW]
+    base, room, reach = buckets[bucket, BASE], buckets[bucket, ROOM], buckets[bucket, REACH]
+    end = buckets[bucket, NEXT_ROW]
     first = max(buckets[bucket, ALIVE_ROW], buckets[bucket, FIRST_ROW])
     buckets[bucket, LOOK_AT] = end + max(end - first, LEAST_LOOK)
     easiest = np.int64(GREATEST_WORD)
     while end > first:
-        level, size = block_before(end, room, block)
+        level, size = block_before(end, reach, block)
         end -= size
         easiest = min(easiest, difficulty(keys[base + level * room + (end & (room - 1)), 0], order))
     buckets[bucket, EASIEST] = easiest
@@ -401,10 +412,10 @@ def restore_rows(carrier: Carrier, nodes: Array, kept: Array, block: int) -> Non
     buckets = carrier.buckets
     at = 0
     for bucket in range(len(buckets)):
-        room, first, end = buckets[bucket, ROOM], buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
-        if room == 0:
+        first, end = buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]
+        if buckets[bucket, ROOM] == 0:
             continue
-        begin = _begin(first, room, block)
+        begin = _begin(first, buckets[bucket, REACH], block)
         buckets[bucket, NEXT_ROW] = begin
         buckets[bucket, ALIVE_ROW] = first
         buckets[bucket, READ_ROW] = first

@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ceql.engine.common.layout import NODES
+from ceql.engine.common.owners import power_of_two
 from ceql.engine.groups.collect import pack_rows
 from ceql.engine.groups.graph import KIND, ORDERED, A
 from ceql.engine.groups.layout import (
     BASE,
     BUCKET_INDEX,
+    BUCKETS,
     BUCKETS_USED,
+    FIRST_ROW,
+    NEXT_ROW,
     PLACE,
+    REACH,
     ROOM,
     ROWS_NEEDED,
     Carrier,
 )
 from ceql.engine.groups.ordered import following_in_order
-from ceql.engine.groups.rings import restore_rows, size_of
+from ceql.engine.groups.rings import LEAST_ROOM, restore_rows, size_of
 from ceql.jit import Array
 
 if TYPE_CHECKING:
@@ -65,8 +70,9 @@ def packed(machine: GroupMachine, room: int) -> Carrier:
 
 def sizes_of(buckets: Array, block: int) -> list[int]:
     """The rows that each bucket takes, with its blocks."""
-    known = {room: int(size_of(room, block)) for room in set(buckets[:, ROOM].tolist())}
-    return [known[room] for room in buckets[:, ROOM].tolist()]
+    rooms = [(room, reach) for room, reach in buckets[:, [ROOM, REACH]].tolist()]
+    known = {pair: int(size_of(*pair, block)) for pair in set(rooms)}
+    return [known[pair] for pair in rooms]
 
 
 def buckets_of(machine: GroupMachine, chosen: Array) -> Array:
@@ -109,10 +115,17 @@ def kept(carrier: Carrier | None, buckets: int) -> Array:
     return np.column_stack([carrier.keys[rows, 0], carrier.rows[rows, PLACE]])
 
 
+def stored(buckets: Array) -> Array:
+    """Buckets of a snapshot, with blocks for all of their rows."""
+    buckets = np.pad(buckets, ((0, 0), (0, BUCKETS - buckets.shape[1])))
+    alive = np.maximum(buckets[:, NEXT_ROW] - buckets[:, FIRST_ROW], LEAST_ROOM)
+    buckets[:, REACH] = [power_of_two(count) for count in alive.tolist()]
+    return buckets
+
+
 def restored(carrier: Carrier, nodes: Array, rows: Array, buckets: Array, sizes: list[int], block: int) -> Carrier:
     """What runs carry, with these buckets, whose rows are as `kept` gave them."""
     made = sum(sizes) + 1
-    buckets = np.pad(buckets, ((0, 0), (0, carrier.buckets.shape[1] - buckets.shape[1])))
     buckets[:, BASE] = np.cumsum([0, *sizes])[:-1]
     carrier = carrier._replace(
         rows=np.zeros((made, carrier.rows.shape[1]), np.int64), keys=np.zeros((made, 1), np.int64), buckets=buckets

@@ -23,6 +23,7 @@ from ceql.engine.groups.layout import (
     KEY,
     MEMBER_CELL,
     NULL,
+    REACH,
     ROOM,
 )
 from ceql.engine.groups.rings import size_of
@@ -45,8 +46,8 @@ def _places(machine: GroupMachine, chosen: Array) -> Iterator[tuple[Array, int]]
 def _keys(machine: GroupMachine, buckets: Array) -> Iterator[Array]:
     """All values in the rings of these buckets and in their blocks."""
     assert machine.carrier is not None
-    for base, room in machine.carrier.buckets[buckets][:, [BASE, ROOM]].tolist():
-        yield machine.carrier.keys[base : base + size_of(room, machine.settings.block), 0]
+    for base, room, reach in machine.carrier.buckets[buckets][:, [BASE, ROOM, REACH]].tolist():
+        yield machine.carrier.keys[base : base + size_of(room, reach, machine.settings.block), 0]
 
 
 def recode(machine: GroupMachine, chosen: Array, change: Callable[[Array], Array]) -> None:
