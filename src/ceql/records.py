@@ -52,7 +52,7 @@ def record(owner: C) -> C:
     """Let kernels take the instances of a named tuple by their address; its fields are arrays, numbers and records."""
     if not numba.config.DISABLE_JIT:
 
-        @typeof_impl.register(owner)
+        @typeof_impl.register(owner)  # type: ignore[untyped-decorator]
         def typeof_record(value: Any, context: Any) -> Record:
             kinds = (typeof_impl(field, context) for field in value)
             return Record(owner, tuple(zip(value._fields, kinds, strict=True)))
@@ -99,7 +99,7 @@ def _load_array(builder: Any, place: Any) -> Any:
     return whole
 
 
-@lower_getattr_generic(Record)
+@lower_getattr_generic(Record)  # type: ignore[untyped-decorator]
 def _lower_attribute(context: Any, builder: Any, kind: Record, value: Any, name: str) -> Any:
     place = kind.place(name)
     field = kind.fields[place][1]
@@ -109,7 +109,7 @@ def _lower_attribute(context: Any, builder: Any, kind: Record, value: Any, name:
     return context.data_model_manager[field].from_data(builder, _load(builder, found))
 
 
-@unbox(Record)
+@unbox(Record)  # type: ignore[untyped-decorator]
 def _unbox_record(kind: Record, given: Any, c: Any) -> Any:
     """Fill a structure on the stack of the call."""
     builder = c.builder

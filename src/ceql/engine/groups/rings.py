@@ -48,7 +48,7 @@ from ceql.engine.groups.layout import (
     Turn,
 )
 from ceql.engine.groups.programs import rank_of
-from ceql.jit import LOWER, Array, called, inlined, kernel
+from ceql.jit import LOWER, Array, Word, called, inlined, kernel
 
 WIDER = 4  # times a block is as long as the next smaller ones
 LEAST_ROOM = 4
@@ -107,7 +107,7 @@ def block_before(end: int, reach: int, block: int) -> tuple[int, int]:
 @inlined
 def end_of_blocks(first: int, end: int, reach: int, block: int) -> int:
     """Of the rows from `first` to `end`, where those begin that stand in no block yet; all, if hardly any others do."""
-    begin = max(first, end & ~np.int64(block - 1)) if 2 * block <= reach else first
+    begin: Word = max(first, end & ~np.int64(block - 1)) if 2 * block <= reach else first
     return begin if begin - first > block // 2 else first
 
 
