@@ -36,6 +36,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, event
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.targetconfig import ConfigStack
@@ -104,26 +105,54 @@ def _tell_no_cache(error: Exception) -> None:
     _warn_once()
 
 
-def _forgive(cache: Any) -> None:
-    """Let a cache that cannot be read or written be as none: its files may be damaged, or the disk full."""
-    load, save = cache.load_overload, cache.save_overload
+class _Locator:
+    """Numba's question where a kernel's code is kept, answered by the content of its sources alone."""
 
-    def load_overload(*given: Any) -> Any:
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def get_cache_path(self) -> str:
+        return self._folder
+
+    def ensure_cache_path(self) -> None:
+        """The folder is there."""
+
+    def get_source_stamp(self) -> str:
+        return ""  # the folder's name has it
+
+    def get_disambiguator(self) -> str:
+        return ""
+
+
+class _CacheOfKernels(CompileResultCacheImpl):  # type: ignore[misc]
+    """How a kernel is stored: as Numba does it, under a name without the line that it begins at."""
+
+    def __init__(self, function: Any) -> None:
+        self._locator = _Locator(_folder(Path(function.__code__.co_filename)))
+        self._lineno = function.__code__.co_firstlineno
+        self._filename_base = self.get_filename_base(function.__qualname__, "")
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """The compiled code of a kernel. One that cannot be read or written is as none: its files may be damaged, or the
+    disk full."""
+
+    _impl_class = _CacheOfKernels
+
+    def load_overload(self, *given: Any) -> Any:
         try:
-            return load(*given)
+            return super().load_overload(*given)
         except Exception as error:  # what Numba unpickles raises anything
             _tell_no_cache(error)
             with suppress(Exception):
-                cache.flush()
+                self.flush()
             return None
 
-    def save_overload(*given: Any) -> None:
+    def save_overload(self, *given: Any) -> None:
         try:
-            save(*given)
+            super().save_overload(*given)
         except OSError as error:
             _tell_no_cache(error)
-
-    cache.load_overload, cache.save_overload = load_overload, save_overload
 
 
 # --- one process compiles, the others wait ---
@@ -325,16 +354,10 @@ _PART = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "p
 
 
 def _compile(function: F, **options: Any) -> F:
-    # Numba reads the folder when a function is decorated: other packages' functions are not concerned
-    before, folder = numba.config.CACHE_DIR, _folder(Path(function.__code__.co_filename))
-    numba.config.CACHE_DIR = folder
-    try:
-        compiled: Any = numba.njit(cache=bool(folder), nogil=True, error_model="numpy", **options)(function)
-    finally:
-        numba.config.CACHE_DIR = before
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
     if hasattr(compiled, "compile"):  # unless Numba is switched off
-        if folder:
-            _forgive(compiled._cache)
+        if _folder(Path(function.__code__.co_filename)):
+            compiled._cache = _Cache(function)
         alone = compiled.compile
 
         def compile(signature: Any) -> Any:
