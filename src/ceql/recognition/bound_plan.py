@@ -18,6 +18,7 @@ import pyarrow as pa
 from ceql.analysis.conditions import leaves
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.measures import measured_attributes
+from ceql.analysis.neighbours import lag_of, lags_in
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Length
 from ceql.automata.correlated import Correlated
@@ -38,6 +39,7 @@ from ceql.predicates.time_arithmetic import with_unit
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
 from ceql.recognition.folds import Folds
+from ceql.recognition.lags import LaggedEvents, with_lags
 from ceql.recognition.lengths import Lengths
 from ceql.recognition.measures import Measures
 from ceql.recognition.options import Options
@@ -187,17 +189,24 @@ class BoundPlan:
 
     def guards_over(self, schema: pa.Schema, guards: tuple[Atom, ...] | None = None) -> BoundGuards:
         """The guards (or others in their place) over the columns that an open schema has grown to."""
-        events = InputSchema(self.with_unit(schema), self.open_schema, self.type, self.streams, self.untyped)
-        return bind(self.plan.guards if guards is None else guards, events, self.plan.source)
+        guards = self.plan.guards if guards is None else guards
+        lags = lags_in(predicate for guard in guards for predicate in guard.predicates)
+        lagged = with_lags(self.with_unit(schema), lags)
+        events = InputSchema(lagged, self.open_schema, self.type, self.streams, self.untyped)
+        return bind(guards, events, self.plan.source)
 
     def symbols(self, schema: pa.Schema, table: SymbolTable) -> Symbols:
         """Turns batches of this schema (an open one grows) into symbols of `table`."""
         if self.decided is not None:
             return self.decided(table)
-        shared = self.sharing.symbols(schema, table) if self.sharing is not None else None
+        shared = self.sharing.symbols(schema, table) if self.sharing is not None and not self.plan.lags else None
         if shared is not None:
             return shared
         return Symbolizer(self.guards if schema is self.schema else self.guards_over(schema), table)
+
+    def lagged_events(self) -> LaggedEvents | None:
+        """The lags that guards read, for one recognition; None if they read none."""
+        return LaggedEvents(self.plan.lags) if self.plan.lags and self.decided is None else None
 
     @cached_property
     def window(self) -> BoundWindow:
@@ -246,7 +255,7 @@ class BoundPlan:
     def needed_columns(self) -> list[str]:
         """The columns that recognition reads; the others matter only to those who show the events."""
         names = {
-            leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else leaf.name
+            leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else (lag_of(leaf.name) or (leaf.name,))[0]
             for guard in self.plan.guards
             for predicate in guard.predicates
             for leaf in leaves(predicate)
