@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from typing import cast
 
 from ceql.analysis.conditions import leaves, replaced
 from ceql.analysis.cutting import most
@@ -63,7 +64,7 @@ def before_any(predicate: t.Predicate) -> t.Predicate:
     return replaced(predicate, none)
 
 
-def shown(predicate: t.Predicate) -> t.Predicate:
+def shown(predicate: t.Condition) -> t.Predicate:
     """A predicate as it is shown to authors.
 
     >>> from ceql.syntax.printer import print_condition
@@ -80,7 +81,18 @@ def shown(predicate: t.Predicate) -> t.Predicate:
             return t.Prev(attribute, span=leaf.span) if steps else t.Literal(None, span=leaf.span)
         return t.Ref(f"{steps} before", attribute, span=leaf.span)
 
-    return replaced(predicate, named)
+    return replaced(cast(t.Predicate, predicate), named)
+
+
+def attribute_in(name: str) -> str:
+    """The attribute that a column has, or of which it is a lag."""
+    lag = lag_of(name)
+    return name if lag is None else lag[0]
+
+
+def over_lags(shape: Shape, claim: Claim) -> list[Claim]:
+    """A claim as claims on single events and lags; none if it cannot be written so."""
+    return _Steps(shape).over_lags(claim)
 
 
 def with_lags(shape: Shape, alone: bool = True) -> tuple[Shape, bool]:
@@ -106,7 +118,12 @@ def with_lags(shape: Shape, alone: bool = True) -> tuple[Shape, bool]:
     claims: list[Claim] = []
     for claim in shape.claims:
         found = made[claim.number]
-        placed = found != [claim] and bool(found) and all(shape.sure_leaves(c) is not None for c in found) and not steps.begins(found)
+        placed = (
+            found != [claim]
+            and bool(found)
+            and all(shape.sure_leaves(c) is not None for c in found)
+            and not steps.begins(found)
+        )
         claims += found if placed else [claim]
     return replace(shape, claims=tuple(claims)).at_leaves(), False
 
@@ -135,15 +152,17 @@ class _Steps:
             case Kind.LEAF:
                 return {number: True}, {number: True}
             case Kind.REPEAT:
-                first, last = ends[node.items[0]]
+                inner = ends[node.items[0]]
                 if self.shape.goes_round(number):
-                    self._join(last, first, node.contiguous[0])
-                return first, last
+                    self._join(inner[1], inner[0], node.contiguous[0])
+                return inner
             case Kind.CHOICE | Kind.ALL:
                 sure = node.kind is Kind.CHOICE
                 firsts, lasts = ({k: v and sure for i in node.items for k, v in ends[i][at].items()} for at in (0, 1))
                 return firsts, lasts
-        first, open_ends, begins = {}, [], True
+        first: dict[int, bool] = {}
+        open_ends: list[tuple[dict[int, bool], bool]] = []
+        begins = True
         for k, item in enumerate(node.items):
             tight = k > 0 and node.contiguous[k - 1]
             open_ends = [(last, close and tight) for last, close in open_ends]
@@ -261,7 +280,10 @@ class _Steps:
             return False
         if not steps:
             return all(self.before[leaf].values())
-        return sum(1 for _ in zip(range(steps + 1), self._back(leaf, self.shape.below(self.shape.root)))) > steps
+        return (
+            sum(1 for _ in zip(range(steps + 1), self._back(leaf, self.shape.below(self.shape.root)), strict=False))
+            > steps
+        )
 
     def _back(self, leaf: int, inside: Leaves) -> Iterator[Leaves]:
         """The leaves that may read the event before, the one before that and so on, as long as `:` joins them."""

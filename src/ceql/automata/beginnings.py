@@ -42,5 +42,8 @@ def _with_guards_used(cea: CEA) -> CEA:
     def moved(mask: int) -> int:
         return sum(1 << new for new, k in enumerate(used) if mask >> k & 1)
 
-    told = [tuple(t._replace(guard=moved(t.guard), unless=moved(t.unless), after=moved(t.after)) for t in row) for row in rows]
+    told = [
+        tuple(t._replace(guard=moved(t.guard), unless=moved(t.unless), after=moved(t.after)) for t in row)
+        for row in rows
+    ]
     return replace(cea, guards=tuple(cea.guards[k] for k in used), initial=told[0], states=tuple(told[1:]))

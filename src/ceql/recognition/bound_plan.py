@@ -7,7 +7,7 @@ substreams, the columns of the result. A query that does not fit the columns is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +18,7 @@ import pyarrow as pa
 from ceql.analysis.conditions import leaves
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.measures import measured_attributes
-from ceql.analysis.neighbours import lag_of, lags_in
+from ceql.analysis.neighbours import attribute_in, lags_in
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Length
 from ceql.automata.correlated import Correlated
@@ -89,6 +89,8 @@ class BoundPlan:
     decided: SymbolsOver | None = None
     """Reads the symbols of guards that were decided elsewhere (in Spark's JVM). Then the events need no type, nor the
     attributes that guards read."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The columns of attributes that lags are of, where they have other names than these."""
     sharing: Sharing | None = None
     """What the query does together with others."""
     _steps: dict[tuple[int, ...], Steps] = field(default_factory=dict, init=False, repr=False)
@@ -206,7 +208,7 @@ class BoundPlan:
 
     def lagged_events(self) -> LaggedEvents | None:
         """The lags that guards read, for one recognition; None if they read none."""
-        return LaggedEvents(self.plan.lags) if self.plan.lags and self.decided is None else None
+        return LaggedEvents(self.plan.lags, self.columns) if self.plan.lags else None
 
     @cached_property
     def window(self) -> BoundWindow:
@@ -255,7 +257,7 @@ class BoundPlan:
     def needed_columns(self) -> list[str]:
         """The columns that recognition reads; the others matter only to those who show the events."""
         names = {
-            leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else (lag_of(leaf.name) or (leaf.name,))[0]
+            leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else attribute_in(leaf.name)
             for guard in self.plan.guards
             for predicate in guard.predicates
             for leaf in leaves(predicate)

@@ -492,9 +492,8 @@ class Recognition(ABC):
             header["partitions"] = len(self.keys.used)
             tables["keys"] = self.keys.state()
         if self._lagged is not None:
-            arrays["last"], last = self._lagged.state(used if used is not None else np.zeros(1, np.int64))
-            if last is not None:
-                tables["last"] = last
+            last, rows = self._lagged.state(used if used is not None else np.zeros(1, np.int64))
+            arrays, tables = {**arrays, **last}, {**tables, **rows}
         if self._kept is not None:
             positions = self.held()
             positions = positions[positions >= self._kept.first]

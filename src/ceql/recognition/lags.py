@@ -38,8 +38,10 @@ def with_lags(schema: pa.Schema, lags: tuple[Lag, ...]) -> pa.Schema:
 class LaggedEvents:
     """The last events of each substream, and the lags of the events that come."""
 
-    def __init__(self, lags: tuple[Lag, ...]) -> None:
+    def __init__(self, lags: tuple[Lag, ...], columns: Mapping[str, str]) -> None:
         self.lags = lags
+        self._column_of = columns
+        """The columns of attributes, where they have other names than these."""
         self.depth = max(steps for _, steps in lags)
         self._names = tuple(dict.fromkeys(attribute for attribute, steps in lags if steps))
         self._pieces: list[pa.RecordBatch] = []
@@ -50,7 +52,7 @@ class LaggedEvents:
     @property
     def nbytes(self) -> int:
         """The memory that the kept events take."""
-        return int(self._last.nbytes) + sum(piece.get_total_buffer_size() for piece in self._pieces)
+        return int(self._last.nbytes) + sum(int(piece.get_total_buffer_size()) for piece in self._pieces)
 
     def extended(self, batch: pa.RecordBatch, partitions: Array, count: int) -> pa.RecordBatch:
         """The batch with its lags, given the substream of each row, of `count` substreams; its events are past then."""
@@ -74,7 +76,7 @@ class LaggedEvents:
                         columns[attribute, steps] = values.take(pa.array(places[k]))
             self._keep(own, partitions)
         for attribute, steps in self.lags:
-            index = batch.schema.get_field_index(attribute)
+            index = batch.schema.get_field_index(self._column_of.get(attribute, attribute))
             if index >= 0:
                 column = columns.get((attribute, steps))
                 column = pa.nulls(rows, batch.schema.field(index).type) if column is None else column
@@ -82,11 +84,12 @@ class LaggedEvents:
         return batch
 
     def _own(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """The columns that are asked for later; texts that are coded are read, since each batch has codes of its own."""
+        """The columns that are asked for later, without codes, which are those of one batch."""
         columns = {}
         for name in self._names:
-            if name in batch.schema.names:
-                column = batch.column(name)
+            index = batch.schema.get_field_index(self._column_of.get(name, name))
+            if index >= 0:
+                column = batch.column(index)
                 columns[name] = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return pa.record_batch(columns) if columns else None
 
@@ -145,18 +148,23 @@ class LaggedEvents:
 
     # --- state ---
 
-    def state(self, partitions: Array) -> tuple[Array, pa.RecordBatch | None]:
+    def state(self, partitions: Array) -> tuple[dict[str, Array], dict[str, pa.RecordBatch]]:
         """Where the last events of these substreams are, and the rows."""
+        if not self.depth:
+            return {}, {}
         last = np.full((len(partitions), self.depth), -1, np.int64)
         known = partitions < len(self._last)
         last[known] = self._last[partitions[known]]
         alive = np.unique(last)
         alive = alive[alive >= 0]
         last = np.where(last >= 0, np.searchsorted(alive, last), -1)
-        return last, take_rows(_joined(self._pieces), pa.array(alive)) if len(alive) else None
+        rows = {"last": take_rows(_joined(self._pieces), pa.array(alive))} if len(alive) else {}
+        return {"last": last}, rows
 
     def restore(self, arrays: Mapping[str, Array], tables: Mapping[str, pa.RecordBatch], count: int) -> None:
         """Continue from a `state` of `count` substreams."""
+        if not self.depth:
+            return
         last, rows = arrays["last"], tables.get("last")
         kept = rows.num_rows if rows is not None else 0
         sound = last.shape == (count, self.depth) and bool(((last >= -1) & (last < kept)).all())

@@ -51,7 +51,7 @@ class SetSpec:
         first = self.first
         schema = with_unit(snapshot.schema_from_text(first.schema), first.options.time, first.options.time_unit)
         events = InputSchema(schema, False, first.type, first.streams, first.untyped)
-        queries = [(one.plan.guards, one.plan.source) for one in self.specs]
+        queries = [(() if one.plan.lags else one.plan.guards, one.plan.source) for one in self.specs]
         return SharedGuards(bind_together(queries, events), partial(_named, first, schema.names))
 
 
@@ -73,7 +73,8 @@ class _Together:
 
     def reader(self, number: int, spec: TaskSpec, table: SymbolTable) -> SymbolReader | ShippedSymbols:
         """What gives the symbols of a query."""
-        return self._guards.reader(number, table) or ShippedSymbols(spec, table)
+        shared = None if spec.plan.lags else self._guards.reader(number, table)
+        return shared or ShippedSymbols(spec, table)
 
     def symbols(self, schema: pa.Schema, table: SymbolTable) -> None:
         """Guards are decided by way of `reader`."""

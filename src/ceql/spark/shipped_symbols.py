@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from ceql.analysis.neighbours import lags_in
 from ceql.jit import Array
 from ceql.predicates import kernels
 from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.predicates.time_arithmetic import with_unit
+from ceql.recognition.lags import with_lags
 from ceql.recognition.snapshot import schema_from_text
 from ceql.spark.task_spec import BITS, STREAM, TaskSpec, bits_column
 
@@ -27,6 +29,7 @@ class ShippedSymbols:
         if spec.undecided:
             guards = [spec.plan.guards[k] for k in spec.undecided]
             schema = with_unit(schema_from_text(spec.schema), spec.options.time, spec.options.time_unit)
+            schema = with_lags(schema, lags_in(predicate for guard in guards for predicate in guard.predicates))
             events = InputSchema(schema, False, spec.type, spec.streams, spec.untyped)
             self._undecided = Symbolizer(bind(guards, events, spec.plan.source), self._own_table)
             self._names = schema.names
@@ -76,7 +79,7 @@ class ShippedSymbols:
 
     def _decide(self, batch: pa.RecordBatch) -> Array:
         assert self._undecided is not None
-        columns = [batch.column(self._spec.place[name]) for name in self._names]
+        columns = [batch.column(self._spec.place.get(name, name)) for name in self._names]  # lags have their own names
         named = pa.RecordBatch.from_arrays(columns, names=self._names)
         streams: int | Array = 0
         if len(self._spec.streams) > 1:
