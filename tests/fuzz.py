@@ -43,6 +43,7 @@ from absent_cases import absent_cases, later_cases
 from ceql.syntax.printer import print_query
 from corpus_entry import as_toml
 from free_cases import free_cases
+from neighbour_cases import neighbour_cases
 from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
@@ -168,6 +169,8 @@ KINDS = {
     "later": Kind(later_cases()),
     "free": Kind(free_cases() | free_cases(named=True)),
     "free-tiny": Kind(free_cases(), check_tiny, checks.use_tiny_buffers),
+    "neighbours": Kind(neighbour_cases() | neighbour_cases(named=True)),
+    "neighbours-tiny": Kind(neighbour_cases(), check_tiny, checks.use_tiny_buffers),
     "chosen": Kind(generators.chosen_cases(), prepare=checks.choose_on_graph),
     "chosen-whole": Kind(generators.chosen_cases(), check_whole, checks.choose_on_graph),
     "chosen-unsplit": Kind(generators.chosen_cases(), prepare=_choose_unsplit),
@@ -192,7 +195,8 @@ KINDS = {
     "files": attacking(hostile_data.files),
     "snapshots": attacking(hostile_data.snapshots),
     "buckets": Kind(
-        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | free_cases(), check_bucket
+        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | free_cases() | neighbour_cases(),
+        check_bucket,
     ),
 }
 

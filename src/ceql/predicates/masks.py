@@ -59,9 +59,9 @@ class MaskCompiler:
     def comparison(self, node: t.Comparison) -> Callable[[pa.RecordBatch], pa.Array]:
         """`left op right` of one event."""
         if isinstance(node.left, t.Attribute) and isinstance(node.right, t.Attribute):
-            mask = self._of_columns(node, node.left, node.right)
-            if mask is not None:
-                return mask
+            of_numbers = self._of_columns(node, node.left, node.right)
+            if of_numbers is not None:
+                return of_numbers
         unit = self.unit_of(node.left, node.right)
         left_type, left = self._typed(node.left, node.right, unit)
         right_type, right = self._typed(node.right, node.left, unit)
