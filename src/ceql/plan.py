@@ -154,6 +154,11 @@ class UnaryPlan(_BasePlan):
         return not self.lags and self.cea.skips_safely()
 
     @cached_property
+    def looks_ahead(self) -> bool:
+        """Whether events may be passed over at which all that begins is given up at the next event."""
+        return self.rivalry is None and self.cea.only_goes_on()
+
+    @cached_property
     def chooses_at_once(self) -> bool:
         """Whether a strategy under a window is decided by rivals that start where a run does or later.
 

@@ -26,7 +26,7 @@ from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
-from ceql.plan import Plan, make_plan
+from ceql.plan import Plan, UnaryPlan, make_plan
 from ceql.predicates.patterns import check_patterns
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from ceql.diagnose.findings import Diagnosis
     from ceql.explain.automaton import AutomatonView
     from ceql.explain.text import Explanation
+
+
+BATCH_ROWS = 1 << 17
+"""The rows of a batch, unless the caller says how many."""
+_LARGE_BATCH_ROWS = 1 << 20  # where events are looked at together with the next ones of their substreams
 
 
 class LateEventsWarning(UserWarning):
@@ -130,7 +135,7 @@ def match(
     max_states: int = 1 << 16,
     max_buffered_rows: int = 50_000_000,
     threads: int | Literal["all"] = 1,
-    batch_rows: int = 1 << 17,
+    batch_rows: int = BATCH_ROWS,
 ) -> Matches:
     """Compile and run: `ceql.match(text, events, type=..., time=...)`, with the options of `Query.run`."""
     if not isinstance(text, str) or (_is_query(events) and not _is_query(text)):
@@ -188,7 +193,7 @@ class Query:
         max_states: int = 1 << 16,
         max_buffered_rows: int = 50_000_000,
         threads: int | Literal["all"] = 1,
-        batch_rows: int = 1 << 17,
+        batch_rows: int = BATCH_ROWS,
     ) -> Matches:
         """Find the matches in `events`, lazily: they are found as the result is read.
 
@@ -205,7 +210,10 @@ class Query:
         many as the machine has cores). Matches and their order do not depend on it.
         """
         options = read_options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
-        opened = open_streams(events, self._plan.query.streams, whole("batch_rows", batch_rows), time)
+        rows = whole("batch_rows", batch_rows)
+        if rows == BATCH_ROWS and isinstance(self._plan, UnaryPlan) and self._plan.looks_ahead and self._plan.partition:
+            rows = _LARGE_BATCH_ROWS
+        opened = open_streams(events, self._plan.query.streams, rows, time)
         sources = [with_columns(source, options.nested(self._plan.dotted)) for source in opened]
         bound = self._bound  # another thread may run the query on other columns meanwhile
         if bound is None or not bound.fits(sources, options):

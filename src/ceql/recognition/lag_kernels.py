@@ -50,3 +50,41 @@ def keep_last(partitions: Array, last: Array, kept: int, rows: Array) -> int:
                 count += 1
                 break
     return count
+
+
+@kernel
+def mark_futile(
+    symbols: Array,
+    partitions: Array,
+    alive: Array,
+    following: Array,
+    begins: Array,
+    goes: Array,
+    follows: Array,
+    rows: Array,
+) -> int:
+    """Write the rows of events that may change something; how many they are.
+
+    `alive` says which substreams may have partial matches, and is told; `following` is scratch, -1 throughout.
+    """
+    count = len(symbols)
+    for i in range(count - 1, -1, -1):
+        p = partitions[i]
+        if p < 0:
+            continue
+        one, two = symbols[i], following[p]
+        following[p] = one
+        starts = begins[one] == 2 or (begins[one] == 1 and (two < 0 or follows[one, two]))
+        rows[i] = 1 if starts else 0
+    kept = 0
+    for i in range(count):
+        p = partitions[i]
+        if p < 0:
+            continue
+        following[p] = -1
+        starts = rows[i] == 1
+        if starts or alive[p]:
+            alive[p] = starts or goes[symbols[i]]
+            rows[kept] = i
+            kept += 1
+    return kept

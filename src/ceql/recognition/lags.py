@@ -136,11 +136,19 @@ class LaggedEvents:
             self._thin_out()
 
     def _thin_out(self) -> None:
-        alive = np.unique(self._last)
-        alive = alive[alive >= 0]
+        alive = self._renumber(self._last)
         self._pieces = [take_rows(_joined(self._pieces), pa.array(alive))] if len(alive) else []
-        self._last = np.where(self._last >= 0, np.searchsorted(alive, self._last), -1)
         self._kept = self._thinned = len(alive)
+
+    def _renumber(self, last: Array) -> Array:
+        """The kept rows that substreams have, ascending; `last` is told their places among these."""
+        marked = np.zeros(self._kept + 1, np.bool_)
+        marked[last] = True
+        marked[-1] = False  # where -1 is
+        places = np.cumsum(marked) - 1
+        places[-1] = -1
+        last[:] = places[last]
+        return np.flatnonzero(marked)
 
     def forget(self, partitions: Array) -> None:
         """Forget the events of these substreams."""
@@ -155,9 +163,7 @@ class LaggedEvents:
         last = np.full((len(partitions), self.depth), -1, np.int64)
         known = partitions < len(self._last)
         last[known] = self._last[partitions[known]]
-        alive = np.unique(last)
-        alive = alive[alive >= 0]
-        last = np.where(last >= 0, np.searchsorted(alive, last), -1)
+        alive = self._renumber(last)
         rows = {"last": take_rows(_joined(self._pieces), pa.array(alive))} if len(alive) else {}
         return {"last": last}, rows
 
