@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
+from ceql import jit
 from ceql.engine.common.layout import Events
 from ceql.errors import DataError
 from ceql.io.sorted_runs import EventBatch
@@ -39,7 +39,7 @@ _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this ma
 @cache
 def tell_if_interpreted() -> None:
     """Warn once per worker if kernels run uncompiled."""
-    if numba.config.DISABLE_JIT:
+    if jit.INTERPRETED:
         warnings.warn(
             "Numba is switched off (NUMBA_DISABLE_JIT): this worker runs kernels as plain Python, hundreds of times "
             "slower than compiled; take the setting out of the workers' environment",
