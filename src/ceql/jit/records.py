@@ -117,11 +117,14 @@ def _unbox_record(kind: Record, given: Any, c: Any) -> Any:
     """Fill a structure on the stack of the call."""
     builder = c.builder
     structure = cgutils.alloca_once(builder, c.context.get_value_type(kind).pointee, zfill=True)
+    # Numba's own way to call it is closed to kernels that allocate; no array of a record is handed back to Python
+    adapted = ir.FunctionType(ir.IntType(32), [c.pyapi.pyobj, c.pyapi.voidptr])
+    adapt = cgutils.get_or_insert_function(builder.module, adapted, "numba_adapt_ndarray")
     failed = cgutils.false_bit
     for k, (_, field) in enumerate(kind.fields):
         item, place = c.pyapi.tuple_getitem(given, k), cgutils.gep_inbounds(builder, structure, 0, k)
         if isinstance(field, types.Array):
-            error = c.pyapi.numba_array_adaptor(item, builder.bitcast(place, c.pyapi.voidptr))
+            error = builder.call(adapt, [item, builder.bitcast(place, c.pyapi.voidptr)])
             failed = builder.or_(failed, cgutils.is_not_null(builder, error))
         else:
             native = c.unbox(field, item)

@@ -39,9 +39,9 @@ class StaleError(Exception):
 # --- types to text ---
 
 
-def write(dispatcher: Any, arguments: Iterable[Any]) -> str:
+def write(function: Any, arguments: Iterable[Any]) -> str:
     """A kernel with types of arguments, all in one line."""
-    return f"{dispatcher.__module__}.{dispatcher.__qualname__}({', '.join(map(_text, arguments))})"
+    return f"{function.__module__}.{function.__qualname__}({', '.join(map(_text, arguments))})"
 
 
 def _text(kind: Any) -> str:

@@ -113,23 +113,26 @@ def _vectors() -> Iterator[None]:
 
 
 class _Listener(event.Listener):  # type: ignore[misc]
-    """Notes what is compiled: in the log, and in the file that CEQL_COMPILED names."""
+    """Logs what is compiled."""
 
     def on_start(self, event: Any) -> None:
-        kernel = event.data["dispatcher"]
-        if not kernel.__module__.startswith("ceql."):
-            return
-        told.log.info("compiling %s.%s", kernel.__module__, kernel.__name__)
-        noted = os.environ.get("CEQL_COMPILED")
-        if noted and not kernel.targetoptions.get("no_cpython_wrapper"):
-            with open(noted, "a") as file:
-                file.write(write(kernel, event.data["args"]) + "\n")
+        function = event.data["dispatcher"]
+        if function.__module__.startswith("ceql."):
+            told.log.info("compiling %s.%s", function.__module__, function.__name__)
 
     def on_end(self, event: Any) -> None:
         """Nothing: Numba asks for both."""
 
 
 event.register("numba:compile", _Listener())
+
+
+def _note(function: Callable[..., Any], arguments: Any) -> None:
+    """Write what is compiled for Python to the file that CEQL_COMPILED names."""
+    noted = os.environ.get("CEQL_COMPILED")
+    if noted and function.__module__.startswith("ceql."):
+        with open(noted, "a") as file:
+            file.write(write(function, arguments) + "\n")
 
 
 # --- parts of kernels ---
@@ -248,9 +251,11 @@ def make(function: Callable[..., Any], way: str) -> Any:
                     stack.enter_context(_no_collections())
                     stack.enter_context(_known_signatures())
                     stack.enter_context(_vectors())
+                if find(function, signature) is None:  # else another process has compiled it meanwhile
+                    _note(function, signature)
                 _depth += 1
                 try:
-                    return alone(signature)  # or load what another process has compiled meanwhile
+                    return alone(signature)
                 finally:
                     _depth -= 1
 
