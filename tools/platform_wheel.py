@@ -44,7 +44,7 @@ if __name__ == "__main__":
         name = cache.file_of(job.kernel.function, job.arguments, target)
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(cache.cache_root() / name, out / name)
-    cache.describe(out, target, needs)
+    (out / cache.ABOUT).write_text(cache.about(cache.Place(out, target, tuple(needs))))
 """
 
 

@@ -23,7 +23,7 @@ import os
 import pickle
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -56,10 +56,11 @@ class Target(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A folder with compiled code, and the target that it is for."""
+    """A folder with compiled code, the target that it is for, and what a processor must have to run it."""
 
     folder: Path
     target: Target
+    needs: tuple[str, ...]
 
 
 # --- names ---
@@ -136,7 +137,7 @@ def host_features() -> set[str]:
     return {name for name, has in llvm.get_host_cpu_features().items() if has}
 
 
-def misfit(made_for: Target, needs: list[str]) -> str:
+def misfit(made_for: Target, needs: Iterable[str]) -> str:
     """Why code of that target does not run here; "" if it does."""
     here = host_target()
     for what, theirs, ours in (
@@ -151,9 +152,9 @@ def misfit(made_for: Target, needs: list[str]) -> str:
     return f"the processor lacks {' '.join(sorted(lacking))}" if lacking else ""
 
 
-def describe(folder: Path, target: Target, needs: list[str]) -> None:
-    """Say in a folder what its code was made for."""
-    (folder / ABOUT).write_text(json.dumps({**target._asdict(), "needs": needs}, indent=1) + "\n")
+def about(place: Place) -> str:
+    """What `about.json` says of a place."""
+    return json.dumps({**place.target._asdict(), "needs": place.needs}, indent=1) + "\n"
 
 
 _given: list[Path] = []
@@ -176,7 +177,7 @@ def beforehand() -> tuple[Place, ...]:
     for folder in (BEFOREHAND, *_given):
         try:
             said = json.loads((folder / ABOUT).read_text("utf-8"))
-            needs = said.pop("needs")
+            needs = tuple(said.pop("needs"))
             target = Target(**said)
         except (OSError, ValueError, TypeError, KeyError):  # as in a pure wheel
             continue
@@ -184,13 +185,13 @@ def beforehand() -> tuple[Place, ...]:
         if why:
             misfits.append(why)
         else:
-            found.append(Place(folder, target))
+            found.append(Place(folder, target, needs))
     return tuple(found)
 
 
 def places() -> tuple[Place, ...]:
     """All places, the user's own last."""
-    return (*beforehand(), Place(cache_root(), host_target()))
+    return (*beforehand(), Place(cache_root(), host_target(), tuple(sorted(host_features()))))
 
 
 def find(function: Any, arguments: Any) -> Path | None:

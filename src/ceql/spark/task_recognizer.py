@@ -26,6 +26,7 @@ from ceql.recognition.rows import RowStore
 from ceql.results.reader import pieces
 from ceql.spark.result_rows import result_rows
 from ceql.spark.settle import settle
+from ceql.spark.ship import look_for_kernels
 from ceql.spark.shipped_symbols import ShippedSymbols
 from ceql.spark.swappable import swappable_symbols
 from ceql.spark.task_spec import MAIN, TIME, TaskSpec
@@ -89,6 +90,7 @@ class TaskRecognizer:
 
     def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
         tell_if_interpreted()
+        look_for_kernels()
         self.spec = spec
         self.schema = schema
         self._queries = self._make_queries()
