@@ -43,7 +43,7 @@ _state = _Told()
 def now() -> str:
     """What somebody waits for at this moment; "" if nothing is compiled."""
     state = _state
-    return f"compiling {state.what}" if state.since is not None else ""
+    return f"Compiling the engine for {state.what}" if state.since is not None else ""
 
 
 def elapsed() -> float:
