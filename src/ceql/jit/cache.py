@@ -98,7 +98,9 @@ def folder_of(module: Path) -> str:
     digest = hashlib.sha256(os.environ.get("NUMBA_BOUNDSCHECK", "").encode())
     for part in sorted(_hash_of(source) for source in {*sources, *_ALWAYS}):
         digest.update(part)
-    name = ".".join(module.relative_to(PACKAGE).with_suffix("").parts) if module.is_relative_to(PACKAGE) else module.stem
+    name = (
+        ".".join(module.relative_to(PACKAGE).with_suffix("").parts) if module.is_relative_to(PACKAGE) else module.stem
+    )
     return f"{name}-{digest.hexdigest()[:16]}"
 
 

@@ -66,7 +66,7 @@ def _name(owner: type) -> str:
 def abridged(lines: Iterable[str]) -> str:
     """The list with these lines: what is long in them has a line of its own."""
     names: dict[str, str] = {}
-    short = sorted({_abridge(line, names) for line in lines})
+    short = [_abridge(line, names) for line in sorted(set(lines))]
     defined = [f"{name} = {meaning}" for meaning, name in names.items()]
     return "\n".join([*defined, "", *short, ""])
 

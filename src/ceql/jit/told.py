@@ -34,6 +34,7 @@ class _Told:
         self.spent = 0.0
         self.since: float | None = None
         self.told = False
+        self.reported = 0.0
         self.what, self.seconds = "", 0
 
 
@@ -50,6 +51,12 @@ def elapsed() -> float:
     """The seconds that this process has waited for the compiler."""
     since = _state.since
     return _state.spent + (0.0 if since is None else monotonic() - since)
+
+
+def since_last() -> int:
+    """Milliseconds that this process has waited for the compiler since this was asked last."""
+    before, _state.reported = _state.reported, elapsed()
+    return round(1000 * (_state.reported - before))
 
 
 @contextmanager

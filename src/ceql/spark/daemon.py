@@ -22,6 +22,7 @@ from pathlib import Path
 _SAFE = {"jemalloc_bg_thd"}
 """Threads that see to forks by themselves, as Linux names them."""
 
+
 def load() -> None:
     """Import what tasks need, and load the kernels that most of them call, as far as they are in the cache."""
     import pyspark.worker  # noqa: F401
