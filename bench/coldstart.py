@@ -1,11 +1,11 @@
-"""Measures what a newcomer waits for: ten kinds of query in three cases, `python -m bench.coldstart` (`make coldstart`).
+"""Measures what a newcomer waits for: ten kinds of query in three cases (`make coldstart`).
 
 - **wheel**: each kind in a process of its own, with the kernels of a platform wheel and an empty cache;
 - **warm**: the same with the sources and a cache that `ceql.warm` has filled;
 - **cold**: all kinds in one process, one after the other, from an empty cache. Later ones find what they share with
   earlier ones compiled already, so the order matters.
 
-Seconds are those of the processor, from `import ceql` to the first matches; in brackets, how many kernels were compiled.
+Seconds are those of the processor, from `import ceql` to the first matches; in brackets, the kernels that were compiled.
 `--installed PYTHON` runs the ten kinds in an environment with a platform wheel and an empty cache, prints the time each
 takes, and fails if anything was compiled (`make dist-check`).
 """

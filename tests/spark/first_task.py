@@ -11,9 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-import client
-
 import ceql.spark
+import client
 
 
 def main(folder: Path) -> None:
