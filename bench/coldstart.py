@@ -5,7 +5,7 @@
 - **cold**: all kinds in one process, one after the other, from an empty cache. Later ones find what they share with
   earlier ones compiled already, so the order matters.
 
-Seconds are those of the processor, from `import ceql` to the first matches; in brackets, the kernels that were compiled.
+Seconds are those of the processor from `import ceql` to the first matches; kernels that were compiled are in brackets.
 `--installed PYTHON` runs the ten kinds in an environment with a platform wheel and an empty cache, prints the time each
 takes, and fails if anything was compiled (`make dist-check`).
 """

@@ -2,7 +2,7 @@
 
 `python tools/dist.py SOURCE OUT`. Times are those of SOURCE_DATE_EPOCH, by default of the last commit; the archive is
 packed again in order of names, with no trace of who made it. Beside them comes a wheel for this platform that has the
-kernels compiled (`platform_wheel`); its machine code is not the same bytes each time, as Numba numbers what it compiles.
+kernels compiled (`platform_wheel`); its machine code is not the same bytes each time: Numba numbers what it compiles.
 The hashes of all are printed.
 """
 

@@ -30,7 +30,7 @@ def test_types_are_read_as_they_were_written(tmp_path: Path) -> None:
     frozen = np.zeros((2, 2), np.uint8)
     frozen.flags.writeable = False
     roots = layout.Roots(np.zeros((2, 2), np.int64), np.zeros(2, np.int64))
-    in_order.dispatcher  # noqa: B018  # Numba knows records from then on
+    assert in_order(np.zeros(1, np.int64))  # Numba knows records from then on
     kinds = tuple(map(typeof, (frozen, frozen[:, ::2], 3, 2.5, None, True, (1, 2.5), roots)))
     line = write(in_order, kinds)
     path = tmp_path / "list.txt"

@@ -38,7 +38,10 @@ class Slow(event.Listener):
 event.register("numba:compile", Slow())
 print(twice(21), thrice(14))
 """
-LINE = "compiling the engine for what reads and writes events, once on this machine, about 2 s; `ceql warm` does it beforehand"
+LINE = (
+    "compiling the engine for what reads and writes events, once on this machine, about 2 s; "
+    "`ceql warm` does it beforehand"
+)
 
 
 def said(folder: Path, seconds: float, before: str = "") -> tuple[str, str]:

@@ -27,7 +27,7 @@ print(bool(in_order(np.arange(3))), size_of(1, 2, 3))
 
 
 def test_the_versions_that_are_allowed_are_those_that_were_tried() -> None:
-    """After a release of Numba: raise both, run `make newest` and `make coldstart`, and look at what has become slower."""
+    """After a release of Numba: raise both, run `make newest` and `make coldstart`, and see what has become slower."""
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     (numba,) = (each for each in needed if each.startswith("numba"))
     found = re.fullmatch(r"numba>=0\.(\d+),<0\.(\d+)", numba)

@@ -1,4 +1,4 @@
-"""`ceql warm` compiles what is listed, says what is missing, and another processor's code is not taken for one's own."""
+"""`ceql warm` compiles what is listed and says what is missing; code of another processor is not taken for one's own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tells people that they wait for the compiler, and for how long.
 
-A process says so once, when compiling has taken a second of its time: small kernels are done by then, and what is loaded
-takes no such time. It is a warning of the logger `ceql`. Whoever has given that logger no handler finds it on standard
+A process says so once, when compiling has taken a second of its time: small kernels are done by then, and loading takes
+no such time. It is a warning of the logger `ceql`. Whoever has given that logger no handler finds it on standard
 error, where Spark's executors have their log, too; at a terminal a bar follows it. `now` is for pages.
 """
 

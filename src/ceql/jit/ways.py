@@ -2,7 +2,7 @@
 
 What Numba has no public way for stands here and nowhere else: libraries that are not optimised twice, signatures that
 are remembered. It was tried with the versions between `TRIED`; with any other, functions are compiled by plain
-`numba.njit`, which takes twice as long and gives the same code. `tests/jit/test_versions.py` says when to raise `TRIED`.
+`numba.njit`, which takes longer and gives the same results. `tests/jit/test_versions.py` says when to raise `TRIED`.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ def session(master: str | None = None, app: str = "ceql", config: Mapping[str, s
             if chosen.startswith("local"):
                 settings |= {key: value for key, value in _local(chosen).items() if key not in said}
     spark = SparkSession.builder.config(map=settings).getOrCreate()
-    if not hasattr(spark, "_jvm") or not spark.sparkContext.master.startswith("local"):
+    context = _context()
+    if context is None or not str(context.master).startswith("local"):
         ship_kernels(spark)
     return spark
 

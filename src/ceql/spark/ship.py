@@ -1,9 +1,9 @@
 """Sends compiled kernels to executors, so that their first task compiles nothing.
 
 Executors that have a platform wheel of ceql installed need none of this. For others, the driver packs the kernels that
-it has, from its own cache or from its package, and Spark hands the archive to each executor and unpacks it there. What
-is in it fits machines with the same versions of Python, Numba and llvmlite, and with processors that can do all that the
-driver's can; others compile for themselves, and say why.
+it has, from its own cache or from its package, and Spark hands the archive to each executor and unpacks it there. It
+fits machines with the same versions of Python, Numba and llvmlite, and with processors that can do all that the driver's
+can; others compile for themselves, and say why.
 """
 
 from __future__ import annotations
