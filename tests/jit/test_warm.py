@@ -1,4 +1,4 @@
-"""`ceql warm` compiles what is listed and says what is missing; code of another processor is not taken for one's own."""
+"""`ceql warm` compiles what is listed and says what is missing. Code of another processor is not used."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Lists what is compiled beforehand: each kernel in each signature that the tests have met.
 
 `signatures.txt` has a line for each of them, as `ceql.io.sorted_runs.in_order(int64[1C])`. An array is written as its
-type, its dimensions and its order, with `!` if it cannot be written to; a named tuple as its class and its fields. Named
+type, its dimensions and its order, with `!` if it cannot be written to; a named tuple as its class and fields. Named
 tuples have lines of their own, `Name = class(fields)`, and stand by that name in the others.
 
 `make tests` fails if something was compiled that the list lacks, and `make signatures` adds it.
