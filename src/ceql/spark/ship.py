@@ -2,7 +2,7 @@
 
 Executors that have a platform wheel of ceql installed need none of this. For others, the driver packs the kernels that
 it has, from its own cache or from its package, and Spark hands the archive to each executor and unpacks it there. It
-fits machines with the same versions of Python, Numba and llvmlite, and processors that can do all that the driver's can;
+fits machines with the same versions of Python, Numba and llvmlite, and processors that can do what the driver's can;
 others compile for themselves, and say why.
 """
 
