@@ -35,7 +35,7 @@ BEFOREHAND = PACKAGE / "_kernels"
 """Where a platform wheel has its kernels."""
 ABOUT = "about.json"
 _IMPORT = re.compile(r"^from ceql(?:\.([\w.]+))? import (?:\(([\w\s,]+)\)|([\w ,]+))", re.MULTILINE)
-_ALWAYS = tuple(PACKAGE / "jit" / name for name in ("__init__.py", "ways.py", "records.py"))
+_ALWAYS = tuple(PACKAGE / "jit" / name for name in ("__init__.py", "ways.py", "patches.py", "records.py"))
 """What changes all compiled code."""
 _log = logging.getLogger("ceql")
 
@@ -236,10 +236,10 @@ class Cache:
         path = find(self._function, _arguments(signature))
         if path is None:
             return None
-        from numba.core.compiler import CompileResult
-        from numba.core.runtime import rtsys
-
         try:
+            from numba.core.compiler import CompileResult
+            from numba.core.runtime import rtsys
+
             content = pickle.loads(path.read_bytes())
             if self._allocates:
                 rtsys.initialize(context)
@@ -251,17 +251,17 @@ class Cache:
             return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        from numba.core.serialize import dumps
-
-        if any(not one.can_cache for one in compiled.lifted) or compiled.library.has_dynamic_globals:
-            return
         path = cache_root() / file_of(self._function, _arguments(signature), host_target())
         part = path.with_name(f"{path.name}.{uuid4().hex[:8]}")
         try:
+            from numba.core.serialize import dumps
+
+            if any(not one.can_cache for one in compiled.lifted) or compiled.library.has_dynamic_globals:
+                return
             path.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(dumps(compiled._reduce()))
             part.replace(path)
-        except OSError as error:
+        except Exception as error:  # the disk may be full, and another version of Numba do it in another way
             tell_no_cache(error)
             with suppress(OSError):
                 part.unlink()
