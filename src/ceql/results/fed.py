@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import NoReturn, Protocol, TypeVar
@@ -65,10 +64,10 @@ class Fed(MatchSource):
         """The feed of these batches; `intakes` are what was taken in before it, and with it."""
         self.before, self._intake = intakes
         self._recognizer = weakref.ref(recognizer)
-        self._turn, self._plans, self._keep_rows = turn, list(plans.values()), keep_rows
+        self._turn, self._plans, self._keep_rows = turn, plans, keep_rows
         self._batches = batches
         self._done = not batches  # whether there is nothing to find any more
-        self._given = Counter[int]()  # matches of each query that were handed out in this pass
+        self._given: dict[int, int] = {}  # matches of each query that were handed out in this pass
         self._found = 0
         self._work: Work | None = None  # finds those that follow
         self._kept: list[Round] | None = None  # what was left when the next feed came
@@ -89,7 +88,7 @@ class Fed(MatchSource):
 
     @property
     def plans(self) -> list[Plan]:
-        return self._plans
+        return list(self._plans.values())
 
     @property
     def bounds(self) -> list[BoundPlan] | None:
@@ -106,7 +105,7 @@ class Fed(MatchSource):
     def rounds(self, rows: bool = False) -> Iterator[Round]:
         if self._kept is None:
             self._done = not self._batches
-            self._given, self._work = Counter(), None
+            self._given, self._work = {}, None
         found = _Pass(self)
         self._pass = weakref.ref(found)
         return found
@@ -134,8 +133,8 @@ class Fed(MatchSource):
             if found is None:
                 self._done = True
             else:
-                self._given.update({number: batch.num_rows for number, batch in found.found})
-                self._found = max(self._found, self._given.total())
+                self._given = _counted(self._given, found)
+                self._found = max(self._found, sum(self._given.values()))
                 self._work = work
             return found
 
@@ -191,7 +190,7 @@ class Fed(MatchSource):
         self._keep(rest)
 
     def _keep(self, rest: list[Round]) -> None:
-        self._found = max(self._found, self._given.total() + sum(found.size for found in rest))
+        self._found = max(self._found, sum(self._given.values()) + sum(found.size for found in rest))
         if rest:
             self._own_rows = self._intake.rows.copy()
         self._kept = rest
@@ -264,10 +263,10 @@ class Fed(MatchSource):
         found = self._at_once(count)
         if found is not None:
             return found
-        kept = Counter[int]()
+        kept: dict[int, int] = {}
         for one in self._kept or ():
-            kept.update({number: batch.num_rows for number, batch in one.found})
-        return [kept[number] for number in range(len(self._plans))]
+            kept = _counted(kept, one)
+        return [kept.get(number, 0) for number in range(len(self.plans))]
 
     def aggregation(self, request: Request) -> Aggregation:
         if request.attributes and not self._keep_rows and self.bounds is not None:
@@ -318,17 +317,22 @@ class _Pass:
         return found
 
 
-def _after(given: Counter[int], work: Work) -> Work:
+def _counted(counts: dict[int, int], found: Round) -> dict[int, int]:
+    """The counts of each query's matches, with these."""
+    return counts | {number: counts.get(number, 0) + batch.num_rows for number, batch in found.found}
+
+
+def _after(given: dict[int, int], work: Work) -> Work:
     """The matches that `work` finds, without the first ones of each query."""
     left = given.copy()
     for found in work:
-        if not left.total():
+        if not any(left.values()):
             yield found
             continue
         rest = []
         for number, batch in found.found:
-            skip = min(left[number], batch.num_rows)
-            left[number] -= skip
+            skip = min(left.get(number, 0), batch.num_rows)
+            left[number] = left.get(number, 0) - skip
             if skip < batch.num_rows:
                 rest.append((number, batch.slice(skip)))
         if rest:

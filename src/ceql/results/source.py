@@ -97,8 +97,9 @@ class MatchSource(ABC):
     @property
     def schemas(self) -> list[pa.Schema]:
         """The columns of each query's matches."""
-        if self.bounds is not None:
-            return [bound.result.schema for bound in self.bounds]
+        bounds = self.bounds
+        if bounds is not None:
+            return [bound.result.schema for bound in bounds]
         return [ResultColumns(plan.columns, singles=plan.selection.singles).schema for plan in self.plans]
 
     # --- of the only query ---
@@ -128,12 +129,14 @@ class MatchSource(ABC):
     @property
     def type(self) -> str | None:
         """The column of types."""
-        return self.bounds[0].type if self.bounds is not None else None
+        bounds = self.bounds
+        return bounds[0].type if bounds is not None else None
 
     @property
     def time(self) -> str | None:
         """The column of times."""
-        return self.bounds[0].time if self.bounds is not None else None
+        bounds = self.bounds
+        return bounds[0].time if bounds is not None else None
 
     def aggregation(self, request: Request) -> Aggregation:
         """What is to be added up, over the columns of the events."""
