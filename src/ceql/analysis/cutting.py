@@ -18,6 +18,7 @@ from ceql.syntax import tree as t
 
 WHOLE = ""  # in place of a variable: all events of the filtered part
 FIRST_LAST = ("FIRST", "LAST")
+_CARRIED = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST")  # aggregates of which a value so far is enough
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _OF_TRUTHS = {("MAX", "<"): "MIN", ("MAX", ">"): "MAX", ("MIN", "<"): "MAX", ("MIN", ">"): "MIN"}
 """Whether all must satisfy the comparison, or one: the least or the greatest of truth values."""
@@ -136,6 +137,8 @@ class Cut:
         return len(self._events(node)) > 1 or is_measured(node)
 
     def _fold(self, function: str, node: t.Aggregate, what: t.Expression | t.Predicate, truth: bool = False) -> Read:
+        if node.distinct or node.number is not None or node.function not in _CARRIED:
+            raise NotCut
         self.operands.append(Operand(self.folded[node.variable], False, what, function))
         return Read(len(self.operands) - 1, truth)
 
