@@ -30,9 +30,9 @@ def _limits(node: Any, operand: int) -> Iterator[int]:
                 yield from _limits(item, operand)
         case t.Neg(item):
             yield from _limits(item, operand)
-        case t.Comparison(op, left, t.Literal(value)) if left == Read(operand):
+        case t.Comparison(op, left, t.Literal(value)) if _is(left, operand):
             yield _limit(op, value)
-        case t.Comparison(op, t.Literal(value), right) if right == Read(operand):
+        case t.Comparison(op, t.Literal(value), right) if _is(right, operand):
             yield _limit(_TURNED.get(op, op), value)
         case _ if _reads(node, operand):
             yield MANY
@@ -44,10 +44,14 @@ def _limit(op: str, value: Any) -> int:
     return max(1, math.ceil(value) if op in ("<", ">=") else math.floor(value) + 1)
 
 
+def _is(node: Any, operand: int) -> bool:
+    return isinstance(node, Read) and bool(node.operand == operand)
+
+
 def _reads(node: Any, operand: int) -> bool:
+    if _is(node, operand):
+        return True
     match node:
-        case Read(number):
-            return bool(number == operand)
         case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
             return _reads(left, operand) or _reads(right, operand)
         case t.Minus(inner) | t.IsNull(inner):
