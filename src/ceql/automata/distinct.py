@@ -41,7 +41,8 @@ def _limits(node: Any, operand: int) -> Iterator[int]:
 def _limit(op: str, value: Any) -> int:
     if isinstance(value, bool | str | None):
         return 1
-    return max(1, math.ceil(value) if op in ("<", ">=") else math.floor(value) + 1)
+    number = math.ceil(value) if op in ("<", ">=") else math.floor(value) + 1
+    return max(1, int(number))
 
 
 def _is(node: Any, operand: int) -> bool:
