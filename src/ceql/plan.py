@@ -74,6 +74,11 @@ class _BasePlan:
         """What is asked of single events."""
         raise NotImplementedError
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether events may be passed over at which all that begins is given up at the next event."""
+        return False
+
     @cached_property
     def lags(self) -> tuple[Lag, ...]:
         """The attributes of events before that guards read."""
@@ -155,7 +160,6 @@ class UnaryPlan(_BasePlan):
 
     @cached_property
     def looks_ahead(self) -> bool:
-        """Whether events may be passed over at which all that begins is given up at the next event."""
         return self.rivalry is None and self.cea.only_goes_on()
 
     @cached_property

@@ -184,7 +184,7 @@ def number_near(keys: Array, low: int, table: Array, numbers: Array, unknown: Ar
     count = 0
     end = low + len(table)
     for i in range(len(keys)):
-        number = np.int32(-1)
+        number: Word = np.int32(-1)
         if low <= keys[i] < end:
             number = table[keys[i] - low]
         numbers[i] = number
