@@ -90,8 +90,10 @@ def _send(spark: SparkSession, archive: Path) -> None:
 
 def look_for_kernels() -> None:
     """In a worker: use what the driver has sent."""
-    from pyspark.core.files import SparkFiles
-
+    try:
+        from pyspark.core.files import SparkFiles
+    except ImportError:  # pyspark-client, which has no workers
+        return
     from ceql.jit.cache import look_in
 
     if SparkFiles._is_running_on_worker and SparkFiles._root_directory:
