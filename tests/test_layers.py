@@ -17,6 +17,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 ORDER = (
     ("errors",),
     ("jit",),
+    ("records",),
     ("syntax",),
     ("io",),
     ("engine.common",),
@@ -29,16 +30,16 @@ ORDER = (
     ("results",),
     ("explain",),
     ("diagnose",),
-    ("query", "query_set", "recognizer", "set_recognizer"),
+    ("query", "query_set", "recognizer"),
     ("match_recognize", "notebook"),
     ("__init__",),
     ("warm",),
     ("spark",),
     ("cli", "studio", "__main__"),
 )
-TOGETHER = {"query", "query_set", "recognizer", "set_recognizer", "cli", "studio", "__main__"}
+TOGETHER = {"query", "query_set", "recognizer", "cli", "studio", "__main__"}
 PLACES = {folder: place for place, folders in enumerate(ORDER) for folder in folders}
-ENGINE = {"errors", "jit", "engine.common"}  # the engine knows nothing of text, Arrow, Spark
+ENGINE = {"errors", "jit", "records", "engine.common"}  # the engine knows nothing of text, Arrow, Spark
 APART = {"spark", "cli", "studio"}  # only those who use them import them
 
 
