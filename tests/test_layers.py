@@ -17,7 +17,6 @@ SOURCE = Path(__file__).parents[1] / "src"
 ORDER = (
     ("errors",),
     ("jit",),
-    ("records",),
     ("syntax",),
     ("io",),
     ("engine.common",),
@@ -39,7 +38,7 @@ ORDER = (
 )
 TOGETHER = {"query", "query_set", "recognizer", "cli", "studio", "__main__"}
 PLACES = {folder: place for place, folders in enumerate(ORDER) for folder in folders}
-ENGINE = {"errors", "jit", "records", "engine.common"}  # the engine knows nothing of text, Arrow, Spark
+ENGINE = {"errors", "jit", "engine.common"}  # the engine knows nothing of text, Arrow, Spark
 APART = {"spark", "cli", "studio"}  # only those who use them import them
 
 
