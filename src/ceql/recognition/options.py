@@ -187,27 +187,31 @@ class Options:
             raise DataError(f"the snapshot is damaged: {error}") from error
 
 
-_DEFAULTS = {field.name: field.default for field in fields(Options)}
-
-
 def read(given: Mapping[str, Any], known: type[Any]) -> Options:
     """The options of a call, which knows those of `known` (one of the classes above)."""
+    check_names(given, known)
+    return Options(**given)
+
+
+def check_names(given: Mapping[str, Any], known: type[Any]) -> None:
+    """Refuse options that there are not."""
     for name in given:
         if name not in known.__annotations__:
             hint = did_you_mean(name, list(known.__annotations__)) or f"These are: {', '.join(known.__annotations__)}."
             raise TypeError(f"there is no option '{name}'. {hint}")
-    return Options(**given)
 
 
-def spelt_out(known: type[Any]) -> Callable[[_Function], _Function]:
-    """Shows the options that a function takes in its signature, for `help` and for completion."""
+def spelt_out(known: type[Any], others: Mapping[str, object] = {}) -> Callable[[_Function], _Function]:
+    """Shows the options that a function takes in its signature, for `help` and completion; `others` has the defaults
+    of those that are not in `Options`."""
+    defaults = {field.name: field.default for field in fields(Options)} | dict(others)
 
     def change(function: _Function) -> _Function:
         own = inspect.signature(function)
         shown = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
         shown += [
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=kind.__forward_arg__
+                name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__
             )
             for name, kind in known.__annotations__.items()
         ]
