@@ -50,7 +50,9 @@ class ReadingOptions(ColumnOptions, total=False):
     or a timedelta."""
 
 
-class _Limits(ReadingOptions, total=False):
+class LimitOptions(ReadingOptions, total=False):
+    """What may be held, and by how many threads."""
+
     memory: int
     """The most bytes that partial matches may take; of a recogniser, all that it holds."""
     max_states: int
@@ -61,14 +63,14 @@ class _Limits(ReadingOptions, total=False):
     """How many threads may work on partial matches at once; "all" stands for as many as there are cores."""
 
 
-class RunOptions(_Limits, total=False):
+class RunOptions(LimitOptions, total=False):
     """The options of a run over an input."""
 
     batch_rows: int
     """The most rows of a batch that is recognised at once."""
 
 
-class FeedOptions(_Limits, total=False):
+class FeedOptions(LimitOptions, total=False):
     """The options of a recogniser."""
 
     keep_rows: bool
