@@ -461,7 +461,7 @@ class CorrelatedRecognition(Recognition):
                 "the snapshot was taken by a version of ceql that compiles this query to another automaton; "
                 "finish the stream with that version, or start anew"
             )
-        for term in header.get("ranked", []):
+        for term in header["ranked"]:
             self.operands = self.operands.with_rank(term)
         self.values.restore(tables["values"])  # before the machine, which sorts runs by the rank of their values
         super().restore(header, arrays, tables)

@@ -12,6 +12,7 @@ from ceql.spark.checkpoint import emitted_until, end_of_input
 from ceql.spark.episodes import episodes
 from ceql.spark.result_frames import match_id, matches_to_rows, result_schema
 from ceql.spark.session import prepare, session
+from ceql.spark.ship import ship_kernels
 from ceql.spark.sql import register
 from ceql.spark.task_metrics import metrics
 from ceql.spark.worker_errors import errors
@@ -33,4 +34,5 @@ __all__ = [
     "register",
     "result_schema",
     "session",
+    "ship_kernels",
 ]
