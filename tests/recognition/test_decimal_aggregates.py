@@ -19,7 +19,7 @@ OPERATORS = {
 MILLIONTH = Decimal("0.000001")
 AGGREGATES: dict[str, Any] = {
     "SUM(b.d)": lambda d, e: sum(d),
-    "AVG(b.d)": lambda d, e: (sum(d) / len(d)).quantize(MILLIONTH, ROUND_HALF_UP),
+    "AVG(b.d)": lambda d, e: (sum(d, Decimal(0)) / len(d)).quantize(MILLIONTH, ROUND_HALF_UP),
     "-MAX(b.d)": lambda d, e: -max(d),
     "FIRST(b.d)": lambda d, e: d[0],
     "SUM(b.d) - SUM(b.e)": lambda d, e: sum(d) - sum(e),
