@@ -23,7 +23,7 @@ from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.one_form import one_form
 from ceql.analysis.resolve import resolve
-from ceql.analysis.scopes import check, subformulas, types, variables
+from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import counts_events, is_simple, split_off
@@ -286,7 +286,7 @@ def to_one_form(draft: Draft) -> Draft:
 
 
 def refuse_what_has_no_engine(draft: Draft) -> Draft:
-    """Refuse what the language has and no engine runs yet: AFTER MATCH, and `->`.
+    """Refuse what the language has and no engine runs yet: AFTER MATCH.
 
     >>> refuse_what_has_no_engine(to_tree("SELECT * WHERE A ; B AFTER MATCH SKIP PAST LAST EVENT"))
     Traceback (most recent call last):
@@ -296,12 +296,6 @@ def refuse_what_has_no_engine(draft: Draft) -> Draft:
     after = draft.query.after_match
     if after is not None:
         raise QueryError("AFTER MATCH cannot be run yet", draft.source, after.span, "Leave it out to find all matches.")
-    for formula in subformulas(draft.query.formula):
-        joints = formula.joints if isinstance(formula, t.Then) else ()
-        if isinstance(formula, t.Plus | t.Count):
-            joints = (formula.joint,)
-        if t.Joint.NEXT in joints:
-            raise QueryError("'->' cannot be run yet", draft.source, formula.span, "Write ';'.")
     return draft
 
 
