@@ -251,9 +251,7 @@ class Look:
             begin = end
         return good
 
-    def _whole(
-        self, part: t.Aggregate | t.Lapse, test: Test, node: int, first: Array, ends: bool = False
-    ) -> pa.Array:
+    def _whole(self, part: t.Aggregate | t.Lapse, test: Test, node: int, first: Array, ends: bool = False) -> pa.Array:
         """An aggregate, or a time of the events at a node, for each instance of the node (given by its first entry)."""
         checks = self.checks
         if isinstance(part, t.Lapse):
