@@ -83,7 +83,7 @@ def _prev_leaves(claim: Claim) -> Leaves:
 
 
 def _beside_endings(shape: Shape, gaps: Gaps, prev: dict[int, Leaves]) -> set[int]:
-    """The claims with PREV on what a `->` waits for while it compares: it does not find runs by key, so they are tested."""
+    """The claims with PREV on what a `->` that compares waits for: it finds no runs by key, so they are tested."""
     waits: Leaves = frozenset().union(*(sides(shape, k)[1] for k in gaps.compared if shape.absences[k].is_next))
     return {number for number, leaves in prev.items() if leaves & waits}
 
