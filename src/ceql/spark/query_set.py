@@ -30,7 +30,8 @@ from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.batch import Way, divide, rows_in_tasks
 from ceql.spark.collations import refuse_collations
 from ceql.spark.lacking_types import telling
-from ceql.spark.prepare import Frames, MatchArguments, Prepared, prepare
+from ceql.spark.match_options import MatchArguments
+from ceql.spark.prepare import Frames, Prepared, prepare
 from ceql.spark.stream_job import RowGroup, StreamJob, terms_of
 from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
@@ -190,7 +191,7 @@ def _any_event(
     items = tuple(t.Event(type, stream) for type, stream in kinds)
     formula: t.Formula = items[0] if len(items) == 1 else t.Or(items)
     if counts:
-        formula = t.Then((formula, formula), (True,))
+        formula = t.Then((formula, formula), (t.Joint.TOUCH,))
     consume = t.Consume.ANY if single else t.Consume.NONE
     query = t.Query(formula, streams=plans[0].query.streams, partition=parts, window=window, consume=consume)
     return plan_query(query, plans[0].source)
