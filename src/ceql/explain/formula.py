@@ -101,16 +101,17 @@ def _bare(normal: Normal) -> tuple[str, int]:
             return f"({text}) AS {others}" if predicates else f"{text} AS {others}", POSTFIX
         case Sequence(()):
             return "nothing", LEAF
-        case Sequence(items, contiguous, absent):
+        case Sequence(items, joints, absent):
             text = ""
             for k, item in enumerate(items):
                 if k:
-                    text += " : " if contiguous[k - 1] else " ; "
-                text += "".join(f"{_absent(atom)} ; " for gap in absent[k : k + 1] for atom in gap)
+                    text += f" {joints[k - 1].value} "
+                sign = joints[k - 1].value if k else ";"
+                text += "".join(f"{_absent(atom)} {sign} " for gap in absent[k : k + 1] for atom in gap)
                 text += _normal(item, POSTFIX)
             return text + "".join(f" ; {_absent(atom)}" for gap in absent[len(items) :] for atom in gap), THEN
-        case Repeat(body, contiguous, least, most):
-            return _normal(body, LEAF) + print_count(least, most, contiguous), POSTFIX
+        case Repeat(body, joint, least, most):
+            return _normal(body, LEAF) + print_count(least, most, joint), POSTFIX
         case Choice(()):
             return "never", LEAF
         case Choice(items):
