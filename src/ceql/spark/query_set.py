@@ -30,7 +30,8 @@ from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.batch import Way, divide, rows_in_tasks
 from ceql.spark.collations import refuse_collations
 from ceql.spark.lacking_types import telling
-from ceql.spark.prepare import Frames, MatchArguments, Prepared, prepare
+from ceql.spark.match_options import MatchArguments
+from ceql.spark.prepare import Frames, Prepared, prepare
 from ceql.spark.stream_job import RowGroup, StreamJob, terms_of
 from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
