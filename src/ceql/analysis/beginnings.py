@@ -36,6 +36,15 @@ class Around:
         """The variables that what it stands around binds."""
         return frozenset[str]().union(*self.seen.values())
 
+    @cached_property
+    def by_name(self) -> dict[str, list[int]]:
+        """The numbers of the conditions that speak of each variable."""
+        found: dict[str, list[int]] = {}
+        for k, part in enumerate(self.asked if isinstance(self.asked, tuple) else ()):
+            for name in _named(part):
+                found.setdefault(name, []).append(k)
+        return found
+
 
 class _Joint(NamedTuple):
     """A `->`: before an item of a sequence, or (item 0) before a further round of a repetition."""
@@ -95,7 +104,8 @@ class _Beginnings:
                 if isinstance(around.asked, t.Part):
                     predicates += self._keyed(told, around, around.asked, number, absence)
                     continue
-                for part in around.asked:
+                for k in sorted({k for name in leaf.variables for k in around.by_name.get(name, ())}):
+                    part = around.asked[k]
                     test = told.test(around, part, number)
                     if test is None:
                         continue
