@@ -8,11 +8,14 @@ known, so it is kept.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ceql.automata.cea import CEA
 from ceql.engine.common.layout import Events
 from ceql.jit import Array
+from ceql.predicates.symbols import SymbolTable
 from ceql.recognition.lag_kernels import mark_futile
 
 _MOST_SYMBOLS = 256  # whose pairs are tabulated
@@ -22,9 +25,13 @@ _FEW = 8  # an eighth of the events is worth leaving out
 class Futile:
     """Knows which substreams may have partial matches, and which starts fail."""
 
-    def __init__(self, cea: CEA) -> None:
-        self._cea = cea
-        self._symbols: list[int] = []
+    def __init__(self, cea: CEA, table: SymbolTable) -> None:
+        self._flag = 1 << len(cea.guards)  # of symbols at which nothing begins
+        self.cea = replace(cea, initial=tuple(t._replace(unless=t.unless | self._flag) for t in cea.initial))
+        """The automaton that heeds the flag."""
+        self._table = table
+        self._known = 0  # symbols that were looked at
+        self._mute: Array = np.zeros(0, np.int32)
         self._begins: Array = np.zeros(0, np.int8)
         self._goes: Array = np.zeros(0, np.bool_)
         self._follows: Array = np.zeros((0, 0), np.bool_)
@@ -36,27 +43,32 @@ class Futile:
         self._alive = np.ones(max(1, partitions), np.bool_)
         self._next = np.full(len(self._alive), -1, np.int32)
 
-    def without(self, events: Events, partitions: int, bits: list[int]) -> Events:
-        """The events that may change something, of so many substreams; `bits` are the guards of each symbol."""
-        if len(bits) > _MOST_SYMBOLS:
+    def without(self, events: Events, partitions: int) -> Events:
+        """The events that may change something, of so many substreams."""
+        if len(self._table.bits) > _MOST_SYMBOLS:
+            self.wake(partitions)
             return events
-        if len(bits) > len(self._symbols):
-            self._learn(bits)
+        if len(self._table.bits) > self._known:
+            self._learn()
         if partitions > len(self._alive):
             more = max(partitions - len(self._alive), len(self._alive))
             self._alive = np.concatenate([self._alive, np.zeros(more, np.bool_)])
             self._next = np.concatenate([self._next, np.full(more, -1, np.int32)])
         rows: Array = np.empty(len(events.symbol), np.int64)
-        tables = self._begins, self._goes, self._follows
+        tables = self._begins, self._goes, self._follows, self._mute
         count = mark_futile(events.symbol, events.partition, self._alive, self._next, *tables, rows)
         if _FEW * count > (_FEW - 1) * len(rows):
             return events
         kept = rows[:count]
         return Events(*(array[kept] if len(array) else array for array in events))
 
-    def _learn(self, bits: list[int]) -> None:
+    def _learn(self) -> None:
         """Work out what each symbol begins, and whether the next one carries that on."""
-        cea, self._symbols = self._cea, list(bits)
+        cea, flag = self.cea, self._flag
+        mute = [self._table.number(one | flag) for one in tuple(self._table.bits)]
+        bits = self._table.bits
+        self._known = len(bits)
+        self._mute = np.array([*mute, *range(len(mute), len(bits))], np.int32)
         rows = [t for row in cea.states for t in row]
         begun = [{t.target for t in cea.initial if t.fires(one)} for one in bits]
         self._goes = np.array([any(t.fires(one) for t in rows) for one in bits], np.bool_)

@@ -61,9 +61,11 @@ def mark_futile(
     begins: Array,
     goes: Array,
     follows: Array,
+    beginning_nothing: Array,
     rows: Array,
 ) -> int:
-    """Write the rows of events that may change something; how many they are.
+    """Write the rows of events that may change something; how many they are. Those at which all that would begin fails
+    get the symbol that begins nothing.
 
     `alive` says which substreams may have partial matches, and is told; `following` is scratch, -1 throughout.
     """
@@ -84,7 +86,9 @@ def mark_futile(
         following[p] = -1
         starts = rows[i] == 1
         if starts or alive[p]:
-            alive[p] = begins[symbols[i]] > 0 or goes[symbols[i]]  # what it begins is there, even if it fails next
+            alive[p] = starts or goes[symbols[i]]
+            if not starts:
+                symbols[i] = beginning_nothing[symbols[i]]
             rows[kept] = i
             kept += 1
     return kept

@@ -42,7 +42,9 @@ class UnaryRecognition(Recognition):
         self.plan = bound.plan
         self._keep_rows([], bound.schema)
         given = bound.window.kind == W_GIVEN and not bound.window.exact
-        self._futile: Futile | None = Futile(self.plan.cea) if given and self.plan.looks_ahead else None
+        futile = Futile(self.plan.cea, self.table) if given and self.plan.looks_ahead else None
+        self._futile: Futile | None = futile
+        self._cea = self.plan.cea if futile is None else futile.cea
 
     @cached_property
     def machine(self) -> StateMachine | Sharded[StateMachine]:
@@ -126,7 +128,7 @@ class UnaryRecognition(Recognition):
 
     @cached_property
     def _plain(self) -> Plain:
-        return Plain(self.plan.cea, self.plan.query.distinct)
+        return Plain(self._cea, self.plan.query.distinct)
 
     @cached_property
     def _label_masks(self) -> Array:
@@ -159,7 +161,9 @@ class UnaryRecognition(Recognition):
     def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
         if self._futile is None:
             return events
-        return self._futile.without(events, len(self.keys) if self.keys is not None else 1, self.table.bits)
+        found = self._futile.without(events, len(self.keys) if self.keys is not None else 1)
+        self._room_for_symbols()
+        return found
 
     @property
     def _machines(self) -> list[StateMachine]:
