@@ -111,14 +111,17 @@ def _lower_attribute(context: Any, builder: Any, kind: Record, value: Any, name:
 
 @unbox(Record)  # type: ignore[untyped-decorator]
 def _unbox_record(kind: Record, given: Any, c: Any) -> Any:
-    """Fill a structure on the stack of the call."""
+    """Fill a structure on the stack of the call. It has no share in the arrays, also where a kernel makes arrays of its
+    own: the caller holds them."""
     builder = c.builder
+    kinds = ir.FunctionType(ir.IntType(32), [c.pyapi.pyobj, c.pyapi.voidptr])
+    adapt = c.pyapi._get_function(kinds, name="numba_adapt_ndarray")
     structure = cgutils.alloca_once(builder, c.context.get_value_type(kind).pointee, zfill=True)
     failed = cgutils.false_bit
     for k, (_, field) in enumerate(kind.fields):
         item, place = c.pyapi.tuple_getitem(given, k), cgutils.gep_inbounds(builder, structure, 0, k)
         if isinstance(field, types.Array):
-            error = c.pyapi.numba_array_adaptor(item, builder.bitcast(place, c.pyapi.voidptr))
+            error = builder.call(adapt, (item, builder.bitcast(place, c.pyapi.voidptr)))
             failed = builder.or_(failed, cgutils.is_not_null(builder, error))
         else:
             native = c.unbox(field, item)
