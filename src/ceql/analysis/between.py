@@ -18,7 +18,7 @@ from ceql.analysis.conditions import spell_out
 from ceql.analysis.cutting import Condition, Cut, NotCut, Operand, Read, Role, most, there
 from ceql.analysis.lengths import TIME, bound_name, key_name, never_falls
 from ceql.analysis.shape import Claim, Either, Kind, Length, Same, Shape, Test
-from ceql.analysis.wholes import as_a_whole
+from ceql.analysis.wholes import as_a_whole, length_as_a_whole
 from ceql.syntax import tree as t
 
 ORDERED = ("<", "<=", ">", ">=")
@@ -78,8 +78,11 @@ def _conditions(shape: Shape, claim: Claim) -> Iterator[Condition]:
             for k, case in enumerate(cases):
                 for test in case:
                     yield _condition(shape, claim, test.predicate, [test], k)
-        case Length(window) if never_falls(window):
-            yield _length(shape, claim, window)
+        case Length(window):
+            if never_falls(window):
+                yield _length(shape, claim, window)
+            elif (found := length_as_a_whole(shape, claim, window)) is not None:
+                yield found
 
 
 def _length(shape: Shape, claim: Claim, window: t.Window) -> Condition:
@@ -106,16 +109,25 @@ def _condition(shape: Shape, claim: Claim, predicate: t.Predicate, tests: list[T
     roles = []
     for name, comparand in variables.items():
         # of two, those combine that are in the same instance of the outer scope, in whichever round of the inner one
-        scope = outer if count <= 2 else comparand.scope
+        scope = outer if count <= 2 else _widened(shape, comparand.scope)
         roles.append(Role(name, comparand.leaves, scope, most(shape, scope, comparand.leaves) <= 1))
         if all(operand.role != len(roles) - 1 for operand in cut.operands) and not shape.surely(
             scope, comparand.leaves
         ):
             cut.operands.append(there(len(roles) - 1))  # none of its values is read, but there must be an event
     if conditional:
-        roles.append(Role("", shape.below(claim.node), outer if count <= 2 else claim.node, True))
+        roles.append(Role("", shape.below(claim.node), outer if count <= 2 else _widened(shape, claim.node), True))
         cut.operands.append(there(len(roles) - 1))
     return Condition(claim, case, predicate, over_operands, tuple(cut.operands), tuple(roles))
+
+
+def _widened(shape: Shape, scope: int) -> int:
+    """The outermost node of which each instance has one instance of this one at most."""
+    for node in shape.above(scope)[1:]:
+        if shape.goes_round(node):
+            break
+        scope = node
+    return scope
 
 
 def denial(shape: Shape, claim: Claim, names: frozenset[str]) -> Condition | None:

@@ -74,6 +74,11 @@ class Condition:
     """The absence whose forbidden events play its first role: it must be true of none of them."""
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it speaks of aggregates."""
+        return any(operand.fold for operand in self.operands)
+
+    @property
     def pair(self) -> tuple[str, int, int] | None:
         """The operator and two operands, where the condition is just their comparison."""
         p = self.predicate
@@ -159,6 +164,14 @@ class Cut:
         total = self._fold("SUM", node, t.Arithmetic("/", what, t.Literal(1), span=what.span))
         count = self._fold("COUNT", node, t.IsNull(what, negated=True))
         return t.Arithmetic("/", total, count, span=node.span)  # type: ignore[arg-type]
+
+    def every(self, name: str, predicate: t.Predicate) -> t.Comparison:
+        """Whether every event of a variable satisfies a predicate: as many do as there are, which may be none."""
+        role = self.roles[name]
+        asked = (t.Literal(1), of_one_event(predicate))
+        self.operands += [Operand(role, False, what, "COUNT") for what in asked]
+        last = len(self.operands) - 1
+        return t.Comparison("=", Read(last - 1), Read(last), span=predicate.span)  # type: ignore[arg-type]
 
     def _of_truths(self, node: Any) -> Read | None:
         """An aggregate of whether events satisfy a predicate, where that tells whether their values' aggregate does.

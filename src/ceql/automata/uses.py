@@ -89,7 +89,7 @@ def _in_order(operand: Operand) -> Use:
 def _added(operand: Operand) -> Use:
     """How the values are used that an aggregate in arithmetic is over."""
     if operand.fold == "COUNT":
-        return Use.TRUTH if isinstance(operand.what, t.IsNull) else Use.VALUE
+        return Use.VALUE if isinstance(operand.what, t.Literal) else Use.TRUTH
     return Use.NULLABLE
 
 
