@@ -14,10 +14,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from ceql.analysis.conditions import spell_out
 from ceql.analysis.cutting import Condition, Cut, NotCut, Operand, Read, Role, most, there
 from ceql.analysis.lengths import TIME, bound_name, key_name, never_falls
-from ceql.analysis.shape import Claim, Either, Kind, Length, Same, Shape, Test
+from ceql.analysis.shape import Claim, Either, Kind, Length, Shape, Test
 from ceql.analysis.wholes import as_a_whole, length_as_a_whole
 from ceql.syntax import tree as t
 
@@ -128,36 +127,6 @@ def _widened(shape: Shape, scope: int) -> int:
             break
         scope = node
     return scope
-
-
-def denial(shape: Shape, claim: Claim, names: frozenset[str]) -> Condition | None:
-    """A condition on an absent event, which plays the first role and has no leaves.
-
-    None if it speaks of variables with several events, in each of which it would have to hold.
-    """
-    absent = Role(next(iter(names), ""), frozenset(), -1, True)
-    match claim.what:
-        case Same(terms):
-            leaves = frozenset(terms) - {-1}
-            own, other = terms[-1][0], terms[min(leaves)][0]
-            if len(terms[-1]) > 1:
-                return None
-            asked = t.Comparison("=", spell_out(own, absent.name), spell_out(other, "match"), span=claim.span)
-            over_operands: Any = replace(asked, left=Read(0), right=Read(1))  # type: ignore[arg-type]
-            operands = (Operand(0, False, own), Operand(1, False, other))
-            return Condition(claim, -1, asked, over_operands, operands, (absent, Role("", leaves, claim.node, True)))
-        case Test(predicate, variables) as test:
-            if test.is_measured or any(most(shape, c.scope, c.leaves) > 1 for c in variables.values()):
-                return None
-            cut = Cut({name: k for k, name in enumerate([absent.name, *variables])}, None)
-            try:
-                predicate_over_operands = cut.predicate(predicate)
-            except NotCut:
-                return None
-            roles = [Role(name, c.leaves, c.scope, True) for name, c in variables.items()]
-            return Condition(claim, -1, predicate, predicate_over_operands, tuple(cut.operands), (absent, *roles))
-        case _:
-            return None
 
 
 def _can_combine(shape: Shape, condition: Condition) -> bool:

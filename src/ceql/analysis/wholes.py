@@ -49,7 +49,7 @@ def as_a_whole(shape: Shape, claim: Claim) -> Condition | None:
     if ends != claim.node and not shape.surely(ends, shape.below(claim.node)):
         roles.append(Role("", shape.below(claim.node), ends, True))
         cut.operands.append(there(len(roles) - 1))
-    return Condition(claim, -1, _asked(claim), over_operands, tuple(cut.operands), tuple(roles), ends=ends)
+    return Condition(claim, -1, predicate_of(claim), over_operands, tuple(cut.operands), tuple(roles), ends=ends)
 
 
 def length_as_a_whole(shape: Shape, claim: Claim, window: t.Window) -> Condition | None:
@@ -67,7 +67,7 @@ def length_as_a_whole(shape: Shape, claim: Claim, window: t.Window) -> Condition
     return Condition(claim, -1, asked, over_operands, operands, roles, ends=ends)
 
 
-def _asked(claim: Claim) -> t.Predicate:
+def predicate_of(claim: Claim) -> t.Predicate:
     """The predicate of a claim, as its author sees it."""
     match claim.what:
         case Either(cases):
@@ -102,7 +102,7 @@ def _ends(shape: Shape, claim: Claim, comparands: list[Comparand]) -> int | None
     if any(map(shape.goes_round, around[1 : around.index(outer) + 1])):
         ends = claim.node
         others = [comparand for comparand in comparands if comparand.scope != ends]
-        if not all(_is_before(shape, comparand, ends) for comparand in others):
+        if not all(is_before(shape, comparand, ends) for comparand in others):
             return None
     above = around[around.index(ends) :]
     sides = [k for k, node in enumerate(above) if k and shape.nodes[node].kind is Kind.ALL]
@@ -112,7 +112,7 @@ def _ends(shape: Shape, claim: Claim, comparands: list[Comparand]) -> int | None
     return None if any(map(shape.goes_round, above[1 : sides[-1] + 1])) else above[sides[-1]]
 
 
-def _is_before(shape: Shape, comparand: Comparand, node: int) -> bool:
+def is_before(shape: Shape, comparand: Comparand, node: int) -> bool:
     """Whether all events of a variable come before any instance of a node, in the instance of its own scope."""
     way = shape.above(node)
     for leaf in comparand.leaves:

@@ -20,7 +20,7 @@ from ceql.analysis.equalities import Equality
 from ceql.analysis.later import easiest
 from ceql.analysis.lengths import TIME
 from ceql.analysis.shape import Leaves, Shape
-from ceql.automata.endings import Gaps, crossed, sides
+from ceql.automata.endings import Gaps, crossed
 from ceql.automata.lookups import compared
 from ceql.automata.parallel import Parallel, Step
 from ceql.automata.registers import (
@@ -97,7 +97,8 @@ class _Work:
                 self.folded[k, n] = self._fold(condition, condition.roles[operand.role], k, n)
         self.classes = [self._class(equality) for equality in known]
         self.denied = {k: self._denied(k) for k in range(len(self.conditions)) if self._is_denial(k)}
-        """Of a condition on an absent event: the registers of its operands, None for those of that event."""
+        """Of a condition on an absent event: the registers of its operands, and as which value of a member; None for
+        those of that event."""
         self.alive = {
             c.claim.number: self._register(Register(-1, Fold.ALIVE, frozenset(), c.claim.node, claim=c.claim.number))
             for c in conditions
@@ -152,7 +153,7 @@ class _Work:
 
     def _of_forbidden(self, condition: Condition, k: int, n: int) -> tuple[int, int]:
         """The register of what forbidden events are like; an event before the gap begins it anew."""
-        absence, left = condition.denies, sides(self.shape, condition.denies)[0]
+        absence, left = condition.denies, self.shape.sides(condition.denies)[0]
         fold = easiest(condition)
         if fold is not None:
             return self._register(
@@ -163,9 +164,9 @@ class _Work:
         register = Register(-1, Fold.SET, NO_LEAVES, condition.ends, terms=terms, absence=absence, emptied=left)
         return self._register(register), mine.index(n)
 
-    def _denied(self, k: int) -> list[int | None]:
+    def _denied(self, k: int) -> list[tuple[int, int] | None]:
         condition = self.conditions[k]
-        found: list[int | None] = []
+        found: list[tuple[int, int] | None] = []
         for n, operand in enumerate(condition.operands):
             role = condition.roles[operand.role]
             shared = self._shared(operand.what, role) if condition.pair is not None and condition.pair[0] == "=" else []
@@ -176,9 +177,9 @@ class _Work:
                 own = self._term(Term(operand.what, Use.NUMBER))
                 for value in chain.from_iterable(equality.terms.values()):
                     self.compares[own, self._term(Term(value, Use.NUMBER))] = None
-                found.append(shared[0])
+                found.append((shared[0], -1))
             else:
-                found.append(self._register(Register(self.operands[k][n], Fold.LATEST, role.leaves, role.scope)))
+                found.append(self._fold(condition, role, k, n))
         return found
 
     def _shared(self, what: t.Expression | t.Predicate, role: Role) -> list[int]:
@@ -303,12 +304,12 @@ class _Work:
                 if condition.claim.absence != absence:
                     continue
                 terms = self.operands[k]
-                if not self.must[state].issuperset(register for register in registers if register is not None):
+                if not self.must[state].issuperset(one[0] for one in registers if one is not None):
                     unknown = self.not_known.setdefault(absence, [])
                     unknown += [condition] if condition not in unknown else []
                 sources = [
-                    Source(EVENT, term) if register is None else Source(CARRIED, register)
-                    for term, register in zip(terms, registers, strict=True)
+                    Source(EVENT, term) if one is None else Source(CARRIED, *one)
+                    for term, one in zip(terms, registers, strict=True)
                 ]
                 evaluation = Evaluation(k, tuple(sources), ())
                 pair = self._hash(condition, evaluation, self.must[state])

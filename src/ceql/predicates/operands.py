@@ -90,7 +90,9 @@ class Operands:
         self.schema = schema
         conditions = self.auto.carrying.conditions if self.auto.carrying is not None else ()
         for condition in conditions:
-            if condition.ends < 0:  # what aggregates are of is known to `recognition.checks`
+            if (
+                condition.ends < 0 and not condition.is_measured
+            ):  # what aggregates are of is known to `recognition.checks`
                 bind_side_by_side(condition.asked, schema, self.open_schema, self.source)
         self._compiler = MaskCompiler(partial(_type_in, schema), self.source, lambda node: unit_in(schema, node.name))
         self._tick = self._finest_unit(conditions)
@@ -245,7 +247,7 @@ class Operands:
 
     def _test(self, k: int, condition: Condition) -> BoundTest:
         pair = condition.pair
-        if pair is not None and condition.ends < 0:
+        if pair is not None and condition.ends < 0 and not condition.is_measured:
             op, left, right = pair
             one, two = (self._encoding_of(k, operand) for operand in (left, right))
             if one == two or (one is None and two is None):
