@@ -109,19 +109,23 @@ def _lower_attribute(context: Any, builder: Any, kind: Record, value: Any, name:
     return context.data_model_manager[field].from_data(builder, _load(builder, found))
 
 
+def _adapter(api: Any) -> Any:
+    """Numba's function that describes an array. It takes no reference, which the caller has anyway; Numba itself would
+    take one in kernels that allocate."""
+    kind = ir.FunctionType(ir.IntType(32), [api.pyobj, api.voidptr])
+    return cgutils.get_or_insert_function(api.module, kind, "numba_adapt_ndarray")
+
+
 @unbox(Record)  # type: ignore[untyped-decorator]
 def _unbox_record(kind: Record, given: Any, c: Any) -> Any:
-    """Fill a structure on the stack of the call. It has no share in the arrays, also where a kernel makes arrays of its
-    own: the caller holds them."""
+    """Fill a structure on the stack of the call."""
     builder = c.builder
-    kinds = ir.FunctionType(ir.IntType(32), [c.pyapi.pyobj, c.pyapi.voidptr])
-    adapt = c.pyapi._get_function(kinds, name="numba_adapt_ndarray")
     structure = cgutils.alloca_once(builder, c.context.get_value_type(kind).pointee, zfill=True)
     failed = cgutils.false_bit
     for k, (_, field) in enumerate(kind.fields):
         item, place = c.pyapi.tuple_getitem(given, k), cgutils.gep_inbounds(builder, structure, 0, k)
         if isinstance(field, types.Array):
-            error = builder.call(adapt, (item, builder.bitcast(place, c.pyapi.voidptr)))
+            error = builder.call(_adapter(c.pyapi), (item, builder.bitcast(place, c.pyapi.voidptr)))
             failed = builder.or_(failed, cgutils.is_not_null(builder, error))
         else:
             native = c.unbox(field, item)
