@@ -35,8 +35,10 @@ def denial(shape: Shape, claim: Claim) -> Condition | None:
     roles = [absent]
     for name, comparand in [*combined.items(), *folded.items()]:
         single = most(shape, comparand.scope, comparand.leaves) <= 1
-        if not single and (isinstance(claim.what, Either) or not _on_one_side(shape, claim.absence, comparand)):
-            return None  # an OR may hold by one case for some events, by another for others
+        if not (single or _on_one_side(shape, claim.absence, comparand)):
+            return None
+        if not single and isinstance(claim.what, Either) and len(roles) <= len(combined):
+            return None  # an OR may hold by one case for some of its events, by another for others
         roles.append(Role(name, comparand.leaves, comparand.scope, single))
     after = 1 + len(combined)
     cut = Cut(

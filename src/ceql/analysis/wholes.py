@@ -46,10 +46,7 @@ def as_a_whole(shape: Shape, claim: Claim) -> Condition | None:
     for name, comparand in [*combined.items(), *folded.items()]:
         scope = ends if ends in shape.above(comparand.scope) else comparand.scope
         roles.append(Role(name, comparand.leaves, scope, most(shape, scope, comparand.leaves) <= 1))
-    if ends != claim.node and not shape.surely(ends, shape.below(claim.node)):
-        roles.append(Role("", shape.below(claim.node), ends, True))
-        cut.operands.append(there(len(roles) - 1))
-    return Condition(claim, -1, predicate_of(claim), over_operands, tuple(cut.operands), tuple(roles), ends=ends)
+    return _ending(shape, claim, ends, predicate_of(claim), over_operands, cut.operands, roles)
 
 
 def length_as_a_whole(shape: Shape, claim: Claim, window: t.Window) -> Condition | None:
@@ -62,9 +59,25 @@ def length_as_a_whole(shape: Shape, claim: Claim, window: t.Window) -> Condition
     asked = t.Comparison(">=", t.Ref("first", names["first"]), t.Ref("last", names["last"]))
     over_operands: Any = replace(asked, left=Read(0), right=Read(1))  # type: ignore[arg-type]
     folds = zip(names.values(), FIRST_LAST, strict=True)
-    operands = tuple(Operand(k, False, t.Attribute(name), fold) for k, (name, fold) in enumerate(folds))
-    roles = tuple(Role(name, shape.below(claim.node), claim.node, False) for name in names)
-    return Condition(claim, -1, asked, over_operands, operands, roles, ends=ends)
+    operands = [Operand(k, False, t.Attribute(name), fold) for k, (name, fold) in enumerate(folds)]
+    roles = [Role(name, shape.below(claim.node), claim.node, False) for name in names]
+    return _ending(shape, claim, ends, asked, over_operands, operands, roles)
+
+
+def _ending(
+    shape: Shape,
+    claim: Claim,
+    ends: int,
+    asked: t.Predicate,
+    over_operands: Any,
+    operands: list[Operand],
+    roles: list[Role],
+) -> Condition:
+    """A condition on an instance of a node as a whole, asked only if the filtered part is used there."""
+    if ends != claim.node and not shape.surely(ends, shape.below(claim.node)):
+        roles.append(Role("", shape.below(claim.node), ends, True))
+        operands.append(there(len(roles) - 1))
+    return Condition(claim, -1, asked, over_operands, tuple(operands), tuple(roles), ends=ends)
 
 
 def predicate_of(claim: Claim) -> t.Predicate:
