@@ -20,6 +20,8 @@ CARRIED = [
     "A ALL B+ AS b FILTER SUM(b.v) > 3",
     "A ALL (B+ AS b FILTER SUM(b.v) > 3)",
     "A ; B+ AS b FILTER b.v - PREV.v > AVG(b.v)",
+    "A ; B+ AS b FILTER ROUND(AVG(b.v)) = 3",
+    "A AS a ; B AS b FILTER FLOOR(b.v / a.v) > ABS(b.v - a.v) + 1",
     "A* AS a ; B+ AS b ; C FILTER a[v = 2] OR SUM(b.v) > 2",
     "(A ; B WITHIN 5 [v]) ; C",
     "A AS a ; ((B AS b FILTER a.v + b.v < c.v)?) ; C AS c",
@@ -29,7 +31,7 @@ CARRIED = [
 ]
 CHECKED = {
     "A ALL (B+ AS b ; C FILTER SUM(b.v) > 3)+": "a side of ALL goes round",
-    "A ; B+ AS b FILTER ROUND(AVG(b.v)) = 3": "a function",
+    "A ; B+ AS b FILTER GREATEST(AVG(b.v), 2) = 3": "a function",
     "(A AS a ; (B+ AS b FILTER SUM(b.v) > c.v))+ ; C AS c": "several rounds",
 }
 

@@ -107,7 +107,8 @@ def most(shape: Shape, node: int, leaves: Leaves) -> int:
 
 
 class NotCut(Exception):
-    """Only candidates, which have all their events, can be tested: a function takes values of several events."""
+    """Only candidates, which have all their events, can be tested: a function that the engine does not calculate takes
+    values of several events."""
 
 
 class Cut:
@@ -245,6 +246,8 @@ class Cut:
                 return replace(node, left=self.expression(left), right=self.expression(right))
             case t.Minus(operand):
                 return replace(node, operand=self.expression(operand))
+            case t.Call(_, arguments) if self._mixed(node) and _is_calculated(node):
+                return replace(node, arguments=(self.expression(arguments[0]),))
             case t.Call():
                 if events or self.folded:
                     raise NotCut
@@ -253,6 +256,13 @@ class Cut:
                 raise NotCut  # only numbers are constants of programs
             case _:
                 return node
+
+
+def _is_calculated(node: t.Call) -> bool:
+    """Whether the engine knows a function, which is of a number and gives one."""
+    digits = node.arguments[1] if len(node.arguments) > 1 else None
+    whole = digits is None or (isinstance(digits, t.Literal) and digits.value == 0)
+    return node.function in ("ABS", "FLOOR", "CEIL") or (node.function == "ROUND" and whole)
 
 
 def _member(operand: t.Expression, item: t.Literal | t.Interval) -> t.Predicate:

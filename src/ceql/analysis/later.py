@@ -94,5 +94,7 @@ def _shifted(node: Any, by: int) -> Any:
             return replace(node, left=_shifted(left, by), right=_shifted(right, by))
         case t.IsNull(operand) | t.Minus(operand):
             return replace(node, operand=_shifted(operand, by))
+        case t.Call(_, (operand,)):
+            return replace(node, arguments=(_shifted(operand, by),))
         case _:
             return node

@@ -148,7 +148,7 @@ def _instructions(node: Any) -> int:
     match node:
         case t.Conj(items) | t.Disj(items):
             return sum(map(_instructions, items)) + len(items)
-        case t.Neg(inner) | t.Minus(inner):
+        case t.Neg(inner) | t.Minus(inner) | t.Call(_, (inner,)):
             return _instructions(inner) + 1
         case t.IsNull(inner):
             return _instructions(inner) + 2

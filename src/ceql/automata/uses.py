@@ -72,6 +72,8 @@ def uses(condition: Condition) -> list[tuple[Use, int | None]]:
                     values([left, right], how)
                 case t.Minus(inner):
                     values([inner], how)
+                case t.Call(_, arguments):
+                    values(arguments, Use.NULLABLE)
                 case _ if (k := _operand(node)) is not None:
                     if operands[k].fold == "DISTINCT":
                         use(k, Use.RANGE, k)  # the words of equal values are equal

@@ -200,7 +200,10 @@ def _left(shape: Shape, claim: Claim) -> str:
     if isinstance(claim.what, Length) or any(test.is_measured for test in claim.tests):
         return _whole(shape, claim)
     if any(isinstance(part, t.Call) for test in claim.tests for part in nodes(test.predicate)):
-        return "a function takes values of several events, or gives a value where PREV is NULL"
+        return (
+            "a function other than ABS, FLOOR, CEIL and ROUND to whole numbers takes values of several events, or gives a "
+            "value where PREV is NULL"
+        )
     if conditions(shape, [claim])[1]:
         return "it combines events of different rounds of an iteration, or is an OR of too many cases to follow"
     return f"it combines all events of more than {MOST_SETS} variables with many events each"

@@ -42,6 +42,7 @@ OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTS = {"+": p.ADD_INT, "-": p.SUBTRACT_INT, "*": p.MULTIPLY_INT, "%": p.REMAINDER_INT}
 _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": p.DIVIDE_FLOAT, "%": p.REMAINDER_FLOAT}
+_OF_FLOATS = {"ABS": p.ABS_FLOAT, "FLOOR": p.FLOOR, "CEIL": p.CEIL, "ROUND": p.ROUND}
 _FOLDED = {"SUM": p.TOTAL, "COUNT": p.COUNTED, "DISTINCT": p.DIFFERENT}
 _ORDERED = (Use.ORDER, Use.RANGE)
 _DEEPEST = 60  # of a program's stack
@@ -319,6 +320,11 @@ class Operands:
                 found = self._expression(k, operand, program, unit)
                 program.append((p.NEGATE_FLOAT if found is Encoding.FLOAT else p.NEGATE_INT, 0))
                 return found
+            case t.Call(function, (operand,)):
+                found = self._expression(k, operand, program, unit)
+                if function == "ABS" or found is Encoding.FLOAT:
+                    program.append((p.ABS_INT if found is not Encoding.FLOAT else _OF_FLOATS[function], 0))
+                return Encoding.WORD if function in ("FLOOR", "CEIL") else found
             case t.Arithmetic(op, left, right):
                 sides: list[Program] = [[], []]
                 kinds = [self._expression(k, side, part, unit) for side, part in zip((left, right), sides, strict=True)]
@@ -345,7 +351,7 @@ def _reads(node: Any) -> list[int]:
     match node:
         case Read(operand):
             return [operand]
-        case t.Minus(operand):
+        case t.Minus(operand) | t.Call(_, (operand,)):
             return _reads(operand)
         case t.Arithmetic(_, left, right):
             return _reads(left) + _reads(right)
