@@ -225,7 +225,9 @@ class Cut:
             case t.In(operand, items, negated):
                 either = t.Disj(tuple(_member(operand, item) for item in items))
                 return self.predicate(t.Neg(either) if negated else either)
-            case t.IsNull(t.Aggregate(function, name, what), negated) if what is not None and function != "COUNT":
+            case t.IsNull(t.Aggregate(function, name, what, number=None), negated) if (
+                what is not None and function != "COUNT" and function in _CARRIED
+            ):
                 count = self.expression(t.Aggregate("COUNT", name, what, span=node.span))
                 return t.Comparison("!=" if negated else "=", count, t.Literal(0), span=node.span)
             case t.IsNull(operand):
