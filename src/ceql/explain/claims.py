@@ -201,8 +201,8 @@ def _left(shape: Shape, claim: Claim) -> str:
         return _whole(shape, claim)
     if any(isinstance(part, t.Call) for test in claim.tests for part in nodes(test.predicate)):
         return (
-            "a function other than ABS, FLOOR, CEIL and ROUND to whole numbers takes values of several events, or gives "
-            "a value where PREV is NULL"
+            "a function other than ABS, FLOOR, CEIL and ROUND to whole numbers takes values of several events, or "
+            "gives a value where PREV is NULL"
         )
     if conditions(shape, [claim])[1]:
         return "it combines events of different rounds of an iteration, or is an OR of too many cases to follow"
