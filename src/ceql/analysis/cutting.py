@@ -225,11 +225,11 @@ class Cut:
             case t.In(operand, items, negated):
                 either = t.Disj(tuple(_member(operand, item) for item in items))
                 return self.predicate(t.Neg(either) if negated else either)
-            case t.IsNull(t.Aggregate(function, name, what, number=None), negated) if (
-                what is not None and function != "COUNT" and function in _CARRIED
+            case t.IsNull(t.Aggregate(function, name, what) as whole, negated) if (
+                what is not None and function != "COUNT"
             ):
                 count = self.expression(t.Aggregate("COUNT", name, what, span=node.span))
-                return t.Comparison("!=" if negated else "=", count, t.Literal(0), span=node.span)
+                return t.Comparison(">" if negated else "<=", count, t.Literal(_too_few(whole)), span=node.span)
             case t.IsNull(operand):
                 return replace(node, operand=self.expression(operand))
             case _:  # LIKE of a text that a function makes of several events
@@ -265,6 +265,13 @@ def _is_calculated(node: t.Call) -> bool:
     digits = node.arguments[1] if len(node.arguments) > 1 else None
     whole = digits is None or (isinstance(digits, t.Literal) and digits.value == 0)
     return node.function in ("ABS", "FLOOR", "CEIL") or (node.function == "ROUND" and whole)
+
+
+def _too_few(node: t.Aggregate) -> int:
+    """The most values of which an aggregate is NULL."""
+    if node.function in ("VARIANCE", "STDDEV"):
+        return 1
+    return int(node.number or 0) if node.function in FIRST_LAST else 0
 
 
 def _member(operand: t.Expression, item: t.Literal | t.Interval) -> t.Predicate:

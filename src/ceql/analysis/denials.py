@@ -23,27 +23,28 @@ _NONE: Leaves = frozenset()
 
 def denial(shape: Shape, claim: Claim) -> Condition | None:
     """A condition on an absent event, which has no leaves; None if only whole matches tell all that it asks for."""
-    names = shape.absences[claim.absence].names
-    absent = Role(next(iter(names), ""), _NONE, -1, True)
+    absence = shape.absences[claim.absence]
+    absent = Role(next(iter(absence.names), ""), _NONE, -1, True)
     if isinstance(claim.what, Same):
         return _equal(claim, claim.what, absent)
     tests = claim.tests
     if not tests or any(isinstance(part, t.Lapse) for test in tests for part in nodes(test.predicate)):
         return None
+    owners = {test.owner if test.owner in test.variables else absent.name for test in tests if test.has_prev}
     combined = {name: comparand for test in tests for name, comparand in test.combined.items()}
     folded = {part.variable: test.variables[part.variable] for test in tests for part in aggregates(test.predicate)}
     roles = [absent]
     for name, comparand in [*combined.items(), *folded.items()]:
         single = most(shape, comparand.scope, comparand.leaves) <= 1
-        if not (single or _on_one_side(shape, claim.absence, comparand)):
-            return None
+        if not (single or absence.is_next or _on_one_side(shape, claim.absence, comparand)):
+            return None  # what `->` keeps away is compared with the events that have come, all others with each
         if not single and isinstance(claim.what, Either) and len(roles) <= len(combined):
             return None  # an OR may hold by one case for some of its events, by another for others
         roles.append(Role(name, comparand.leaves, comparand.scope, single))
     after = 1 + len(combined)
     cut = Cut(
         {absent.name: 0, **{name: 1 + k for k, name in enumerate(combined)}},
-        None,
+        next(iter(owners), None),
         {name: after + k for k, name in enumerate(folded)},
     )
     predicate = predicate_of(claim)
@@ -53,7 +54,7 @@ def denial(shape: Shape, claim: Claim) -> Condition | None:
         return None
     condition = Condition(claim, -1, predicate, over_operands, tuple(cut.operands), tuple(roles))
     sets = [k for k in range(1, after) if not roles[k].single and worst(condition, k) is None]
-    return condition if len(sets) <= 1 else None
+    return condition if len(sets) <= 1 and len(owners) <= 1 else None
 
 
 def _equal(claim: Claim, same: Same, absent: Role) -> Condition | None:

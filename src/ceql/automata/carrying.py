@@ -98,8 +98,7 @@ class _Work:
                 self.folded[k, n] = self._fold(condition, condition.roles[operand.role], k, n)
         self.classes = [self._class(equality) for equality in known]
         self.denied = {k: self._denied(k) for k in range(len(self.conditions)) if self._is_denial(k)}
-        """Of a condition on an absent event: the registers of its operands, and as which value of a member; None for
-        those of that event."""
+        """Of a condition on an absent event: the registers of its operands, as in `folded`; None for its own."""
         self.alive = {
             c.claim.number: self._register(Register(-1, Fold.ALIVE, frozenset(), c.claim.node, claim=c.claim.number))
             for c in conditions
@@ -173,6 +172,9 @@ class _Work:
         found: list[tuple[int, int] | None] = []
         for n, operand in enumerate(condition.operands):
             role = condition.roles[operand.role]
+            if operand.previous and not operand.role:
+                found.append((self._previous(self.operands[k][n]), -1))
+                continue
             shared = self._shared(operand.what, role) if condition.pair is not None and condition.pair[0] == "=" else []
             if not operand.role:
                 found.append(None)
@@ -308,14 +310,18 @@ class _Work:
                 if condition.claim.absence != absence:
                     continue
                 terms = self.operands[k]
-                if not self.must[state].issuperset(one[0] for one in registers if one is not None):
+                asked = {found[0] for found in registers if found is not None}
+                if self.shape.absences[absence].is_next:
+                    if not asked <= self.may[state]:
+                        continue  # nothing that it speaks of has come
+                elif not self.must[state].issuperset(asked):
                     unknown = self.not_known.setdefault(absence, [])
                     unknown += [condition] if condition not in unknown else []
                 sources = [
-                    Source(EVENT, term) if one is None else Source(CARRIED, *one)
-                    for term, one in zip(terms, registers, strict=True)
+                    Source(EVENT, term) if found is None else Source(CARRIED, *found)
+                    for term, found in zip(terms, registers, strict=True)
                 ]
-                evaluation = Evaluation(k, tuple(sources), ())
+                evaluation = Evaluation(k, tuple(sources), tuple(sorted(asked - self.must[state])))
                 pair = self._hash(condition, evaluation, self.must[state])
                 if pair is not None:
                     self.compares[self.numbered[pair[0]].term, pair[1]] = None
