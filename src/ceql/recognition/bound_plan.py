@@ -256,6 +256,10 @@ class BoundPlan:
 
     def needed_columns(self) -> list[str]:
         """The columns that recognition reads; the others matter only to those who show the events."""
+        return self._needed.copy()
+
+    @cached_property
+    def _needed(self) -> list[str]:
         names = {
             leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else attribute_in(leaf.name)
             for guard in self.plan.guards

@@ -42,7 +42,7 @@ class UnaryRecognition(Recognition):
         self.plan = bound.plan
         self._keep_rows([], bound.schema)
         given = bound.window.kind == W_GIVEN and not bound.window.exact
-        self._futile = Futile(self.plan.cea) if given and self.plan.looks_ahead else None
+        self._futile: Futile | None = Futile(self.plan.cea) if given and self.plan.looks_ahead else None
 
     @cached_property
     def machine(self) -> StateMachine | Sharded[StateMachine]:
@@ -55,7 +55,8 @@ class UnaryRecognition(Recognition):
 
     @property
     def whole(self) -> StateMachine:
-        """The machine, which is not divided from now on."""
+        """The machine, for those who look into it: it is not divided from now on, and gets all events."""
+        self._futile = None
         machine = self.machine
         assert isinstance(machine, StateMachine)
         machine.divides = False
