@@ -28,6 +28,8 @@ from ceql.syntax.parser import parse
 Lateness = int | float | str | timedelta
 Threads = int | Literal["all"]
 TIME_UNITS = ("s", "ms", "us", "ns")
+BATCH_ROWS = 1 << 17
+"""The rows of a batch, unless the caller says how many."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -89,7 +91,7 @@ class Options:
     max_states: int = 1 << 16
     max_buffered_rows: int = 50_000_000
     threads: Threads = 1
-    batch_rows: int = 1 << 17
+    batch_rows: int = BATCH_ROWS
     keep_rows: bool = True
 
     def __post_init__(self) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
 from ceql.analysis.conditions import leaves
+from ceql.analysis.neighbours import attribute_in
 from ceql.errors import naming
 from ceql.plan import Plan, plan_query
 from ceql.query import Query
@@ -146,7 +147,7 @@ def _group(
 
 def _read_by_guards(bound: BoundPlan) -> set[str]:
     found = {
-        leaf.name
+        attribute_in(leaf.name)
         for guard in bound.plan.guards
         for predicate in guard.predicates
         for leaf in leaves(predicate)

@@ -63,7 +63,9 @@ class TaskQuery:
         options = replace(spec.options, type=None, time=TIME)
         times = (spec.place[spec.options.time],) if spec.options.time in spec.place else ()
         decided = symbols or partial(ShippedSymbols, spec)
-        bound = BoundPlan(spec.plan, schema, (None,), options, timed=times, decided=decided, sharing=sharing)
+        bound = BoundPlan(
+            spec.plan, schema, (None,), options, timed=times, decided=decided, columns=spec.place, sharing=sharing
+        )
         self.recognition = recognise(bound)
         self._ties = TieCheck(swappable_symbols(spec.plan), self.recognition.table, spec.ordered_by)
         self.recognition.inspect = self._inspect
