@@ -13,12 +13,11 @@ from ceql.automata.cache import TableCache
 from ceql.automata.subsets import Determinised, Plain, Rivalled, state_from_json, state_to_json
 from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, Events, Settings, W_GIVEN
 from ceql.engine.common.sharded import Sharded, shards_in
 from ceql.engine.common.shares import Shares
 from ceql.engine.states.check import Known
 from ceql.engine.states.divide import divide
-from ceql.engine.states.layout import Settings
 from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.picking import PickingMachine
 from ceql.engine.states.replay import ReplayMachine

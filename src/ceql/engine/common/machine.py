@@ -24,17 +24,28 @@ from ceql.engine.common.layout import (
     COUNTER,
     EVENT,
     FLOOR,
+    HEIGHT,
     HORIZON,
     LEAST,
+    LIVE_COUNT,
+    LIVE_FROM,
     MATCHES,
+    NEVER,
     NO_KEY,
     NODES,
+    NOTED,
+    NOTED_NODES,
     PHASE,
+    PICKED,
     POSITIONS,
+    READ,
     ROOTS,
     SEEN,
     SUMMED,
+    TO_PICK,
     TOTAL,
+    TOTALLED,
+    UNREAD,
     W_ENVELOPE,
     Events,
 )
@@ -111,9 +122,9 @@ class Machine(ABC):
         self.out = make_output(matches, positions, timed, stack_columns)
         self._mode: int = settings.mode
         self._in_vain = False  # whether matches are counted for nobody, see `mute`
-        self._needs_more = False  # see MORE: what few queries need is compiled when an event needs it
         self._collected_at = (-1, -1)  # the event and the capacity of the last collection
         self._collected = False  # since the oldest position was last looked up
+        self._exactly: Summing | None = None  # counts what is more than an int64
         self._ended: list[Ended] = []  # positions whose matches are still to be added up
         self.summing: Summing | None = None
         """Adds up the matches of positions that have very many, in place of enumerating them."""
@@ -139,7 +150,6 @@ class Machine(ABC):
         shard.oldest = self.oldest
         shard._mode = self._mode
         shard._in_vain = self._in_vain
-        shard._needs_more = self._needs_more
         shard.summing = self.summing.anew() if self.summing is not None else None
 
     # --- partitions ---
@@ -250,7 +260,7 @@ class Machine(ABC):
 
     def hand_out(self) -> Chunk | None:
         """What stands in the buffers, if anything does."""
-        self.out, chunk = take_chunk(self.out, self.regs)
+        self.out, chunk = take_chunk(self.out, self.regs, self.settings.labelled)
         return chunk
 
     @abstractmethod
@@ -261,17 +271,6 @@ class Machine(ABC):
         """What was added up in place of matches."""
         self._sum_up()
         return self.summing.take() if self.summing is not None else []
-
-    def _sum_later(self, events: Events, roots: Array) -> None:
-        """Have the matches of the current position added up before nodes are renumbered."""
-        regs, event = self.regs, int(self.regs[EVENT])
-        time = int(events.time[event]) if self.timed else 0
-        inside = roots[self.nodes[roots, 0] >= regs[LEAST]]
-        where = int(events.position[event]), int(events.partition[event])
-        self._ended.append(Ended(inside, int(regs[LEAST]), *where, time))
-        regs[SEEN] = 1
-        if len(self._ended) == MANY_ENDED:
-            self._sum_up()
 
     def _sum_up(self) -> None:
         ended, self._ended = self._ended, []
@@ -296,7 +295,6 @@ class Machine(ABC):
         self._in_vain = on and not count
         self.regs[[MATCHES, POSITIONS, TOTAL, SUMMED]] = 0
         self.total = 0
-        self.scratch[:, : self.regs[NODES] + 1] = 0  # each mode has its own use of it
 
     # --- memory ---
 
@@ -348,7 +346,7 @@ class Machine(ABC):
     def _make_room(self, enough: bool = False) -> None:
         """After a collection: double the graph if it is full (`spare`), or if the event was collected for before."""
         self._collected = True
-        self.regs[SUMMED] = 0
+        self.regs[[SUMMED, LIVE_FROM]] = 0
         capacity = len(self.nodes)
         _log.debug("memory collected: %d of %d nodes are in use", self.regs[NODES], capacity)
         self.outgrown = self.divides and int(self.regs[NODES]) > OUTGROWN
@@ -430,6 +428,8 @@ class Machine(ABC):
         self.check(arrays)
         self.regs[:] = regs
         self.regs[[EVENT, PHASE, MATCHES, POSITIONS, ROOTS, TOTAL, SEEN]] = 0  # as between two batches
+        self.regs[[NOTED, NOTED_NODES, READ, TOTALLED, HEIGHT, LIVE_FROM, LIVE_COUNT, PICKED, TO_PICK]] = 0
+        self.regs[UNREAD] = NEVER
         self.regs[NODES] = count
         self._set_table(np.stack([arrays[f"parts.{name}"] for name in self.columns], axis=1).astype(np.int64))
         self._set_nodes(arrays["nodes"], arrays["times"], self._capacity(arrays))

@@ -8,17 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.layout import (
-    IS_TRUE,
-    MEMBER,
-    MEMBER_AT,
-    NO_EVENT,
-    NOWHERE,
-    NULL,
-    TOO_LARGE,
-    UNBOUND,
-    Carrier,
-)
+from ceql.engine.groups.layout import IS_TRUE, MEMBER, MEMBER_AT, NO_EVENT, NOWHERE, NULL, TOO_LARGE, UNBOUND, Carrier
 from ceql.jit import Array, called, inlined
 
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)

@@ -8,6 +8,7 @@ larger than any buffer: it is written buffer by buffer, the search staying on it
 
 from __future__ import annotations
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
 from ceql.engine.common.layout import (
     DONE,
     END,
@@ -22,7 +23,6 @@ from ceql.engine.common.layout import (
     START_TIME,
     Output,
 )
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.states.layout import DEPTH, LABEL, NODE, POSITION
 from ceql.jit import Array, kernel
 
@@ -50,7 +50,7 @@ def paths_per_start(
         n = live[k]
         kind = nodes[n, KIND]
         if kind == BOTTOM:
-            if not exact or nodes[n, B] >= bound:
+            if not exact or nodes[n, C] >= bound:
                 starts[top] = nodes[n, A]
                 paths[top] = ways[n]
                 top += 1
@@ -69,7 +69,7 @@ def mark_block(nodes: Array, live: Array, through: Array, exact: bool, bound: in
         n = live[k]
         kind = nodes[n, KIND]
         if kind == BOTTOM:
-            inside = low <= nodes[n, A] <= high and (not exact or nodes[n, B] >= bound)
+            inside = low <= nodes[n, A] <= high and (not exact or nodes[n, C] >= bound)
             through[n] = n if inside else -1
         elif kind >= 0:
             through[n] = n if through[nodes[n, B]] >= 0 else -1

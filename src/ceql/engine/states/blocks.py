@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.graph import MAX
 from ceql.engine.common.layout import (
     EVENT,
     FULL,
@@ -28,7 +29,6 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.order import sort_matches
 from ceql.engine.common.output import grow_positions, grow_search
 from ceql.engine.states.block_kernels import enumerate_block, mark_block, paths_per_start
-from ceql.engine.states.graph import MAX
 from ceql.engine.states.layout import DEPTH, NODE
 from ceql.engine.states.live import gather_live
 from ceql.jit import Array

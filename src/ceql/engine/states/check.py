@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ceql.engine.common.check import require, require_between, require_shape
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, UNION, A, B
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, PAIR, A, B
 from ceql.engine.states.layout import RECORD, ROOM
 from ceql.jit import Array, kernel
 
@@ -31,8 +31,8 @@ def check_nodes(nodes: Array, known: Known) -> None:
     """Refuse nodes that are no graph as `graph.py` describes it."""
     index = np.arange(len(nodes))
     kind, a, b, greatest = nodes[:, KIND], nodes[:, A], nodes[:, B], nodes[:, MAX]
-    output, union = kind >= 0, kind == UNION
-    require_between(kind, UNION, known.labels, "a node has an unknown label")
+    output, union = kind >= 0, kind == PAIR
+    require_between(kind, PAIR, known.labels, "a node has an unknown label")
     require_between(a[~union], 0, known.position, "a node has an event that did not come")
     require_between(b[kind != BOTTOM], 0, index[kind != BOTTOM], "a child of a node does not come before it")
     require_between(a[union], 0, index[union], "a child of a node does not come before it")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
 from ceql.engine.common.layout import NODES, W_ENVELOPE
 from ceql.engine.common.window import horizon_of, raise_floors
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.states.layout import EPOCH, INITIAL, LOG, LOGGED, POOL, RECORD, ROOM, SINCE, Partitions
 from ceql.jit import Array, allocating, kernel
 
@@ -87,8 +87,9 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
         kind = nodes[n, KIND]
         a, b = nodes[n, A], nodes[n, B]
         if kind >= 0:
-            b = moved[b]
-        elif kind != BOTTOM:
+            if b >= 0:
+                b = moved[b]
+        else:
             if nodes[n, MAX] >= horizon and reached[b] == UNMARKED:
                 moved[n] = moved[a]  # a union whose right side is dead is its left side
                 continue
@@ -96,6 +97,7 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
         nodes[top, MAX] = nodes[n, MAX]
         nodes[top, A] = a
         nodes[top, B] = b
+        nodes[top, C] = nodes[n, C]
         nodes[top, KIND] = kind
         if len(times) > 0:
             times[top] = times[n]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
 from ceql.engine.common.layout import NODES, ROOTS, SUMMED, TOO_MANY
 from ceql.engine.common.marks import clear_marks
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.states.live import list_live
 from ceql.jit import Array, inlined, kernel
 
@@ -26,7 +26,7 @@ def count_live(nodes: Array, regs: Array, roots: Array, scratch: Array, exact: b
         kind = nodes[n, KIND]
         paths = np.int64(1)
         if kind == BOTTOM:
-            if exact and nodes[n, B] < bound:
+            if exact and nodes[n, C] < bound:
                 paths = np.int64(0)
         else:
             child = nodes[n, B]
@@ -80,7 +80,7 @@ def count_modulo(
         n = live[k]
         kind = nodes[n, KIND]
         if kind == BOTTOM:
-            paths = np.int64(1) if not exact or nodes[n, B] >= bound else np.int64(0)
+            paths = np.int64(1) if not exact or nodes[n, C] >= bound else np.int64(0)
         elif kind >= 0:
             paths = sums[nodes[n, B]]
         else:
@@ -106,7 +106,7 @@ def count_log2(nodes: Array, live: Array, roots: Array, count: int, logs: Array,
         n = live[k]
         kind = nodes[n, KIND]
         if kind == BOTTOM:
-            logs[n] = 0.0 if not exact or nodes[n, B] >= bound else -np.inf
+            logs[n] = 0.0 if not exact or nodes[n, C] >= bound else -np.inf
         elif kind >= 0:
             logs[n] = logs[nodes[n, B]]
         elif nodes[nodes[n, B], MAX] >= bound:

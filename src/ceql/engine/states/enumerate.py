@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
 from ceql.engine.common.layout import (
     BLOCKS,
     DONE,
@@ -28,11 +29,11 @@ from ceql.engine.common.layout import (
     START,
     START_TIME,
     Output,
+    Settings,
 )
 from ceql.engine.common.marks import clear_marks
 from ceql.engine.common.order import sort_by_start
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
-from ceql.engine.states.layout import DEPTH, LABEL, NODE, POSITION, Settings
+from ceql.engine.states.layout import DEPTH, LABEL, NODE, POSITION
 from ceql.engine.states.start_rows import rows_by_start
 from ceql.jit import Array, inlined
 
@@ -103,7 +104,7 @@ def enumerate_position(
                         height += one
                     n = np.uint64(nodes[n, A])
                 kind = nodes[n, KIND]
-            if settings.exact and nodes[n, B] < bound:
+            if settings.exact and nodes[n, C] < bound:
                 continue
             row, at = np.uint64(m), np.uint64(e)
             if placed and rows is not None:

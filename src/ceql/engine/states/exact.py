@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, UNION
 from ceql.engine.common.primes import prime_below
 from ceql.engine.states.count import count_log2, count_modulo
-from ceql.engine.states.graph import BOTTOM, UNION
 from ceql.jit import Array
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.common.layout import (
     BLOCKS,
     DONE,
@@ -22,7 +23,6 @@ from ceql.engine.common.layout import (
     Output,
 )
 from ceql.engine.common.marks import clear_marks
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.states.layout import LABEL, POSITION
 from ceql.engine.states.live import list_live
 from ceql.jit import Array, inlined

@@ -63,18 +63,3 @@ class Active(NamedTuple):
     lists: Array  # int64[slots, longest]
     place: Array  # int64[states]: where the state stands, if it does (the entry there tells)
     roots: Array  # int64
-
-
-class Settings(NamedTuple):
-    """What does not change while a recogniser lives."""
-
-    window: int
-    width: int  # of a W_COUNTED window
-    exact: bool  # starts must be checked one by one (W_ENVELOPE)
-    mode: int
-    limit: int  # matches per position, 0 for all
-    quota: int  # matches per position that are enumerated before changing to blocks
-    consume: int  # 0 none, 1 partition, 2 any
-    log: bool
-    labelled: bool  # whether labels are written: not when all matches have the same
-    emit_from: int  # matches that end before this event of the batch are not wanted

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
 from ceql.engine.common.layout import ROOTS
 from ceql.engine.common.marks import clear_marks
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.jit import Array, inlined, kernel
 
 
@@ -59,7 +59,7 @@ def any_live(nodes: Array, regs: Array, roots: Array, scratch: Array, exact: boo
     seen = list_live(nodes, regs, roots, scratch, bound)
     for k in range(1, seen + 1):
         n = scratch[2, k]
-        if nodes[n, KIND] == BOTTOM and nodes[n, B] >= bound:
+        if nodes[n, KIND] == BOTTOM and nodes[n, C] >= bound:
             found = True
     clear_marks(scratch)
     return found

@@ -34,6 +34,7 @@ from ceql.engine.common.layout import (
     WENT_BACK,
     Events,
     Output,
+    Settings,
 )
 from ceql.engine.common.window import apply_window
 from ceql.engine.states.count import count_kept, count_live
@@ -60,7 +61,6 @@ from ceql.engine.states.layout import (
     STATE,
     Active,
     Partitions,
-    Settings,
     Tables,
 )
 from ceql.engine.states.live import any_live

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.graph import KIND, A
 from ceql.engine.common.layout import (
     AFTER,
     BLOCKS,
@@ -29,6 +30,7 @@ from ceql.engine.common.layout import (
     SUMMED,
     WENT_BACK,
     Events,
+    Settings,
 )
 from ceql.engine.common.limits import out_of_memory_for_tables, went_back
 from ceql.engine.common.machine import Machine
@@ -41,7 +43,6 @@ from ceql.engine.states.blocks import enumerate_many, live_nodes
 from ceql.engine.states.check import Known, check
 from ceql.engine.states.collect import collect, compact_pool
 from ceql.engine.states.exact import KeptCounts, exact_count
-from ceql.engine.states.graph import KIND, UNION, A
 from ceql.engine.states.layout import (
     ACTIVE,
     COLUMNS,
@@ -60,7 +61,6 @@ from ceql.engine.states.layout import (
     SINCE,
     Active,
     Partitions,
-    Settings,
     Tables,
 )
 from ceql.engine.states.live import gather_live
@@ -100,7 +100,7 @@ class Tabled(Protocol):
 class StateMachine(Machine):
     """The state of a recogniser and the buffers of its output."""
 
-    node_words = 4
+    node_words = 5
     picked: Picked | None = None
     """For what shows only the matches of earliest start at each position."""
     scratch_rows = 4
@@ -354,7 +354,7 @@ class StateMachine(Machine):
 
     def _held(self) -> Array:
         used = self.nodes[: self.regs[NODES]]
-        return np.concatenate([used[:, A][used[:, KIND] != UNION], self.log[: self.regs[LOG], 0]])
+        return np.concatenate([used[:, A][used[:, KIND] >= 0], self.log[: self.regs[LOG], 0]])
 
     # --- state ---
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, PAIR, A, B, C
 from ceql.engine.common.layout import NODES, ROOTS, SUMMED
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, UNION, A, B
 from ceql.jit import Array, inlined, kernel
 
 # Rows of the book: by node, the bottom of earliest start below it, and the place of its copy (-1: none); then the
@@ -33,7 +33,7 @@ class Picked(NamedTuple):
 def make_picked(capacity: int, timed: bool) -> Picked:
     """Room for a graph of so many nodes."""
     return Picked(
-        np.zeros((capacity, 4), np.int64),
+        np.zeros((capacity, 5), np.int64),
         np.zeros(capacity if timed else 0, np.int64),
         np.zeros((5, capacity + 1), np.int64),
     )
@@ -90,7 +90,7 @@ def _earliest(nodes: Array, book: Array, root: int, bound: int) -> int:
             height += 1
             continue
         first = book[FIRST, child] if inside else np.int64(nodes.shape[0])
-        if nodes[n, KIND] == UNION:
+        if nodes[n, KIND] == PAIR:
             left = nodes[n, A]
             if nodes[book[FIRST, left], MAX] < bound:
                 book[STACK, height] = left
@@ -121,7 +121,7 @@ def _copy(nodes: Array, times: Array, picked: Picked, root: int, best: int, used
         place = used
         if kind != BOTTOM:
             child, other = nodes[n, B], np.int64(-1)
-            if kind == UNION:
+            if kind == PAIR:
                 other = nodes[n, A]
                 if book[FIRST, child] != best:
                     child, other = other, np.int64(-1)
@@ -135,14 +135,16 @@ def _copy(nodes: Array, times: Array, picked: Picked, root: int, best: int, used
                 book[STACK, height] = other
                 height += 1
                 continue
-            if kind == UNION and other < 0:
+            if kind == PAIR and other < 0:
                 place = book[PLACE, child]
             else:
                 copy[used, B] = book[PLACE, child]
                 copy[used, A] = nodes[n, A] if kind >= 0 else book[PLACE, other]
+                copy[used, C] = -1
         else:
             copy[used, A] = nodes[n, A]
             copy[used, B] = nodes[n, B]
+            copy[used, C] = nodes[n, C]
             if len(times) > 0:
                 picked.times[used] = times[n]
         if place == used:

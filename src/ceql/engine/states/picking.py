@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import BLOCKS, LEAST, ROOTS, Events
-from ceql.engine.states.layout import Settings
+from ceql.engine.common.layout import BLOCKS, LEAST, ROOTS, Events, Settings
 from ceql.engine.states.machine import StateMachine, Tabled
 from ceql.engine.states.pick import ROOT, Picked, make_picked, pick_again
 from ceql.jit import Array

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import EVENT, LEAST, MATCHES, NO_KEY, NO_VALUES, PARTITION, Events
-from ceql.engine.states.layout import LOGGED, Settings
+from ceql.engine.common.layout import EVENT, LEAST, MATCHES, NO_KEY, NO_VALUES, PARTITION, Events, Settings
+from ceql.engine.states.layout import LOGGED
 from ceql.engine.states.log import read_log
 from ceql.engine.states.machine import StateMachine, Tabled
 

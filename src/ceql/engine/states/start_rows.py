@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import ROOTS, TOO_MANY
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
+from ceql.engine.common.layout import ROOTS, TOO_MANY, Settings
 from ceql.engine.common.marks import clear_marks
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
-from ceql.engine.states.layout import Settings
 from ceql.engine.states.live import list_live
 from ceql.jit import Array, inlined
 
@@ -40,7 +39,7 @@ def rows_by_start(
         passing, events = scratch[0, n], scratch[3, n]
         kind = nodes[n, KIND]
         if kind == BOTTOM:
-            if not settings.exact or nodes[n, B] >= bound:
+            if not settings.exact or nodes[n, C] >= bound:
                 matches += passing
                 entries += events
                 scratch[1, starts] = n

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
 from ceql.engine.common.sums import Floats, Weights, Wholes, begin, read, unite
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.jit import Array, kernel
 
 
@@ -23,7 +23,7 @@ def sum_nodes(
         n = live[i]
         kind = nodes[n, KIND]
         if kind == BOTTOM:
-            begin(floats, wholes, n, 0 if exact and nodes[n, B] < bound else 1, logs)
+            begin(floats, wholes, n, 0 if exact and nodes[n, C] < bound else 1, logs)
             continue
         begin(floats, wholes, n, 0, logs)
         if kind >= 0:
