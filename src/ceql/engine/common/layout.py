@@ -111,6 +111,7 @@ class Settings(NamedTuple):
     lanes: int = 1  # positions whose matches are counted together
     notes: bool = True  # whether anybody reads what is found
     waits: bool = False  # whether the caller must say, before the next event is read, if a position has a match
+    picks: bool = False  # whether the matches of earliest start alone are shown (NEXT, LAST)
     log: bool = False  # whether events are logged, to be gone through again
     emit_from: int = 0  # matches that end before this event of the batch are not wanted
     block: int = BLOCK  # see there; less in tests

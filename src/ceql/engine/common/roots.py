@@ -60,7 +60,7 @@ def note_roots(
     number. Each has a match, as far as max-starts tell. DONE, or READ_FIRST where there is no room.
     """
     bound, last, end = regs[LEAST], regs[NOTED], regs[NOTED_NODES]
-    live = 0
+    live = np.int64(0)
     for k in range(regs[ROOTS]):
         live += np.int64(nodes[found[k], MAX] >= bound)
     regs[SEEN] = live

@@ -234,13 +234,13 @@ def _search(
                 todo = out.stack[todo, CELL_NEXT]
         if reason == DONE and n >= 0:
             continue  # a union whose own product is out of reach
-        start = np.int64(0)
-        first = 0
-        for k in range(depth):
-            if k == 0 or nodes[out.path[k, 0], A] < start:
-                start = nodes[out.path[k, 0], A]
-                first = k
         if reason == DONE:
+            first = depth - 1
+            if not settings.chain:
+                for k in range(depth):
+                    if nodes[out.path[k, 0], A] < nodes[out.path[first, 0], A]:
+                        first = k
+            start = nodes[out.path[first, 0], A]
             if start < least or start > most:
                 continue
             if settings.exact and (nodes[out.path[first, 0], C] == NO_KEY or nodes[out.path[first, 0], C] < bound):

@@ -13,37 +13,28 @@ from ceql.engine.common.layout import (
     FULL,
     GROW_PATH,
     MATCHES,
+    NOTED,
     OFFSET,
     PARTITION,
     POSITIONS,
-    ROOTS,
+    READ,
     SEEN,
     START,
     START_TIME,
     Output,
 )
 from ceql.engine.common.marks import clear_marks
+from ceql.engine.common.roots import AT_BOUND, AT_END, AT_FIRST, AT_PARTITION, AT_POSITION, AT_TIME, Roots
 from ceql.engine.states.layout import LABEL, POSITION
 from ceql.engine.states.live import list_live
-from ceql.jit import Array, inlined
+from ceql.jit import Array, inlined, kernel
 
 
 @inlined
-def enumerate_latest(
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    roots: Array,
-    out: Output,
-    scratch: Array,
-    bound: int,
-    position: int,
-    time: int,
-    partition: int,
-) -> int:
+def _list(nodes: Array, times: Array, regs: Array, roots: Array, out: Output, scratch: Array, where: Array) -> int:
     """Write a match of latest start among those that end at `position`, if there is room."""
     m, e = regs[MATCHES], regs[POSITIONS]
-    depth = _latest_path(nodes, regs, roots, out, scratch, bound)
+    depth = _latest_path(nodes, roots, out, scratch, where[AT_BOUND])
     if depth < -1:
         return GROW_PATH
     if depth < 0:
@@ -53,11 +44,11 @@ def enumerate_latest(
         return FULL if m > 0 else BLOCKS
     bottom = scratch[1, 0]
     out.match[START, m] = nodes[bottom, A]
-    out.match[END, m] = position
-    out.match[PARTITION, m] = partition
+    out.match[END, m] = where[AT_POSITION]
+    out.match[PARTITION, m] = where[AT_PARTITION]
     if len(times) > 0:
         out.match[START_TIME, m] = times[bottom]
-        out.match[END_TIME, m] = time
+        out.match[END_TIME, m] = where[AT_TIME]
     out.match[OFFSET, m] = e
     for k in range(depth):
         out.position[e + k] = out.path[depth - 1 - k, POSITION]
@@ -70,16 +61,16 @@ def enumerate_latest(
 
 
 @inlined
-def _latest_path(nodes: Array, regs: Array, roots: Array, out: Output, scratch: Array, bound: int) -> int:
+def _latest_path(nodes: Array, roots: Array, out: Output, scratch: Array, bound: int) -> int:
     """Puts a match of latest start into the path of `out` and its bottom into scratch[1, 0]; its length.
 
     -1 when no match is inside the window, -2 when the path is too small. Following the left children leads to
     the greatest key; of several starts with that key (equal times), the latest is looked for by itself.
     """
     best = np.int64(bound)
-    for k in range(regs[ROOTS]):
+    for k in range(len(roots)):
         best = max(best, nodes[roots[k], MAX])
-    seen = list_live(nodes, regs, roots, scratch, best)
+    seen = list_live(nodes, roots, scratch, best)
     latest = np.int64(-1)
     for k in range(1, seen + 1):
         if nodes[scratch[2, k], KIND] == BOTTOM:
@@ -96,7 +87,7 @@ def _latest_path(nodes: Array, regs: Array, roots: Array, out: Output, scratch: 
         if leads:
             scratch[0, n] = 2
     depth = np.int64(-1)
-    for k in range(regs[ROOTS]):
+    for k in range(len(roots)):
         if scratch[0, roots[k]] == 2:
             depth = np.int64(0)
             n = roots[k]
@@ -115,3 +106,16 @@ def _latest_path(nodes: Array, regs: Array, roots: Array, out: Output, scratch: 
     clear_marks(scratch)
     scratch[1, 0] = latest
     return depth
+
+
+@kernel
+def list_latest(nodes: Array, times: Array, regs: Array, out: Output, scratch: Array, roots: Roots) -> int:
+    """Write a match of each of the positions that are still to be read; DONE, or the reason to come back."""
+    while regs[READ] < regs[NOTED]:
+        where = roots.at[regs[READ]]
+        found = roots.node[where[AT_FIRST] : where[AT_END]]
+        reason = _list(nodes, times, regs, found, out, scratch, where)
+        if reason != DONE:
+            return reason
+        regs[READ] += 1
+    return np.int64(DONE)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
 from ceql.jit import Array
+from ceql.records import record
 
 # Registers.
 POOL = OWN  # words in use in the pool of partition records
@@ -15,11 +16,13 @@ HOLE_SYMBOL = OWN + 3
 LOG = OWN + 4  # entries in the replay log
 ACTIVE = OWN + 5  # active states of the loaded partition
 LOADED = OWN + 6  # the loaded partition, or -1
-REGISTERS = OWN + 7
+BOOKED = OWN + 7  # the nodes that the book has from which NEXT and LAST pick, see `pick`
+REGISTERS = OWN + 8
 
 # Why the loop came back.
 HOLE = OWN_REASONS  # an entry of the automaton's table is missing
 GROW = OWN_REASONS + 1  # there are more active states, or longer lists, than there is room for
+MORE = OWN_REASONS + 2  # to list a position's matches takes more than is compiled yet
 
 MISSING, NO_OP, DEAD = -1, -2, -3  # table entries
 
@@ -34,10 +37,10 @@ COLUMNS = OWN_COLUMNS + 5
 # Rows of the active states: by place in the table, then the stack of free slots, then by slot.
 STATE, SLOT, NEW_STATE, NEW_SLOT, FREE, LENGTH = range(6)
 
-NODE, DEPTH = range(2)  # columns of the search's stack
-POSITION, LABEL = range(2)  # columns of its path
+POSITION, LABEL = range(2)  # columns of the search's path
 
 
+@record
 class Tables(NamedTuple):
     """The determinised automaton, as far as it is known."""
 
@@ -49,6 +52,7 @@ class Tables(NamedTuple):
     initial_next: Array  # int32[states, symbols]: the initial state after a symbol (NEXT, LAST, MAX)
 
 
+@record
 class Partitions(NamedTuple):
     """What is kept for each partition: a row of scalars, and a record of its active states in the pool."""
 
@@ -56,6 +60,7 @@ class Partitions(NamedTuple):
     pool: Array  # int64
 
 
+@record
 class Active(NamedTuple):
     """The hash table T of Algorithm 1 for the loaded partition: active states and their union-lists."""
 
