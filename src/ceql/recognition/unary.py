@@ -73,13 +73,14 @@ class UnaryRecognition(Recognition):
     def _make_machine(self, replay: bool = False) -> StateMachine:
         """The machine; with `replay`, one that goes through the window for a strategy, as older snapshots have it."""
         plan, window, memory = self.plan, self.bound.window, self.bound.options.memory
+        times = window.kind == W_GIVEN and window.column is not None  # several starts may have one key
         settings = Settings(
             window=window.kind,
             width=window.width,
             exact=window.exact,
             mode=COUNT if self.counting else ENUMERATE,
             limit=plan.limit,
-            latest=int(plan.limit == 1 and not window.exact),
+            latest=0 if plan.limit != 1 or window.exact else 1 if times else 2,
             consume=CONSUME[plan.query.consume],
             few=max(1024, 4 * plan.limit) if plan.limit else NEVER,
             labelled=self._pattern is None,
@@ -102,7 +103,7 @@ class UnaryRecognition(Recognition):
                 return StateMachine(cache, settings, timed, memory, **self._buffers)
             return StateMachine(cache, settings._replace(picks=True), timed, memory, **self._buffers)
         choosing = self._cache(rivalled, lambda symbol: bits(symbol >> 1) | (start if symbol & 1 else 0))
-        alone = settings._replace(window=W_GIVEN, exact=False, consume=0, waits=False, latest=int(plan.limit == 1))
+        alone = settings._replace(window=W_GIVEN, exact=False, consume=0, waits=False, latest=2 * int(plan.limit == 1))
         chooser = StateMachine(choosing, alone, timed, memory, **self._buffers)
         finding = settings._replace(log=True)
         return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser, **self._buffers)

@@ -25,18 +25,20 @@ SEEN = 7  # matches of the current position, as far as it matters whether there 
 HORIZON = 8  # the greatest bound met, for windows that all partitions share
 SUMMED = 9  # count mode without a window: the nodes whose matches are known
 LEAST = 10  # the least start key that a match ending at the current event may have
-NOTED = 11  # positions whose matches are still to be read, see `Roots`
-NOTED_NODES = 12  # and their roots
-READ = 13  # how many of these positions have been read
-TOTALLED = 14  # and of how many the matches have been counted
-UNREAD = 15  # no position that is still to be read has a lower bound than this
-HEIGHT = 16  # of the search that stands on the stack
-LIVE_FROM = 17  # when counting in a window: no node before this one is live
-LIVE_COUNT = 18  # and how many nodes were, when that was last counted
-COUNTED = 19  # how often matches were counted
-PICKED = 20  # of the positions among whose matches a strategy chooses, those that have been through
-TO_PICK = 21  # and all
-OWN = 22
+OWN = 11
+# Those of the readers come after all others, and no snapshot has them.
+NOTED = 32  # positions whose matches are still to be read, see `Roots`
+NOTED_NODES = 33  # and their roots
+READ = 34  # how many of these positions have been read
+TOTALLED = 35  # and of how many the matches have been counted
+UNREAD = 36  # no position that is still to be read has a lower bound than this
+HEIGHT = 37  # of the search that stands on the stack
+LIVE_FROM = 38  # when counting in a window: no node before this one is live
+LIVE_COUNT = 39  # and how many nodes were, when that was last counted
+COUNTED = 40  # how often matches were counted
+PICKED = 41  # of the positions among whose matches a strategy chooses, those that have been through
+TO_PICK = 42  # and all
+REGISTERS = 43
 
 # Why a loop comes back. Each loop adds its own reasons from OWN_REASONS on.
 DONE = 0

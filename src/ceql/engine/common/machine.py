@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ceql.engine.common.check import require_shape
+from ceql.engine.common.check import require, require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import (
     BOUND,
@@ -24,27 +24,21 @@ from ceql.engine.common.layout import (
     COUNTER,
     EVENT,
     FLOOR,
-    HEIGHT,
     HORIZON,
     LEAST,
-    LIVE_COUNT,
     LIVE_FROM,
     MATCHES,
     NEVER,
     NO_KEY,
     NODES,
-    NOTED,
-    NOTED_NODES,
+    OWN,
     PHASE,
-    PICKED,
     POSITIONS,
-    READ,
+    REGISTERS,
     ROOTS,
     SEEN,
     SUMMED,
-    TO_PICK,
     TOTAL,
-    TOTALLED,
     UNREAD,
     W_ENVELOPE,
     Events,
@@ -114,8 +108,9 @@ class Machine(ABC):
         self.reclaimed = 0  # nodes that collections gave back
         self._emptied: Array | None = NO_PARTITIONS  # None: those that are empty now, not looked for yet
         self.oldest = 0  # no partial match holds an event before this position, see `oldest_held`
-        self.regs: Array = np.zeros(registers, np.int64)
+        self.regs: Array = np.zeros(REGISTERS, np.int64)
         self.regs[[HORIZON, LEAST]] = NO_KEY
+        self._stored = registers
         self.nodes: Array = np.empty((nodes, self.node_words), np.int64)
         self.times: Array = np.zeros(nodes if timed else 0, np.int64)  # unions have none
         self.scratch = self._no_marks(nodes)
@@ -413,22 +408,27 @@ class Machine(ABC):
     def state(self, partitions: Array | None = None) -> dict[str, Array]:
         """The state between two batches, cut to what is in use; of these partitions alone, numbered in this order."""
         used = int(self.regs[NODES])
-        arrays = {"regs": self.regs.copy(), "nodes": self.nodes[:used].copy(), "times": self.times[:used].copy()}
+        arrays = {
+            "regs": self.regs[: self._stored].copy(),
+            "nodes": self.nodes[:used].copy(),
+            "times": self.times[:used].copy(),
+        }
         table = self.table if partitions is None else self.table[partitions]
         return arrays | {f"parts.{name}": table[:, k].copy() for k, name in enumerate(self.columns)}
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`. One that the kernels could not work on is refused, with a `DataError`."""
-        regs = require_shape(arrays, "regs", len(self.regs))
+        regs = require_shape(arrays, "regs", None)[: self._stored]  # older versions have fewer, or more
+        require(len(regs) >= OWN, "the array 'regs' has another form")
         count = len(require_shape(arrays, "nodes", None, self.node_words))
         require_shape(arrays, "times", count if self.timed else 0)
         partitions = len(require_shape(arrays, f"parts.{self.columns[0]}", None))
         for name in self.columns:
             require_shape(arrays, f"parts.{name}", partitions)
         self.check(arrays)
-        self.regs[:] = regs
+        self.regs[:] = 0
+        self.regs[: len(regs)] = regs
         self.regs[[EVENT, PHASE, MATCHES, POSITIONS, ROOTS, TOTAL, SEEN]] = 0  # as between two batches
-        self.regs[[NOTED, NOTED_NODES, READ, TOTALLED, HEIGHT, LIVE_FROM, LIVE_COUNT, PICKED, TO_PICK]] = 0
         self.regs[UNREAD] = NEVER
         self.regs[NODES] = count
         self._set_table(np.stack([arrays[f"parts.{name}"] for name in self.columns], axis=1).astype(np.int64))

@@ -177,6 +177,14 @@ def _make_totals(
             own = roots.node[at[p, AT_FIRST] : at[p, AT_END]]
             at[p, AT_TOTAL] = _walk(carrier, nodes, regs, own, counting.scratch, at[p, AT_BOUND], block)
         return
+    if kept and len(carrier.rows) == 0:
+        for n in range(begin, used):
+            counting.kept[n] = _capped(carrier, nodes, counting.kept, n, bound, block)
+        regs[SUMMED] = used
+        at[first, AT_TOTAL] = 0
+        for k in range(at[first, AT_FIRST], at[first, AT_END]):
+            at[first, AT_TOTAL] = min(at[first, AT_TOTAL] + counting.kept[roots.node[k]], np.int64(TOO_MANY + 1))
+        return
     for lane in range(LANES):
         bounds[lane] = at[first + lane, AT_BOUND] if first + lane < end else _NEVER
     stamp = np.int64(1) if kept else regs[COUNTED] + 1

@@ -20,7 +20,7 @@ CELLS_USED = OWN + 5  # cells of sets of values
 ROWS_NEEDED = OWN + 6  # rows that the current event needs room for
 LEFT_BUCKET = OWN + 7  # the first of the buckets that were forgotten since positions were last read, -1: there is none
 FREE_BUCKET = OWN + 8  # and of those that nothing has any more
-REGISTERS = OWN + 9
+OWN_REGISTERS = OWN + 9
 
 # Why the loop came back, beyond the reasons of both loops.
 GROW_TABLE = OWN_REASONS  # the look-up table is full
@@ -186,6 +186,7 @@ class Counting(NamedTuple):
 
     scratch: Array  # int64[4, nodes + 1]: see `live`
     lanes: Array  # int64[nodes, LANES]: the matches of each node
+    kept: Array  # int64[nodes]: the same without a window, where it never changes
     row_sums: Array  # int64[rows, LANES]: in a sorted block of rows, the matches up to each row
     summed: Array  # int64[rows]: of the last row of a block, when its sums were made
     bounds: Array  # int64[LANES]

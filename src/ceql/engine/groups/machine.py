@@ -61,7 +61,7 @@ from ceql.engine.groups.layout import (
     NEED,
     NULL,
     ORDER,
-    REGISTERS,
+    OWN_REGISTERS,
     ROWS,
     ROWS_USED,
     SEEN_EVENTS,
@@ -122,7 +122,7 @@ class GroupMachine(Reading):
         block: int = BLOCK,
     ) -> None:
         settings = settings._replace(block=block, few=FEW if choosing is not None else NEVER)
-        super().__init__(settings, REGISTERS, timed, memory, matches, positions, nodes)
+        super().__init__(settings, OWN_REGISTERS, timed, memory, matches, positions, nodes)
         self.choose, self.choosing = choose, choosing
         self.carrier = carrier
         if carrier is not None:

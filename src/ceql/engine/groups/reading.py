@@ -339,6 +339,7 @@ class Reading(Machine):
         made = Counting(
             scratch=self.scratch,
             lanes=before.lanes if before is not None else np.empty((nodes_counted, LANES), np.int64),
+            kept=before.kept if before is not None else np.empty(nodes_counted, np.int64),
             row_sums=np.empty((rows_counted, LANES), np.int64),
             summed=np.zeros(rows_counted, np.int64),
             bounds=np.zeros(LANES, np.int64),

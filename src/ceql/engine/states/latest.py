@@ -22,6 +22,7 @@ from ceql.engine.common.layout import (
     START,
     START_TIME,
     Output,
+    Settings,
 )
 from ceql.engine.common.marks import clear_marks
 from ceql.engine.common.roots import AT_BOUND, AT_END, AT_FIRST, AT_PARTITION, AT_POSITION, AT_TIME, Roots
@@ -31,10 +32,12 @@ from ceql.jit import Array, inlined, kernel
 
 
 @inlined
-def _list(nodes: Array, times: Array, regs: Array, roots: Array, out: Output, scratch: Array, where: Array) -> int:
+def _list(
+    nodes: Array, times: Array, regs: Array, roots: Array, out: Output, scratch: Array, settings: Settings, where: Array
+) -> int:
     """Write a match of latest start among those that end at `position`, if there is room."""
     m, e = regs[MATCHES], regs[POSITIONS]
-    depth = _latest_path(nodes, roots, out, scratch, where[AT_BOUND])
+    depth = _latest_path(nodes, roots, out, scratch, settings.latest == 2, where[AT_BOUND])
     if depth < -1:
         return GROW_PATH
     if depth < 0:
@@ -61,15 +64,21 @@ def _list(nodes: Array, times: Array, regs: Array, roots: Array, out: Output, sc
 
 
 @inlined
-def _latest_path(nodes: Array, roots: Array, out: Output, scratch: Array, bound: int) -> int:
+def _latest_path(nodes: Array, roots: Array, out: Output, scratch: Array, only: bool, bound: int) -> int:
     """Puts a match of latest start into the path of `out` and its bottom into scratch[1, 0]; its length.
 
     -1 when no match is inside the window, -2 when the path is too small. Following the left children leads to
-    the greatest key; of several starts with that key (equal times), the latest is looked for by itself.
+    the greatest key; of several starts with that key (equal times), the latest is looked for by itself, unless each is
+    the `only` one with its key.
     """
     best = np.int64(bound)
     for k in range(len(roots)):
         best = max(best, nodes[roots[k], MAX])
+    if only:
+        for k in range(len(roots)):
+            if nodes[roots[k], MAX] == best:
+                return _walk(nodes, np.int64(roots[k]), out, scratch, False)
+        return np.int64(-1)
     seen = list_live(nodes, roots, scratch, best)
     latest = np.int64(-1)
     for k in range(1, seen + 1):
@@ -89,32 +98,41 @@ def _latest_path(nodes: Array, roots: Array, out: Output, scratch: Array, bound:
     depth = np.int64(-1)
     for k in range(len(roots)):
         if scratch[0, roots[k]] == 2:
-            depth = np.int64(0)
-            n = roots[k]
-            while nodes[n, KIND] != BOTTOM:
-                if nodes[n, KIND] >= 0:
-                    if depth == out.path.shape[0]:
-                        depth = np.int64(-2)
-                        break
-                    out.path[depth, POSITION] = nodes[n, A]
-                    out.path[depth, LABEL] = nodes[n, KIND]
-                    depth += 1
-                    n = nodes[n, B]
-                else:
-                    n = nodes[n, A] if scratch[0, nodes[n, A]] == 2 else nodes[n, B]
+            depth = _walk(nodes, np.int64(roots[k]), out, scratch, True)
             break
     clear_marks(scratch)
-    scratch[1, 0] = latest
+    return depth
+
+
+@inlined
+def _walk(nodes: Array, n: int, out: Output, scratch: Array, marked: bool) -> int:
+    """Take the way of the left children, or that which is marked with 2."""
+    depth = np.int64(0)
+    kind = nodes[n, KIND]
+    while kind != BOTTOM:
+        if kind >= 0:
+            if depth == out.path.shape[0]:
+                return np.int64(-2)
+            out.path[depth, POSITION] = nodes[n, A]
+            out.path[depth, LABEL] = kind
+            depth += 1
+            n = nodes[n, B]
+        else:
+            n = nodes[n, B] if marked and scratch[0, nodes[n, A]] != 2 else nodes[n, A]
+        kind = nodes[n, KIND]
+    scratch[1, 0] = n
     return depth
 
 
 @kernel
-def list_latest(nodes: Array, times: Array, regs: Array, out: Output, scratch: Array, roots: Roots) -> int:
+def list_latest(
+    nodes: Array, times: Array, regs: Array, out: Output, scratch: Array, settings: Settings, roots: Roots
+) -> int:
     """Write a match of each of the positions that are still to be read; DONE, or the reason to come back."""
     while regs[READ] < regs[NOTED]:
         where = roots.at[regs[READ]]
         found = roots.node[where[AT_FIRST] : where[AT_END]]
-        reason = _list(nodes, times, regs, found, out, scratch, where)
+        reason = _list(nodes, times, regs, found, out, scratch, settings, where)
         if reason != DONE:
             return reason
         regs[READ] += 1

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
 from ceql.jit import Array
-from ceql.records import record
 
 # Registers.
 POOL = OWN  # words in use in the pool of partition records
@@ -17,7 +16,7 @@ LOG = OWN + 4  # entries in the replay log
 ACTIVE = OWN + 5  # active states of the loaded partition
 LOADED = OWN + 6  # the loaded partition, or -1
 BOOKED = OWN + 7  # the nodes that the book has from which NEXT and LAST pick, see `pick`
-REGISTERS = OWN + 8
+OWN_REGISTERS = OWN + 8
 
 # Why the loop came back.
 HOLE = OWN_REASONS  # an entry of the automaton's table is missing
@@ -40,7 +39,6 @@ STATE, SLOT, NEW_STATE, NEW_SLOT, FREE, LENGTH = range(6)
 POSITION, LABEL = range(2)  # columns of the search's path
 
 
-@record
 class Tables(NamedTuple):
     """The determinised automaton, as far as it is known."""
 
@@ -52,7 +50,6 @@ class Tables(NamedTuple):
     initial_next: Array  # int32[states, symbols]: the initial state after a symbol (NEXT, LAST, MAX)
 
 
-@record
 class Partitions(NamedTuple):
     """What is kept for each partition: a row of scalars, and a record of its active states in the pool."""
 
@@ -60,7 +57,6 @@ class Partitions(NamedTuple):
     pool: Array  # int64
 
 
-@record
 class Active(NamedTuple):
     """The hash table T of Algorithm 1 for the loaded partition: active states and their union-lists."""
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ceql.engine.common.check import require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.graph import KIND, NODE_WORDS, A, B, C
 from ceql.engine.common.layout import (
@@ -33,6 +34,7 @@ from ceql.engine.groups.reading import Reading
 from ceql.engine.states.check import Known, check
 from ceql.engine.states.collect import collect, compact_pool
 from ceql.engine.states.enumerate import list_chains
+from ceql.engine.states.graph import STORED_WORDS, restored, stored
 from ceql.engine.states.latest import list_latest
 from ceql.engine.states.layout import (
     ACTIVE,
@@ -48,9 +50,9 @@ from ceql.engine.states.layout import (
     LOG,
     LOGGED,
     MORE,
+    OWN_REGISTERS,
     POOL,
     RECORD,
-    REGISTERS,
     SINCE,
     Active,
     Partitions,
@@ -108,7 +110,7 @@ class StateMachine(Reading):
         nodes: int = 1 << 14,
         pool: int = _LEAST_POOL,
     ) -> None:
-        super().__init__(settings, REGISTERS, timed, memory, matches, positions, nodes)
+        super().__init__(settings, OWN_REGISTERS, timed, memory, matches, positions, nodes)
         self.picked = make_picked(nodes, timed, len(self.noted.node)) if settings.picks else None
         self.cache = cache
         self.regs[LOADED] = -1
@@ -169,10 +171,12 @@ class StateMachine(Reading):
     # --- feeding ---
 
     def _advance(self, events: Events, stop: int) -> int:
-        notes = not self._in_vain or self.settings.waits
+        settings = self.settings
+        if self._in_vain and not settings.waits:
+            settings = settings._replace(notes=False)
         reason = advance(
             self.cache.tables, self.nodes, self.times, self.regs, self.parts, self.active, events, self.log, self.noted,
-            self.settings._replace(notes=notes), stop,
+            settings, stop,
         )  # fmt: skip
         if self.picked is not None:
             self.regs[[PICKED, TO_PICK, NOTED]] = 0, self.regs[NOTED], 0
@@ -217,7 +221,7 @@ class StateMachine(Reading):
     def _list(self) -> int:
         nodes, times = self.graph
         if self.settings.latest:
-            return int(list_latest(nodes, times, self.regs, self.out, self.scratch, self.found))
+            return int(list_latest(nodes, times, self.regs, self.out, self.scratch, self.settings, self.found))
         rows = self.scratch if self._needs_more else None
         reason = int(list_chains(nodes, times, self.regs, self.out, rows, self.settings, self.found))
         self._needs_more = self._needs_more or reason == MORE
@@ -345,7 +349,8 @@ class StateMachine(Reading):
         """The state between two batches; see `Machine.state`."""
         self._store()
         log, pool = self.log[: self.regs[LOG]].copy(), self.parts.pool[: self.regs[POOL]].copy()
-        return super().state(partitions) | {"log": log, "parts.pool": pool}
+        whole = super().state(partitions)
+        return whole | {"nodes": stored(whole["nodes"]), "log": log, "parts.pool": pool}
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Refuse arrays of a state that the kernels could not work on; `known` says what their numbers may name."""
@@ -354,7 +359,7 @@ class StateMachine(Reading):
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`; see `Machine.restore`."""
-        super().restore(arrays)
+        super().restore(arrays | {"nodes": restored(require_shape(arrays, "nodes", None, STORED_WORDS))})
         self.regs[[ACTIVE, HOLE_STATE, HOLE_SYMBOL, BOOKED]] = 0
         self.regs[LOADED] = -1
         self.regs[POOL] = len(arrays["parts.pool"])
