@@ -9,8 +9,10 @@ Batch or streaming, by what the DataFrame is. `pip install "ceql[spark]"`.
 from ceql.spark.aggregate import aggregate
 from ceql.spark.api import explain, late_rows, match, matcher
 from ceql.spark.checkpoint import emitted_until, end_of_input
+from ceql.spark.episodes import episodes
 from ceql.spark.result_frames import match_id, matches_to_rows, result_schema
 from ceql.spark.session import prepare, session
+from ceql.spark.ship import ship_kernels
 from ceql.spark.sql import register
 from ceql.spark.task_metrics import metrics
 from ceql.spark.worker_errors import errors
@@ -19,6 +21,7 @@ __all__ = [
     "aggregate",
     "emitted_until",
     "end_of_input",
+    "episodes",
     "errors",
     "explain",
     "late_rows",
@@ -31,4 +34,5 @@ __all__ = [
     "register",
     "result_schema",
     "session",
+    "ship_kernels",
 ]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ceql.engine.common.check import require, require_shape
+from ceql.engine.common.check import require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import (
     BOUND,
@@ -31,7 +31,6 @@ from ceql.engine.common.layout import (
     NEVER,
     NO_KEY,
     NODES,
-    OWN,
     PHASE,
     POSITIONS,
     REGISTERS,
@@ -418,8 +417,7 @@ class Machine(ABC):
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`. One that the kernels could not work on is refused, with a `DataError`."""
-        regs = require_shape(arrays, "regs", None)[: self._stored]  # older versions have fewer, or more
-        require(len(regs) >= OWN, "the array 'regs' has another form")
+        regs = require_shape(arrays, "regs", self._stored)
         count = len(require_shape(arrays, "nodes", None, self.node_words))
         require_shape(arrays, "times", count if self.timed else 0)
         partitions = len(require_shape(arrays, f"parts.{self.columns[0]}", None))

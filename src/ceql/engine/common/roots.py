@@ -20,8 +20,7 @@ from ceql.engine.common.layout import (
     W_COUNTED,
     Events,
 )
-from ceql.jit import Array, inlined
-from ceql.records import record
+from ceql.jit import Array, inlined, record
 
 # Columns of a position that is still to be read: where it is, its time (0 without time), its substream; the bound of
 # its window, and the bound from which on a window has no event in common with it; its roots in `Roots.node`; how many

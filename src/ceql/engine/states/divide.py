@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def divide(whole: StateMachine, shares: Shares) -> list[StateMachine]:
     """The shards of a machine whose buffers are empty and which was just collected."""
     arrays = whole.state()  # which also puts the loaded partition among the others
-    nodes, pool = whole.nodes[: whole.regs[NODES]].copy(), arrays["parts.pool"]
+    nodes, pool = arrays["nodes"], arrays["parts.pool"]
     records = whole.table[:, RECORD]
     node_owner: Array = np.full(len(nodes), NOBODY, np.int64)
     _own_roots(records, shares.owner, pool, node_owner)

@@ -7,8 +7,6 @@ Output nodes are products with one factor. A union has two sides, the left one w
 
 from __future__ import annotations
 
-import numpy as np
-
 from ceql.engine.common.graph import BOTTOM, KIND, MAX, PAIR, A, B, C
 from ceql.engine.common.layout import NODES
 from ceql.engine.states.layout import LENGTH, Active
@@ -96,22 +94,3 @@ def merge(nodes: Array, regs: Array, active: Active, slot: int) -> int:
         at -= 1
         node = _union_node(nodes, regs, lists[slot, at], node)
     return node
-
-
-STORED_WORDS = 4
-_STORED_BOTTOM, _STORED_PAIR = -1, -2
-
-
-def stored(nodes: Array) -> Array:
-    """Nodes as snapshots have them, in four words: a bottom has its exact key in place of a child."""
-    bottom, kind = nodes[:, KIND] == BOTTOM, nodes[:, KIND]
-    kind = np.where(bottom, _STORED_BOTTOM, np.where(kind == PAIR, _STORED_PAIR, kind))
-    return np.stack([nodes[:, MAX], nodes[:, A], np.where(bottom, nodes[:, C], nodes[:, B]), kind], axis=1)
-
-
-def restored(nodes: Array) -> Array:
-    """The nodes that were `stored`."""
-    most, a, b, kind = nodes.T
-    bottom = kind == _STORED_BOTTOM
-    kind = np.where(bottom, BOTTOM, np.where(kind == _STORED_PAIR, PAIR, kind))
-    return np.stack([most, a, np.where(bottom, -1, b), np.where(bottom, b, -1), kind], axis=1)

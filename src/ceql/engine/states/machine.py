@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ceql.engine.common.check import require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.graph import KIND, NODE_WORDS, A, B, C
 from ceql.engine.common.layout import (
@@ -34,7 +33,6 @@ from ceql.engine.groups.reading import Reading
 from ceql.engine.states.check import Known, check
 from ceql.engine.states.collect import collect, compact_pool
 from ceql.engine.states.enumerate import list_chains
-from ceql.engine.states.graph import STORED_WORDS, restored, stored
 from ceql.engine.states.latest import list_latest
 from ceql.engine.states.layout import (
     ACTIVE,
@@ -349,8 +347,7 @@ class StateMachine(Reading):
         """The state between two batches; see `Machine.state`."""
         self._store()
         log, pool = self.log[: self.regs[LOG]].copy(), self.parts.pool[: self.regs[POOL]].copy()
-        whole = super().state(partitions)
-        return whole | {"nodes": stored(whole["nodes"]), "log": log, "parts.pool": pool}
+        return super().state(partitions) | {"log": log, "parts.pool": pool}
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Refuse arrays of a state that the kernels could not work on; `known` says what their numbers may name."""
@@ -359,7 +356,7 @@ class StateMachine(Reading):
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`; see `Machine.restore`."""
-        super().restore(arrays | {"nodes": restored(require_shape(arrays, "nodes", None, STORED_WORDS))})
+        super().restore(arrays)
         self.regs[[ACTIVE, HOLE_STATE, HOLE_SYMBOL, BOOKED]] = 0
         self.regs[LOADED] = -1
         self.regs[POOL] = len(arrays["parts.pool"])

@@ -25,8 +25,7 @@ from ceql.engine.common.roots import (
     make_roots,
 )
 from ceql.engine.states.layout import BOOKED
-from ceql.jit import Array, Word, inlined, kernel
-from ceql.records import record
+from ceql.jit import Array, Word, inlined, kernel, record
 
 # Rows of the book: by node, the bottom of earliest start below it, and the place of its copy (-1: none); then the
 # search's stack, and the nodes that have a copy.
