@@ -32,11 +32,13 @@ from ceql.engine.common.layout import (
     NOTED_NODES,
     OVERFLOW,
     PHASE,
+    PICKED,
     READ,
     READ_FIRST,
     ROOTS,
     SEEN,
     SUMMED,
+    TO_PICK,
     TOTALLED,
     UNREAD,
     W_COUNTED,
@@ -262,6 +264,7 @@ class Reading(Machine):
         """Count matches instead of enumerating them, or enumerate them again; see `Machine.mute`."""
         super().mute(on, count)
         self._counting = None
+        self.regs[[PICKED, TO_PICK]] = 0
         self._have_read()
 
     # --- all matches of a position ---

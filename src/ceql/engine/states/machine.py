@@ -342,6 +342,8 @@ class StateMachine(Reading):
         regs[LOADED] = -1
         self.table[:, RECORD] = -1
         self.table[:, INITIAL] = 0
+        self._exactly = None
+        self._have_read()
 
     def state(self, partitions: Array | None = None) -> dict[str, Array]:
         """The state between two batches; see `Machine.state`."""
