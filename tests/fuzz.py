@@ -43,6 +43,8 @@ from absent_cases import absent_cases, later_cases
 from ceql.syntax.printer import print_query
 from corpus_entry import as_toml
 from free_cases import free_cases
+from neighbour_cases import neighbour_cases
+from next_cases import next_cases
 from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
@@ -94,6 +96,12 @@ def check_bucket(case: generators.Generated, data: st.DataObject) -> bool:
 UNARY, CORRELATED, CONDITIONED = (
     generators.uncorrelated_cases, generators.correlated_cases, generators.conditioned_cases,
 )  # fmt: skip
+
+
+NEXT = st.one_of(
+    *(next_cases(cases)() for cases in (UNARY, CORRELATED, CONDITIONED, generators.aggregated_cases, absent_cases)),
+    *(next_cases(cases)(True) for cases in (UNARY, CONDITIONED)),
+)
 
 
 class Text(NamedTuple):
@@ -168,6 +176,12 @@ KINDS = {
     "later": Kind(later_cases()),
     "free": Kind(free_cases() | free_cases(named=True)),
     "free-tiny": Kind(free_cases(), check_tiny, checks.use_tiny_buffers),
+    "neighbours": Kind(neighbour_cases() | neighbour_cases(named=True)),
+    "neighbours-tiny": Kind(neighbour_cases(), check_tiny, checks.use_tiny_buffers),
+    "next": Kind(NEXT),
+    "next-whole": Kind(NEXT, check_whole),
+    "next-tiny": Kind(NEXT, check_tiny, checks.use_tiny_buffers),
+    "next-unsplit": Kind(NEXT, check_whole, prepare=checks.use_no_substreams),
     "chosen": Kind(generators.chosen_cases(), prepare=checks.choose_on_graph),
     "chosen-whole": Kind(generators.chosen_cases(), check_whole, checks.choose_on_graph),
     "chosen-unsplit": Kind(generators.chosen_cases(), prepare=_choose_unsplit),
@@ -192,7 +206,8 @@ KINDS = {
     "files": attacking(hostile_data.files),
     "snapshots": attacking(hostile_data.snapshots),
     "buckets": Kind(
-        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | free_cases(), check_bucket
+        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | free_cases() | neighbour_cases(),
+        check_bucket,
     ),
 }
 

@@ -20,6 +20,7 @@ from ceql.analysis.counts import MOST_STATES, MOST_STATES_COMPARED, check_counts
 from ceql.analysis.fields import dotted_names, misspelt, with_fields
 from ceql.analysis.lengths import window_of_all
 from ceql.analysis.measures import check_measures, with_lapses
+from ceql.analysis.neighbours import Lag, lags_in, with_lags
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.one_form import one_form
 from ceql.analysis.resolve import resolve
@@ -28,6 +29,7 @@ from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import counts_events, is_simple, split_off
 from ceql.automata.ambiguity import is_ambiguous
+from ceql.automata.beginnings import without_lags_at_first
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
 from ceql.automata.compile_correlated import compile_shape
@@ -37,6 +39,7 @@ from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
 from ceql.automata.unambiguous import make_unambiguous
 from ceql.automata.waiting_together import with_shared_indexes
+from ceql.errors import QueryError
 from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
@@ -66,6 +69,21 @@ class _BasePlan:
     def misspelt(self) -> tuple[tuple[t.Attribute, str], ...]:
         """Fields that may be attributes of variables whose names are misspelt, each with a suggestion."""
         return misspelt(self.query)
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events."""
+        raise NotImplementedError
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether events may be passed over at which all that begins is given up at the next event."""
+        return False
+
+    @cached_property
+    def lags(self) -> tuple[Lag, ...]:
+        """The attributes of events before that guards read."""
+        return lags_in(predicate for guard in self.guards for predicate in guard.predicates)
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -139,7 +157,11 @@ class UnaryPlan(_BasePlan):
     @property
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing."""
-        return self.cea.skips_safely()
+        return not self.lags and self.cea.skips_safely()
+
+    @cached_property
+    def looks_ahead(self) -> bool:
+        return self.rivalry is None and self.cea.only_goes_on()
 
     @cached_property
     def chooses_at_once(self) -> bool:
@@ -192,7 +214,7 @@ class CorrelatedPlan(_BasePlan):
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing."""
         strict = self.query.strategy is t.Strategy.STRICT and bool(self.partition)
-        return not self.automaton.is_tight and not strict
+        return not self.automaton.is_tight and not strict and not self.lags
 
     @cached_property
     def candidate_reasons(self) -> tuple[CandidateReason, ...]:
@@ -244,6 +266,8 @@ class Draft:
     """The formula of the query, as the passes have rewritten it."""
     whole: Shape | None = None
     shape: Shape | None = None
+    single: bool = False
+    """Whether claims on neighbours are guards, and none is left on several events."""
     automaton: Correlated | None = None
     """Of the loop over groups; None if the loop over states runs the query."""
     unsure: bool = False
@@ -282,6 +306,20 @@ def to_one_form(draft: Draft) -> Draft:
     Comparison(op='<', left=Ref(variable='A', attribute='v'), right=Literal(value=5))
     """
     return replace(draft, query=one_form(draft.query))
+
+
+def refuse_what_has_no_engine(draft: Draft) -> Draft:
+    """Refuse what the language has and no engine runs yet: AFTER MATCH.
+
+    >>> refuse_what_has_no_engine(to_tree("SELECT * WHERE A ; B AFTER MATCH SKIP PAST LAST EVENT"))
+    Traceback (most recent call last):
+    ceql.errors.QueryError: AFTER MATCH cannot be run yet (line 1, column 22)
+    ...
+    """
+    after = draft.query.after_match
+    if after is not None:
+        raise QueryError("AFTER MATCH cannot be run yet", draft.source, after.span, "Leave it out to find all matches.")
+    return draft
 
 
 def read_clause(draft: Draft) -> Draft:
@@ -330,6 +368,20 @@ def find_claims(draft: Draft) -> Draft:
     return replace(draft, whole=whole, shape=whole)
 
 
+def compare_neighbours(draft: Draft) -> Draft:
+    """Make claims on events that are always as many steps apart conditions on the last of them.
+
+    >>> text = "SELECT * WHERE A AS x : B AS y FILTER x.v < y.v"
+    >>> draft = compare_neighbours(find_claims(count_rounds(to_tree(text))))
+    >>> draft.single, len(draft.whole.claims)
+    (True, 1)
+    """
+    if draft.whole is None:
+        return draft
+    shape, single = with_lags(draft.whole, _runs_on_states(draft.whole, draft.query))
+    return replace(draft, shape=shape, single=single)
+
+
 def split_stream(draft: Draft) -> Draft:
     """Make substreams of what every match has in common, where that changes nothing else.
 
@@ -337,9 +389,9 @@ def split_stream(draft: Draft) -> Draft:
     >>> draft.split_by, draft.shape.claims
     ((Part(refs=(PartRef(attribute='k', name=None),)),), ())
     """
-    if draft.whole is None:
+    if draft.shape is None or draft.whole is None:
         return draft
-    split_by, shape = split_off(draft.whole, draft.query)
+    split_by, shape = split_off(draft.shape, draft.query)
     return replace(draft, split_by=split_by, shape=shape)
 
 
@@ -352,7 +404,7 @@ def compile_runs(draft: Draft) -> Draft:
     """
     shape, query = draft.shape, draft.query
     assert shape is not None
-    if draft.whole is None or (_is_simple(draft) and (draft.prefers_unary or shape.absences)):
+    if draft.whole is None or draft.single or (_is_simple(draft) and (draft.prefers_unary or shape.absences)):
         return draft
     strict = frozenset(variables(query)) if query.strategy is t.Strategy.STRICT else None
     return replace(draft, automaton=compile_shape(shape, strict))
@@ -410,8 +462,8 @@ def to_plan(draft: Draft) -> Plan:
     if automaton is not None:
         assert draft.running is not None
         return CorrelatedPlan(*common, shape, automaton, draft.running)
-    normal = normalize(shape) if draft.whole is None else to_normal(shape)
-    cea = compile_formula(normal, variables(query))
+    normal = normalize(shape) if draft.whole is None or draft.single else to_normal(shape)
+    cea = without_lags_at_first(compile_formula(normal, variables(query)))
     strategy = _strategy(query)
     if strategy is not None and strategy.restrict is not None:
         cea = strategy.restrict(cea)
@@ -422,6 +474,11 @@ def _is_simple(draft: Draft) -> bool:
     """Whether the loop over states could run the query."""
     assert draft.shape is not None
     return is_simple(draft.shape) and not _looks_up_absences(draft.shape, draft.query)
+
+
+def _runs_on_states(shape: Shape, query: t.Query) -> bool:
+    """Whether the loop over states could run the query, if its claims were on single events."""
+    return is_simple(shape.without({claim.number for claim in shape.claims})) and not _looks_up_absences(shape, query)
 
 
 def _looks_up_absences(shape: Shape, query: t.Query) -> bool:
@@ -455,10 +512,12 @@ def _compares(strategy: Strategy | None) -> bool:
 PASSES: tuple[Callable[[Any], Any], ...] = (
     to_tree,  # text becomes a tree (syntax/)
     check_names,  # every name is bound (analysis/scopes.py)
+    refuse_what_has_no_engine,
     to_one_form,  # spellings of one meaning become one (analysis/one_form.py)
     read_clause,  # PARTITION BY: substreams, or the operator
     count_rounds,  # conditions on COUNT become counts (analysis/counted.py)
     find_claims,  # unary or correlated; the tree becomes a shape with claims (analysis/resolve.py)
+    compare_neighbours,  # claims on events that `:` joins become conditions on one (analysis/neighbours.py)
     split_stream,  # claims that every match shares become substreams (analysis/substreams.py)
     compile_runs,  # the shape becomes an automaton over groups (automata/compile_correlated.py, automata/carrying.py)
     tell_runs_apart,  # no match has two runs (automata/ambiguity.py, automata/unambiguous.py)

@@ -33,7 +33,7 @@ def _too_many(shape: Shape, number: int, states: int, most: int) -> ResourceErro
     node = shape.nodes[number]
     types = " and ".join(sorted({shape.leaf[leaf].type for leaf in shape.below(number)}))
     return ResourceError(
-        f"the count {print_count(node.least, node.most, node.contiguous[0])} of {types} makes an automaton of "
+        f"the count {print_count(node.least, node.most, node.joints[0])} of {types} makes an automaton of "
         f"{states:,} states, and {most:,} are the most; count less"
         f"{'' if node.most is None or node.most == node.least else ', or leave the upper end open'}",
         limit="MOST_STATES",

@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import product
 from typing import cast
 
+from ceql.analysis.beginnings import Around, asked_parts, with_beginnings
 from ceql.analysis.conditions import is_correlated, read_singly, simplify, spell_out, variables_of
 from ceql.analysis.conditions import leaves as leaves_of
 from ceql.analysis.missing import without_empty
@@ -51,16 +52,18 @@ def resolve(formula: t.Formula, source: str, unary: bool) -> Shape:
     >>> shape.claims[0].node, shape.claims[0].what.variables
     (1, {'B': Comparand(scope=1, leaves=frozenset({1})), 'x': Comparand(scope=2, leaves=frozenset({0}))})
     """
-    resolver = _Resolver(source, unary)
+    resolver = _Resolver(source, unary, any(map(joined_by_next, subformulas(formula))))
     root, waiting = resolver.build(formula)
     assert not waiting, "check() lets through no variable that nothing binds"
     parent = {item: number for number, node in enumerate(resolver.nodes) for item in node.items}
     nodes = tuple(replace(node, parent=parent.get(number, -1)) for number, node in enumerate(resolver.nodes))
-    return Shape(nodes, resolver.leaf, tuple(resolver.claims), root, tuple(resolver.absences), tuple(resolver.denials))
+    absences, denials = tuple(resolver.absences), tuple(resolver.denials)
+    shape = Shape(nodes, resolver.leaf, tuple(resolver.claims), root, absences, denials)
+    return with_beginnings(shape, resolver.around) if resolver.has_next else shape
 
 
 class _Resolver:
-    def __init__(self, source: str, unary: bool) -> None:
+    def __init__(self, source: str, unary: bool, has_next: bool) -> None:
         self.source = source
         self.unary = unary
         self.nodes: list[Node] = []
@@ -69,6 +72,9 @@ class _Resolver:
         self._named: dict[int, dict[str, set[int]]] = {}  # the leaves below a node by variable, until an AS adds one
         self.absences: list[Absence] = []
         self.denials: list[Claim] = []
+        self.has_next = has_next
+        self.around: list[Around] = []
+        """What stands around which nodes, if `->` asks for it."""
 
     def build(self, formula: t.Formula) -> tuple[int, list[Claim]]:
         """The node of a formula, and the claims in it that wait for an enclosing formula to bind a variable."""
@@ -84,14 +90,14 @@ class _Resolver:
                     leaf = self.leaf[number]
                     self.leaf[number] = replace(leaf, variables=leaf.variables | {variable})
                 return node, self._settle(waiting, node, [variable])
-            case t.Plus(inner, contiguous):
-                return self._repeat(inner, contiguous, 1, None)
-            case t.Count(inner, least, most, contiguous):
-                return self._repeat(inner, contiguous, least, most)
-            case t.Then(items, contiguous) if any(isinstance(item, t.Not) for item in items):
+            case t.Plus(inner, joint):
+                return self._repeat(inner, joint, 1, None)
+            case t.Count(inner, least, most, joint):
+                return self._repeat(inner, joint, least, most)
+            case t.Then(items) if any(isinstance(item, t.Not) for item in items):
                 return self._build_gaps(formula)
-            case t.Then(items, contiguous):
-                return self._build_items(Kind.SEQUENCE, items, contiguous)
+            case t.Then(items, joints):
+                return self._build_items(Kind.SEQUENCE, items, joints)
             case t.Not():
                 raise AssertionError("check_absence() lets NOT through in sequences alone")
             case t.All(items):
@@ -99,13 +105,20 @@ class _Resolver:
             case t.Or(items):
                 return self._choice([self.build(item) for item in items])
             case t.Filter(inner, condition):
-                simple = simplify(condition, bound_once(inner) | forbids(inner), self.source)
-                return self._filter(without_empty(inner, simple, self.source), simple)
+                once = bound_once(inner)
+                simple = simplify(condition, once | forbids(inner), self.source)
+                node, waiting = self._filter(without_empty(inner, simple, self.source), simple)
+                if self.has_next:
+                    asked = tuple(part for part in asked_parts(simple) if not forbids(inner) & _named(part))
+                    self.around.append(Around(node, asked, self._seen(node)))
+                return node, waiting
             case t.PartitionBy(inner, parts):
                 first = len(self.absences)
                 node, waiting = self.build(inner)
                 for part in parts:
                     self._partition(node, part, formula, range(first, len(self.absences)))
+                    if self.has_next:
+                        self.around.append(Around(node, part, self._seen(node)))
                 return node, waiting
             case t.Within(inner, window):
                 node, waiting = self.build(inner)
@@ -117,14 +130,18 @@ class _Resolver:
             text = f"WITHIN {print_window(window)}"
             self.claims.append(Claim(len(self.claims), node, Length(window), text, span))
 
-    def _repeat(self, inner: t.Formula, contiguous: bool, least: int, most: int | None) -> tuple[int, list[Claim]]:
+    def _seen(self, node: int) -> dict[int, frozenset[str]]:
+        """The variables of each leaf below a node, as far as they are bound there."""
+        return {number: self.leaf[number].variables for number in self._below(node)}
+
+    def _repeat(self, inner: t.Formula, joint: t.Joint, least: int, most: int | None) -> tuple[int, list[Claim]]:
         body, waiting = self.build(inner)
-        node = self._add(Kind.REPEAT, [body], (contiguous,))
+        node = self._add(Kind.REPEAT, [body], (joint,))
         self.nodes[node] = replace(self.nodes[node], least=least, most=most)
         return node, self._settle(waiting, node, binds(inner))
 
-    def _add(self, kind: Kind, items: Iterable[int] = (), contiguous: tuple[bool, ...] = ()) -> int:
-        self.nodes.append(Node(kind, tuple(items), contiguous))
+    def _add(self, kind: Kind, items: Iterable[int] = (), joints: tuple[t.Joint, ...] = ()) -> int:
+        self.nodes.append(Node(kind, tuple(items), joints))
         return len(self.nodes) - 1
 
     def _below(self, node: int) -> Leaves:
@@ -145,10 +162,10 @@ class _Resolver:
         return self._add(Kind.CHOICE, [node for node, _ in built]), [c for _, claims in built for c in claims]
 
     def _build_items(
-        self, kind: Kind, items: tuple[t.Formula, ...], contiguous: tuple[bool, ...] = ()
+        self, kind: Kind, items: tuple[t.Formula, ...], joints: tuple[t.Joint, ...] = ()
     ) -> tuple[int, list[Claim]]:
         built = [self.build(item) for item in items]
-        node = self._add(kind, [item for item, _ in built], contiguous)
+        node = self._add(kind, [item for item, _ in built], joints)
         waiting: list[Claim] = []
         count: Counter[str] = Counter()
         if any(claims for _, claims in built):
@@ -164,17 +181,17 @@ class _Resolver:
     def _build_gaps(self, formula: t.Then) -> tuple[int, list[Claim]]:
         """A sequence with NOT: the items that are there, and what is absent before, between and after them."""
         there: list[t.Formula] = []
-        contiguous: list[bool] = []
+        joints: list[t.Joint] = []
         absent: list[list[t.Not]] = [[]]
-        for item, joined in zip(formula.items, (False, *formula.contiguous), strict=True):
+        for item, joint in zip(formula.items, (t.Joint.THEN, *formula.joints), strict=True):
             if isinstance(item, t.Not):
                 absent[-1].append(item)
                 continue
             if there:
-                contiguous.append(joined)
+                joints.append(joint)
             there.append(item)
             absent.append([])
-        node, waiting = self._build_items(Kind.SEQUENCE, tuple(there), tuple(contiguous))
+        node, waiting = self._build_items(Kind.SEQUENCE, tuple(there), tuple(joints))
         gaps = tuple(tuple(self._absence(one) for one in gap) for gap in absent)
         self.nodes[node] = replace(self.nodes[node], absent=gaps)
         return node, waiting
@@ -328,6 +345,16 @@ class _Resolver:
                 absent = tuple(dict.fromkeys(t.Attribute(ref.attribute, span=ref.span) for ref in own))
                 same = Same({**terms, -1: absent})
                 self.denials.append(Claim(len(self.denials), node, same, text, span, number))
+
+
+def joined_by_next(formula: t.Formula) -> bool:
+    """Whether `->` joins the items or the rounds of a formula itself."""
+    match formula:
+        case t.Then(_, joints):
+            return t.Joint.NEXT in joints
+        case t.Plus(_, joint) | t.Count(_, _, _, joint):
+            return joint is t.Joint.NEXT
+    return False
 
 
 def _named(condition: t.Condition) -> set[str]:

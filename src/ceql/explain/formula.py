@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ceql.analysis.neighbours import shown
 from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
 from ceql.automata.cea import Label
 from ceql.syntax import tree as t
@@ -28,6 +29,7 @@ def conjuncts(predicate: t.Condition) -> Iterator[t.Condition]:
 
 def print_predicate(predicate: t.Condition) -> str:
     """A part of a guard: a disjunction stands in parentheses, as `&` binds tighter."""
+    predicate = shown(predicate)
     if isinstance(predicate, t.Comparison) and predicate.op == "=" and predicate.left == predicate.right:
         return f"{print_expression(predicate.left)} not NULL"
     text = print_condition(predicate)
@@ -101,16 +103,17 @@ def _bare(normal: Normal) -> tuple[str, int]:
             return f"({text}) AS {others}" if predicates else f"{text} AS {others}", POSTFIX
         case Sequence(()):
             return "nothing", LEAF
-        case Sequence(items, contiguous, absent):
+        case Sequence(items, joints, absent):
             text = ""
             for k, item in enumerate(items):
                 if k:
-                    text += " : " if contiguous[k - 1] else " ; "
-                text += "".join(f"{_absent(atom)} ; " for gap in absent[k : k + 1] for atom in gap)
+                    text += f" {joints[k - 1].value} "
+                sign = joints[k - 1].value if k else ";"
+                text += "".join(f"{_absent(atom)} {sign} " for gap in absent[k : k + 1] for atom in gap)
                 text += _normal(item, POSTFIX)
             return text + "".join(f" ; {_absent(atom)}" for gap in absent[len(items) :] for atom in gap), THEN
-        case Repeat(body, contiguous, least, most):
-            return _normal(body, LEAF) + print_count(least, most, contiguous), POSTFIX
+        case Repeat(body, joint, least, most):
+            return _normal(body, LEAF) + print_count(least, most, joint), POSTFIX
         case Choice(()):
             return "never", LEAF
         case Choice(items):

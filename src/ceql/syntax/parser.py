@@ -8,16 +8,20 @@ hand-written recursive descent was rejected because a deep query would overflow 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from lark import Lark, UnexpectedInput, UnexpectedToken
 
 from ceql.errors import QueryError, Span
+from ceql.jit.cache import cache_root
 from ceql.syntax import tree
 from ceql.syntax.absence import check_absence
+from ceql.syntax.after_match import check_after_match
 from ceql.syntax.clauses import Builder
 from ceql.syntax.limits import QueryProblem, check_depth, check_size, check_text
 from ceql.syntax.messages import problem_of
@@ -27,7 +31,7 @@ def parse(text: str) -> tree.Query:
     """Read a whole query.
 
     >>> parse("SELECT * WHERE A ; B").formula
-    Then(items=(Event(type='A', stream=None), Event(type='B', stream=None)), contiguous=(False,))
+    Then(items=(Event(type='A', stream=None), Event(type='B', stream=None)), joints=(<Joint.THEN: ';'>,))
     """
     query: tree.Query = _parse(text, "query")
     return replace(query, span=Span(0, len(text)))
@@ -57,8 +61,19 @@ def plain_name() -> re.Pattern[str]:
 
 @cache
 def grammar() -> Lark:
+    """The parser. Its tables are kept beside the compiled kernels: reading them takes 8 ms, making them 70. Lark makes
+    them anew if the file is of another grammar or version of Lark, or damaged."""
+    text = (Path(__file__).parent / "ceql.lark").read_text(encoding="utf-8")
+    with suppress(OSError):  # the folder cannot be written, or the disk is full
+        cache_root().mkdir(parents=True, exist_ok=True)
+        return _make(text, str(cache_root() / f"grammar-{sha256(text.encode()).hexdigest()[:16]}"))
+    return _make(text, False)
+
+
+def _make(text: str, cache: str | bool) -> Lark:
     return Lark(
-        (Path(__file__).parent / "ceql.lark").read_text(encoding="utf-8"),
+        text,
+        cache=cache,
         start=["query", "formula", "aggregated"],
         parser="lalr",
         lexer="contextual",
@@ -92,6 +107,7 @@ def _parse(text: str, start: str) -> Any:
         check_depth(root)
         check_size(root)
         check_absence(root)
+        check_after_match(root)
         return root
     except QueryProblem as error:
         raise QueryError(error.message, text, error.span, error.suggestion) from None
