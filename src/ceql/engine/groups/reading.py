@@ -354,8 +354,16 @@ class Reading(Machine):
 
     @property
     def _lanes_counted(self) -> int:
-        """Words of each node that counting takes."""
-        return LANES if self.settings.mode == COUNT and not self._in_vain else 0
+        """The lanes of each node that counting fills: none where nothing expires, which takes a single number."""
+        if self.settings.mode != COUNT or self._in_vain:
+            return 0
+        expires = self.settings.window != W_GIVEN or self.horizon != NO_KEY
+        return LANES if expires or len(self.carried.rows) else 1
+
+    def _sizes(self) -> dict[str, tuple[int, int]]:
+        sizes = super()._sizes()
+        rows, words = sizes["nodes"]
+        return sizes | {"nodes": (rows, words + self._lanes_counted)}
 
     def _exact_count(self) -> int:
         """The matches of the position, however many there are."""
