@@ -29,7 +29,6 @@ from ceql.engine.common.layout import (
     NO_KEY,
     NODES,
     NOTED,
-    NOTED_NODES,
     OVERFLOW,
     PHASE,
     PICKED,
@@ -39,7 +38,6 @@ from ceql.engine.common.layout import (
     SEEN,
     SUMMED,
     TO_PICK,
-    TOTALLED,
     UNREAD,
     W_COUNTED,
     W_GIVEN,
@@ -155,8 +153,8 @@ class Reading(Machine):
     def _run(self, events: Events) -> Iterator[Chunk]:
         stop = len(events.symbol)
         self.regs[HEIGHT] = 0
+        yield from self._read()  # what a caller has left unread
         while not self.outgrown:
-            yield from self._read()  # also what a caller has left unread
             end = self._end(stop)
             reason = self._advance(events, end)
             yield from self._read()
@@ -208,7 +206,7 @@ class Reading(Machine):
             self._have_read()
 
     def _have_read(self) -> None:
-        self.regs[[NOTED, NOTED_NODES, READ, TOTALLED]] = 0
+        self.regs[NOTED:UNREAD] = 0  # and what else counts what is noted
         self.regs[UNREAD] = NEVER
 
     def _read_on(self) -> int:
