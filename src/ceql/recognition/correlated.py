@@ -16,13 +16,13 @@ from ceql.automata.shared_values import shared_value
 from ceql.engine.common.check import require, require_between
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.chunk import rows as rows_of
-from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, NO_KEY, W_GIVEN, Events
+from ceql.engine.common.graph import KIND, A
+from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, NO_KEY, W_GIVEN, Events, Settings
 from ceql.engine.common.sharded import Sharded, of_shard, shards_in
 from ceql.engine.common.shares import Shares
 from ceql.engine.groups.chosen.follow import Choosing, Kept
 from ceql.engine.groups.divide import divide
-from ceql.engine.groups.graph import KIND, A
-from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, LANES, NULL, SEEN_EVENTS, SUBSTREAM, Settings
+from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, LANES, NULL, SEEN_EVENTS, SUBSTREAM
 from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
 from ceql.io.sort_keys import encode
