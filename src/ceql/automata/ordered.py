@@ -1,0 +1,267 @@
+"""Formula to ordered automaton: what a run may read next, the most preferred first (AFTER MATCH SKIP).
+
+A *leaf* is a place in the formula that reads one event. After a leaf comes an ordered list of *waits*: each says which
+leaves may read the next event, in order, and which events a run may skip before that. The list may end with "accept":
+what would come after it is less preferred than the match that is there, so it is left out. Lists are built as
+Glushkov builds follow sets, and keep their order: OR adds its left side first, a count adds another round before it
+goes on, a reluctant one after. A wait reads an event before it skips it.
+
+A list of waits per leaf, and not Thompson's ε-transitions: rounds without events (`(A*)*`) leave no loop behind, and
+a run is a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ceql.analysis import normal
+from ceql.analysis.normal import Atom, Normal
+from ceql.automata.cea import Label
+from ceql.errors import ResourceError
+from ceql.syntax.tree import Joint
+
+MAX_FOLLOWING = 100_000
+"""The most waits that all leaves may have together: some seconds."""
+ACCEPT = -1
+
+
+class Leaf(NamedTuple):
+    """Reads an event that satisfies a guard, and binds it."""
+
+    guard: int
+    label: Label
+    after: tuple[int, ...]
+    """The waits that follow, or ACCEPT, in order of preference."""
+
+
+class Wait(NamedTuple):
+    """Reads the next event at the first of these leaves that takes it, and at the others as less preferred runs."""
+
+    leaves: tuple[int, ...]
+    tight: bool
+    """Whether the very next event must be read."""
+    unless: int
+    """The guards (as bits) of the events that may not be skipped."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """The automaton. Runs begin at `initial` leaves, in this order, unless an event before satisfied one of `before`."""
+
+    guards: tuple[Atom, ...]
+    leaves: tuple[Leaf, ...]
+    waits: tuple[Wait, ...]
+    initial: tuple[int, ...]
+    before: tuple[int, ...]
+
+    @property
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing."""
+        return not any(wait.tight for wait in self.waits)
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether a run may prefer to wait for a further event without end, though it has a match already."""
+        return any(
+            not self.waits[w].tight for leaf in self.leaves if leaf.after[-1:] == (ACCEPT,) for w in leaf.after[:-1]
+        )
+
+    def labels(self) -> list[Label]:
+        """Every label, in a fixed order."""
+        return sorted({leaf.label for leaf in self.leaves}, key=sorted)
+
+
+class _Ahead(NamedTuple):
+    """A wait under construction. `joint` is None as long as only the formula around says what joins it."""
+
+    leaves: tuple[int, ...]
+    joint: Joint | None = None
+    unless: int = 0
+    rivals: int = 0
+    """The guards of all leaves at which what `->` joins can begin."""
+
+
+class _Out(NamedTuple):
+    """Stands in a list where the part is left, with what joins the neighbours of parts that are missing there."""
+
+    joint: Joint | None = None
+    unless: int = 0
+
+
+_List = list[_Ahead | _Out]
+
+
+class _Part(NamedTuple):
+    """A part of the formula: how it may begin, and the leaves at which it may end.
+
+    An `_Out` stands among the beginnings of a part that may be missing, and in the list of each leaf that may be last.
+    """
+
+    begin: _List
+    last: list[int]
+
+    @property
+    def nullable(self) -> bool:
+        return any(isinstance(ahead, _Out) for ahead in self.begin)
+
+
+def compile_ordered(formula: Normal, guards: Sequence[Atom] = ()) -> Ordered:
+    """The ordered automaton of `formula`; its guards are numbered after those given."""
+    builder = _Builder(guards)
+    return builder.finished(builder.build(formula))
+
+
+class _Builder:
+    def __init__(self, guards: Sequence[Atom]) -> None:
+        self.guards = {guard: k for k, guard in enumerate(guards)}
+        self.atoms: list[tuple[int, Label]] = []
+        self.after: list[_List] = []
+        self.put = 0
+
+    def build(self, formula: Normal) -> _Part:
+        match formula:
+            case Atom(type, stream, variables, predicates):
+                guard = Atom(type, stream, frozenset(), predicates)
+                self.atoms.append((self.guards.setdefault(guard, len(self.guards)), variables))
+                self.after.append([_Out()])
+                leaf = len(self.atoms) - 1
+                return _Part([_Ahead((leaf,))], [leaf])
+            case normal.Sequence(items, joints, absent):
+                unless = [self._mask(atoms) for atoms in absent] or [0] * (len(items) + 1)
+                return self._sequence([self.build(item) for item in items], [None, *joints], unless)
+            case normal.Repeat():
+                return self._repeat(formula)
+            case normal.Choice(items):
+                return self._choice([self.build(item) for item in items])
+            case _:
+                raise AssertionError(f"no ordered automaton has {formula}")
+
+    def _mask(self, atoms: Iterable[Atom]) -> int:
+        """The guards that these events satisfy."""
+        mask = 0
+        for atom in atoms:
+            mask |= 1 << self.guards.setdefault(atom, len(self.guards))
+        return mask
+
+    def _choice(self, parts: list[_Part]) -> _Part:
+        begin = [ahead for part in parts for ahead in part.begin]
+        last = [leaf for part in parts for leaf in part.last]
+        plain = [ahead for ahead in begin if isinstance(ahead, _Ahead) and ahead.joint is None and not ahead.unless]
+        if begin and len(plain) == len(begin):
+            # what is skipped is chosen before the side: the earliest event at which any side begins comes first
+            return _Part([_Ahead(tuple(leaf for ahead in plain for leaf in ahead.leaves))], last)
+        return _Part(_with_one_out(begin), last)
+
+    def _sequence(self, parts: list[_Part], joints: Sequence[Joint | None], unless: list[int]) -> _Part:
+        """One part after the other: what the next may begin with takes the place of `_Out` in all that comes before."""
+        begin: _List = [_Out()]
+        open_ends: list[int] = []
+        for part, joint, forbidden in zip(parts, joints, unless, strict=False):
+            begins = self._joined(part, joint, forbidden)
+            begin = self._put(begin, begins)
+            for leaf in open_ends:
+                self.after[leaf] = self._put(self.after[leaf], begins)
+            open_ends = [*(open_ends if part.nullable else []), *part.last]
+        return _Part(begin, open_ends)
+
+    def _joined(self, part: _Part, joint: Joint | None, unless: int = 0) -> _List:
+        """What a part may begin with, after this joint."""
+        leaves = [leaf for ahead in part.begin if isinstance(ahead, _Ahead) for leaf in ahead.leaves]
+        rivals = 0
+        for leaf in leaves:
+            rivals |= 1 << self.atoms[leaf][0]
+        return [_combined(ahead, joint, unless, rivals) for ahead in part.begin]
+
+    def _put(self, before: _List, begins: _List) -> _List:
+        """`before`, with these beginnings in place of `_Out`."""
+        found: _List = []
+        for ahead in before:
+            if isinstance(ahead, _Out):
+                found += [_combined(next, ahead.joint, ahead.unless) for next in begins]
+            else:
+                found.append(ahead)
+        self.put += len(found)
+        if self.put > MAX_FOLLOWING:
+            raise ResourceError(
+                f"the automaton has more than {MAX_FOLLOWING:,} transitions: where many parts stand side by side that "
+                "may be missing, or that are alternatives, each can be followed by all; write fewer of them in a row",
+                limit="MAX_FOLLOWING",
+            )
+        return _with_one_out(found)
+
+    def _repeat(self, formula: normal.Repeat) -> _Part:
+        """A copy of the body for each round that is counted; the last one of no upper end goes round.
+
+        A round has an event. So a body that may be missing need not be there once, and `_Out` keeps its place.
+        """
+        joint, greedy = formula.joint, not formula.reluctant
+        first = self.build(formula.body)
+        rounds = [first]
+        least, most = formula.least, formula.most
+        for _ in range(1, max(least, 1) if most is None else most):
+            rounds.append(self.build(formula.body))
+        for k, part in enumerate(rounds):
+            if k + 1 < len(rounds):
+                again = self._joined(rounds[k + 1], joint)
+            elif most is None:
+                again = self._joined(part, joint)
+            else:
+                continue
+            if k + 1 >= least:
+                again = _optional(again, greedy)
+            for leaf in part.last:
+                self.after[leaf] = self._put(self.after[leaf], again)
+        last = [leaf for part in rounds for leaf in part.last if any(isinstance(a, _Out) for a in self.after[leaf])]
+        return _Part(first.begin if least else _optional(first.begin, greedy), last)
+
+    def finished(self, whole: _Part) -> Ordered:
+        """The automaton of the whole formula."""
+        waits: dict[Wait, int] = {}
+        leaves = []
+        for (guard, label), after in zip(self.atoms, self.after, strict=True):
+            following: dict[int, None] = {}
+            for ahead in after:
+                if isinstance(ahead, _Out):
+                    following[ACCEPT] = None
+                    break
+                tight = ahead.joint is Joint.DIRECT
+                forbidden = ahead.unless | (ahead.rivals if ahead.joint is Joint.NEXT else 0)
+                wait = Wait(ahead.leaves, tight, 0 if tight else forbidden)
+                following[waits.setdefault(wait, len(waits))] = None
+            leaves.append(Leaf(guard, label, tuple(following)))
+        begin = [ahead for ahead in whole.begin if isinstance(ahead, _Ahead)]
+        return Ordered(
+            tuple(self.guards),
+            tuple(leaves),
+            tuple(waits),
+            tuple(leaf for ahead in begin for leaf in ahead.leaves),
+            tuple(ahead.unless for ahead in begin for _ in ahead.leaves),
+        )
+
+
+def _combined(ahead: _Ahead | _Out, joint: Joint | None, unless: int = 0, rivals: int = 0) -> _Ahead | _Out:
+    """What may follow, if it is joined by this as well: parts that are missing leave their neighbours joined by `:` or
+    `->` if both operators are, else by `;`."""
+    if ahead.joint is None or joint is None or ahead.joint is joint:
+        both = ahead.joint or joint
+    else:
+        both = Joint.LATER
+    ahead = ahead._replace(joint=both, unless=ahead.unless | unless)
+    return ahead._replace(rivals=ahead.rivals | rivals) if isinstance(ahead, _Ahead) else ahead
+
+
+def _optional(begins: _List, greedy: bool) -> _List:
+    """The beginnings of a further round, or none."""
+    there: _List = [ahead for ahead in begins if isinstance(ahead, _Ahead)]
+    return [*there, _Out()] if greedy else [_Out(), *there]
+
+
+def _with_one_out(aheads: _List) -> _List:
+    """Only the first way out counts, since the others are less preferred and lead to the same."""
+    found: _List = []
+    for ahead in aheads:
+        if ahead not in found:
+            found.append(ahead)
+    return found
