@@ -37,6 +37,7 @@ class Sequence:
     items: tuple[Normal, ...]
     contiguous: tuple[bool, ...]
     absent: tuple[tuple[Atom, ...], ...] = ()
+    joints: tuple[t.Joint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Repeat:
     contiguous: bool
     least: int = 1
     most: int | None = None
+    joint: t.Joint = t.Joint.THEN
+    reluctant: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class _Builder:
                 self.after.append([_Out()])
                 leaf = len(self.atoms) - 1
                 return _Part([_Ahead((leaf,))], [leaf])
-            case normal.Sequence(items, joints, absent):
+            case normal.Sequence(items, absent=absent, joints=joints):
                 unless = [self._mask(atoms) for atoms in absent] or [0] * (len(items) + 1)
                 return self._sequence([self.build(item) for item in items], [None, *joints], unless)
             case normal.Repeat():
@@ -226,7 +226,7 @@ class _Builder:
                 if isinstance(ahead, _Out):
                     following[ACCEPT] = None
                     break
-                tight = ahead.joint is Joint.DIRECT
+                tight = ahead.joint is Joint.TOUCH
                 forbidden = ahead.unless | (ahead.rivals if ahead.joint is Joint.NEXT else 0)
                 wait = Wait(ahead.leaves, tight, 0 if tight else forbidden)
                 following[waits.setdefault(wait, len(waits))] = None
@@ -244,10 +244,9 @@ class _Builder:
 def _combined(ahead: _Ahead | _Out, joint: Joint | None, unless: int = 0, rivals: int = 0) -> _Ahead | _Out:
     """What may follow, if it is joined by this as well: parts that are missing leave their neighbours joined by `:` or
     `->` if both operators are, else by `;`."""
-    if ahead.joint is None or joint is None or ahead.joint is joint:
-        both = ahead.joint or joint
-    else:
-        both = Joint.LATER
+    both = ahead.joint or joint
+    if ahead.joint is not None and joint is not None:
+        both = ahead.joint.beside(joint)
     ahead = ahead._replace(joint=both, unless=ahead.unless | unless)
     return ahead._replace(rivals=ahead.rivals | rivals) if isinstance(ahead, _Ahead) else ahead
 

@@ -63,7 +63,6 @@ class PreferredRecognition(Recognition):
         settings = Settings(
             window=window.kind,
             width=window.width,
-            windowed=windowed,
             mode=COUNT if self.counting else ENUMERATE,
             skip=_SKIPS[skip],
             shared=skip is t.Skip.PAST_LAST and not windowed,

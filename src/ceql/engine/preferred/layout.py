@@ -86,7 +86,6 @@ class Settings(NamedTuple):
 
     window: int
     width: int  # of a W_COUNTED window
-    windowed: bool
     mode: int
     skip: int
     shared: bool  # whether a run of a later start gives way to any in the same wait

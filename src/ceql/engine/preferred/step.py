@@ -106,7 +106,7 @@ def step(
             continue
         if not _has_room(auto, regs, work):
             return GROW
-        if wait != MARK and settings.windowed and own < bound:
+        if wait != MARK and own < bound:
             latest = max(latest, own)
             continue
         before = regs[FOUND]
