@@ -146,24 +146,28 @@ class _Builder:
         return mask
 
     def _choice(self, parts: list[_Part]) -> _Part:
-        begin = [ahead for part in parts for ahead in part.begin]
-        last = [leaf for part in parts for leaf in part.last]
-        plain = [ahead for ahead in begin if isinstance(ahead, _Ahead) and ahead.joint is None and not ahead.unless]
-        if begin and len(plain) == len(begin):
-            # what is skipped is chosen before the side: the earliest event at which any side begins comes first
-            return _Part([_Ahead(tuple(leaf for ahead in plain for leaf in ahead.leaves))], last)
-        return _Part(_with_one_out(begin), last)
+        """What is skipped is chosen before the side: the earliest event at which any side begins comes first."""
+        begin: _List = []
+        for ahead in (ahead for part in parts for ahead in part.begin):
+            last = begin[-1] if begin else _Out()
+            if isinstance(ahead, _Ahead) and isinstance(last, _Ahead) and ahead.unless == last.unless:
+                begin[-1] = last._replace(leaves=last.leaves + ahead.leaves)
+            else:
+                begin.append(ahead)
+        return _Part(_with_one_out(begin), [leaf for part in parts for leaf in part.last])
 
     def _sequence(self, parts: list[_Part], joints: Sequence[Joint | None], unless: list[int]) -> _Part:
         """One part after the other: what the next may begin with takes the place of `_Out` in all that comes before."""
         begin: _List = [_Out()]
         open_ends: list[int] = []
         for part, joint, forbidden in zip(parts, joints, unless, strict=False):
+            begin = self._put(begin, [_combined(ahead, None, forbidden) for ahead in part.begin])
             begins = self._joined(part, joint, forbidden)
-            begin = self._put(begin, begins)
             for leaf in open_ends:
                 self.after[leaf] = self._put(self.after[leaf], begins)
             open_ends = [*(open_ends if part.nullable else []), *part.last]
+        for leaf in open_ends:
+            self.after[leaf] = [_Out() if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]
         return _Part(begin, open_ends)
 
     def _joined(self, part: _Part, joint: Joint | None, unless: int = 0) -> _List:
@@ -192,29 +196,33 @@ class _Builder:
         return _with_one_out(found)
 
     def _repeat(self, formula: normal.Repeat) -> _Part:
-        """A copy of the body for each round that is counted; the last one of no upper end goes round.
-
-        A round has an event. So a body that may be missing need not be there once, and `_Out` keeps its place.
-        """
-        joint, greedy = formula.joint, not formula.reluctant
-        first = self.build(formula.body)
-        rounds = [first]
-        least, most = formula.least, formula.most
+        """A copy of the body for each round that is counted; the last one of no upper end goes round."""
+        joint, reluctant, least, most = formula.joint, formula.reluctant, formula.least, formula.most
+        rounds = [self.build(formula.body)]
+        if rounds[0].begin and isinstance(rounds[0].begin[-1], _Out) and not reluctant:
+            least = 0  # a body that is rather there may be missing as well as any round
         for _ in range(1, max(least, 1) if most is None else most):
             rounds.append(self.build(formula.body))
+        further: list[_List] = [[]] * len(rounds)
+        for k in range(len(rounds) - 1, -1, -1):
+            further[k] = self._round(rounds[k], k, least, reluctant, further[k + 1] if k + 1 < len(rounds) else [])
         for k, part in enumerate(rounds):
-            if k + 1 < len(rounds):
-                again = self._joined(rounds[k + 1], joint)
-            elif most is None:
-                again = self._joined(part, joint)
-            else:
+            again = further[k + 1] if k + 1 < len(rounds) else self._round(part, k, 0, reluctant, [])
+            if k + 1 == len(rounds) and most is not None:
                 continue
-            if k + 1 >= least:
-                again = _optional(again, greedy)
+            begins = self._joined(part._replace(begin=again), joint)
             for leaf in part.last:
-                self.after[leaf] = self._put(self.after[leaf], again)
+                self.after[leaf] = self._put(self.after[leaf], begins)
+                self.after[leaf] = [_Out() if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]
         last = [leaf for part in rounds for leaf in part.last if any(isinstance(a, _Out) for a in self.after[leaf])]
-        return _Part(first.begin if least else _optional(first.begin, greedy), last)
+        return _Part(further[0], last)
+
+    def _round(self, part: _Part, done: int, least: int, reluctant: bool, following: _List) -> _List:
+        """What a count may go on with after so many rounds; `following` is that after one more, which is empty."""
+        again = self._put(part.begin, following) if done + 1 < least else part.begin
+        if done < least:
+            return again
+        return _with_one_out([_Out(), *again] if reluctant else [*again, _Out()])
 
     def finished(self, whole: _Part) -> Ordered:
         """The automaton of the whole formula."""
@@ -249,12 +257,6 @@ def _combined(ahead: _Ahead | _Out, joint: Joint | None, unless: int = 0, rivals
         both = ahead.joint.beside(joint)
     ahead = ahead._replace(joint=both, unless=ahead.unless | unless)
     return ahead._replace(rivals=ahead.rivals | rivals) if isinstance(ahead, _Ahead) else ahead
-
-
-def _optional(begins: _List, greedy: bool) -> _List:
-    """The beginnings of a further round, or none."""
-    there: _List = [ahead for ahead in begins if isinstance(ahead, _Ahead)]
-    return [*there, _Out()] if greedy else [_Out(), *there]
 
 
 def _with_one_out(aheads: _List) -> _List:

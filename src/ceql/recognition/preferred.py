@@ -46,6 +46,8 @@ class PreferredRecognition(Recognition):
         self._by_key = bound.window.kind == W_GIVEN and bound.window.size is not None
         """Whether events of other substreams may decide a match, or those that no guard accepts."""
         self.may_pass_over = not self._by_key
+        self._counts = int(bound.window.column is None)
+        """1 if the window counts events: the last event inside it decides, where time needs the first one outside."""
         self._first = 0
         self._bounds: Array = np.zeros(0, np.int64)
         """Of each row of the batch, the least key that its window reaches back to."""
@@ -63,6 +65,7 @@ class PreferredRecognition(Recognition):
         settings = Settings(
             window=window.kind,
             width=window.width,
+            counted=windowed and window.column is None,
             mode=COUNT if self.counting else ENUMERATE,
             skip=_SKIPS[skip],
             shared=skip is t.Skip.PAST_LAST and not windowed,
@@ -108,8 +111,8 @@ class PreferredRecognition(Recognition):
             return
         known = self._with_deciders(found)
         if len(self._bounds):
-            known += self._decided_by(int(self._bounds[-1]))
-        bounds, first = self._bounds, self._first
+            known += self._decided_by(int(self._bounds[-1]) + self._counts)
+        bounds, first = self._bounds + self._counts, self._first
         yield from _in_order(known, lambda keys: first + np.searchsorted(bounds, keys, side="right"))
 
     def _with_deciders(self, chunks: Iterator[Chunk]) -> list[tuple[Chunk, Array]]:

@@ -214,21 +214,6 @@ FilterCondition = Condition  # outside of brackets, what is no comparison has an
 # --- formulas ---
 
 
-class Joint(Enum):
-    THEN = ";"
-    TOUCH = ":"
-    NEXT = "->"
-
-    def beside(self, other: Joint) -> Joint:
-        return self if self is other else Joint.THEN
-
-class Skip(Enum):
-    PAST_LAST = "PAST LAST EVENT"
-    TO_NEXT = "TO NEXT EVENT"
-    TO_FIRST = "TO FIRST"
-    TO_LAST = "TO LAST"
-
-
 @dataclass(frozen=True, slots=True)
 class Event:
     """`type` or `stream>type`."""

@@ -86,6 +86,7 @@ class Settings(NamedTuple):
 
     window: int
     width: int  # of a W_COUNTED window
+    counted: bool  # whether the window counts events, so that each event says that none of those to come is inside
     mode: int
     skip: int
     shared: bool  # whether a run of a later start gives way to any in the same wait

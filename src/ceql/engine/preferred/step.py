@@ -119,7 +119,9 @@ def step(
                 return COLLECT
             accepted = moved == ACCEPTED
             cut = accepted
-            died = died or regs[FOUND] == before
+            if settings.counted and own <= bound:
+                _leave_mark(regs, work, before, accepted)
+            died = died or regs[FOUND] == before + accepted
         alive += regs[FOUND] - before
         if accepted:
             decided = position if died or wait != MARK else np.int64(-1)
@@ -145,6 +147,8 @@ def step(
     moved = _begin(auto, nodes, times, regs, row, work, event)
     if moved == STUCK:
         return COLLECT
+    if settings.counted and event[OWN_KEY] <= bound:
+        _leave_mark(regs, work, before, moved == ACCEPTED)
     alive += regs[FOUND] - before
     if moved == ACCEPTED:
         reason = _settle(nodes, regs, work, past, alive, position, latest)
@@ -172,6 +176,16 @@ def _append(regs: Array, work: Work, wait: int, node: int, key: int, start: int)
     regs[FOUND] = entry + 1
     if wait == MARK:
         regs[MARKS] += 1
+
+
+@inlined
+def _leave_mark(regs: Array, work: Work, first: int, accepted: bool) -> None:
+    """Take out what a run goes on with, from this entry of the new list on: no event to come is in its window."""
+    last = regs[FOUND] - 1
+    regs[FOUND] = first
+    if accepted:
+        regs[MARKS] -= 1
+        _append(regs, work, MARK, work.entries[last, NODE], work.entries[last, KEY], work.entries[last, START])
 
 
 @inlined
