@@ -68,7 +68,7 @@ def test_most_generated_conditions_hold_somewhere() -> None:
     """A condition that is never satisfied would not show an engine that finds too little."""
     matched: list[bool] = []
 
-    @settings(max_examples=60)
+    @settings(max_examples=150)
     @given(generators.conditioned_cases())
     def run(case: generators.Generated) -> None:
         matched.append(bool(oracle.matches(case.query, case.events)))

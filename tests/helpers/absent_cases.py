@@ -75,13 +75,13 @@ def places(formula: tree.Formula, after: bool) -> list[Insert]:
     found: list[Insert] = []
     for node in generators.subformulas(formula):
         if isinstance(node, tree.Then):
-            for k, touching in enumerate(node.contiguous):
-                if not touching:
+            for k, joint in enumerate(node.joints):
+                if joint is not tree.Joint.TOUCH:
                     found.append(partial(_inserted, formula, node, k))
     found += [found[0]] if found else []
-    found.append(lambda absent: tree.Then((absent, *_items(formula)), (False, *_joints(formula))))
+    found.append(lambda absent: tree.Then((absent, *_items(formula)), (tree.Joint.THEN, *_joints(formula))))
     if after:
-        found.append(lambda absent: tree.Then((*_items(formula), absent), (*_joints(formula), False)))
+        found.append(lambda absent: tree.Then((*_items(formula), absent), (*_joints(formula), tree.Joint.THEN)))
     return found
 
 
@@ -95,7 +95,7 @@ def between(absent: tree.Not, k: int) -> Callable[[tree.Formula], tree.Formula]:
     def insert(node: tree.Formula) -> tree.Formula:
         assert isinstance(node, tree.Then)
         items = (*node.items[: k + 1], absent, *node.items[k + 1 :])
-        return tree.Then(items, (*node.contiguous[:k], False, False, *node.contiguous[k + 1 :]))
+        return tree.Then(items, (*node.joints[: k + 1], *node.joints[k:]))
 
     return insert
 
@@ -104,8 +104,8 @@ def _items(formula: tree.Formula) -> tuple[tree.Formula, ...]:
     return formula.items if isinstance(formula, tree.Then) else (formula,)
 
 
-def _joints(formula: tree.Formula) -> tuple[bool, ...]:
-    return formula.contiguous if isinstance(formula, tree.Then) else ()
+def _joints(formula: tree.Formula) -> tuple[tree.Joint, ...]:
+    return formula.joints if isinstance(formula, tree.Then) else ()
 
 
 def demand(draw: Draw, absent: tree.Not, formula: tree.Formula) -> tree.FilterCondition:

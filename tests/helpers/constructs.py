@@ -17,7 +17,7 @@ def of(query: t.Query) -> set[str]:
 
     >>> from ceql.syntax.parser import parse
     >>> sorted(of(parse("SELECT ANY * WHERE A : B+ WITHIN 3 EVENTS LIMIT 2")))
-    ['ANY', 'Event', 'EventsWindow', 'LIMIT', 'Plus', 'Then', 'Then contiguous']
+    ['ANY', 'Event', 'EventsWindow', 'LIMIT', 'Plus', 'Then', 'Then TOUCH']
     """
     return set(_of(query)) - _INNER
 
@@ -26,10 +26,10 @@ def _of(query: t.Query) -> Iterator[str]:
     for node in nodes(query):
         yield type(node).__name__
         match node:
-            case t.Then(contiguous=flags) if any(flags):
-                yield "Then contiguous"
-            case t.Plus(contiguous=True) | t.Count(contiguous=True):
-                yield f"{type(node).__name__} contiguous"
+            case t.Then(joints=joints):
+                yield from (f"Then {joint.name}" for joint in joints if joint is not t.Joint.THEN)
+            case t.Plus(joint=joint) | t.Count(joint=joint) if joint is not t.Joint.THEN:
+                yield f"{type(node).__name__} {joint.name}"
             case t.Call(function) | t.Aggregate(function):
                 yield f"{function}()"
             case t.Within(window=window):
@@ -53,7 +53,8 @@ _CLASSES = {name for name, kind in inspect.getmembers(t, inspect.isclass) if "sp
 EVERY = (
     frozenset(
         _CLASSES
-        | {"Then contiguous", "Plus contiguous", "Count contiguous", "stream>type"}
+        | {f"{kind} {joint}" for kind in ("Then", "Plus", "Count") for joint in ("TOUCH", "NEXT")}
+        | {"stream>type"}
         | {"DISTINCT", "LIMIT", "PARTITION BY", "FROM several", "SELECT items"}
         | {strategy.name for strategy in t.Strategy}
         | {f"CONSUME BY {consume.name}" for consume in t.Consume if consume is not t.Consume.NONE}

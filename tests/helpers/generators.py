@@ -455,7 +455,7 @@ def skeleton(draw: Draw, atoms: int, shape: Shape) -> tree.Formula:
         items = (skeleton(draw, first, shape), skeleton(draw, atoms - first, shape))
         match draw(st.sampled_from(shape.joints)):
             case "then":
-                formula = chain(items, draw(st.sampled_from([False, False, False, True])))
+                formula = chain(items, draw(st.sampled_from([tree.Joint.THEN] * 3 + [tree.Joint.TOUCH])))
             case "or":
                 formula = joined(tree.Or, items)
             case _:
@@ -470,16 +470,16 @@ def skeleton(draw: Draw, atoms: int, shape: Shape) -> tree.Formula:
 
 def repeated(draw: Draw, formula: tree.Formula) -> tree.Plus | tree.Count:
     """One or more, or a count."""
-    contiguous = draw(st.booleans())
+    joint = draw(st.sampled_from([tree.Joint.THEN, tree.Joint.TOUCH]))
     if draw(st.booleans()):
-        return tree.Plus(formula, contiguous)
+        return tree.Plus(formula, joint)
     least, most = draw(st.sampled_from([(0, 1), (0, 1), (0, None), (2, 2), (1, 2), (0, 2), (2, None), (2, 3), (1, 1)]))
-    return tree.Count(formula, least, most, contiguous)
+    return tree.Count(formula, least, most, joint)
 
 
-def chain(items: tuple[tree.Formula, tree.Formula], contiguous: bool) -> tree.Then:
+def chain(items: tuple[tree.Formula, tree.Formula], joint: tree.Joint = tree.Joint.THEN) -> tree.Then:
     parts = [item if isinstance(item, tree.Then) else tree.Then((item,), ()) for item in items]
-    return tree.Then(parts[0].items + parts[1].items, (*parts[0].contiguous, contiguous, *parts[1].contiguous))
+    return tree.Then(parts[0].items + parts[1].items, (*parts[0].joints, joint, *parts[1].joints))
 
 
 def subformulas(formula: tree.Formula) -> list[tree.Formula]:
@@ -492,16 +492,14 @@ def wrapped(formula: tree.Formula, target: tree.Formula, wrap: Callable[[tree.Fo
         return wrap(formula)
     match formula:
         case tree.Then(items=items):
-            return tree.Then(tuple(wrapped(item, target, wrap) for item in items), formula.contiguous)
+            return tree.Then(tuple(wrapped(item, target, wrap) for item in items), formula.joints)
         case tree.All(items=items):
             return tree.All(tuple(wrapped(item, target, wrap) for item in items))
         case tree.Or(items=items):
             return tree.Or(tuple(wrapped(item, target, wrap) for item in items))
         case tree.As():
             return tree.As(wrapped(formula.formula, target, wrap), formula.variable)
-        case tree.Plus():
-            return tree.Plus(wrapped(formula.formula, target, wrap), formula.contiguous)
-        case tree.Count() | tree.Within():
+        case tree.Plus() | tree.Count() | tree.Within():
             return replace(formula, formula=wrapped(formula.formula, target, wrap))
         case tree.Filter():
             return tree.Filter(wrapped(formula.formula, target, wrap), formula.condition)
@@ -519,7 +517,11 @@ def sequence(draw: Draw, names: list[str], types: list[str], named: bool) -> tre
         item: tree.Formula = tree.Event(draw(st.sampled_from(types)), stream)
         if pluses and one_in(draw, 3):
             pluses -= 1
-            item = repeated(draw, item) if draw(st.booleans()) else tree.Plus(item, one_in(draw, 6))
+            item = (
+                repeated(draw, item)
+                if draw(st.booleans())
+                else tree.Plus(item, tree.Joint.TOUCH if one_in(draw, 6) else tree.Joint.THEN)
+            )
         items.append(tree.As(item, name))
     if len(items) > 2 and one_in(draw, 3):
         first = draw(st.integers(0, len(items) - 2))
@@ -527,7 +529,7 @@ def sequence(draw: Draw, names: list[str], types: list[str], named: bool) -> tre
         group: tree.Formula
         match draw(st.sampled_from(["plus", "all", "or"])):
             case "plus" if pluses:
-                group = repeated(draw, chain(pair, False))
+                group = repeated(draw, chain(pair))
             case "or":
                 group = tree.Or(pair)
             case _:
@@ -535,7 +537,7 @@ def sequence(draw: Draw, names: list[str], types: list[str], named: bool) -> tre
         items[first : first + 2] = [group]
     formula = items[0]
     for item in items[1:]:
-        formula = chain((formula, item), one_in(draw, 12))
+        formula = chain((formula, item), tree.Joint.TOUCH if one_in(draw, 12) else tree.Joint.THEN)
     return formula
 
 

@@ -6,7 +6,9 @@ fast, and everything is meant to be seen to be right. Positions inside `Evaluato
 substream, so that contiguity and `n EVENTS` need no special care; `candidates` turns them into positions of the stream.
 
 NOT becomes a `Gap` of the valuation: where it looks, and the conditions of enclosing filters that name it. The gaps are
-looked at when the whole match is there, since conditions may compare the absent event with any of its events.
+looked at when the whole match is there, since conditions may compare the absent event with any of its events. `->`
+becomes a gap for each event that could begin what follows. Its conditions are those of enclosing filters; they are
+asked if, besides that event, they name only what stands to the left of the `->`, and see what of it is bound there.
 
 A filter is a `Pending` constraint of the valuation it was put on. It is settled variable by variable: at once for
 those that its own operand binds, at the nearest enclosing formula that binds them for the others, and at the top
@@ -75,9 +77,13 @@ class Pending:
 
 @dataclass(frozen=True)
 class Demand:
-    """A condition on an absent event on its way up, as `Pending`; or a part of a PARTITION BY around it."""
+    """A condition on an absent event on its way up, as `Pending`; or a part of a PARTITION BY around it.
+
+    `own` are the names by which it speaks of the absent event.
+    """
 
     condition: tree.Condition | tree.Part
+    own: frozenset[str]
     missing: frozenset[str]
     due: frozenset[str] = frozenset()
     known: Binding = frozenset()
@@ -86,12 +92,27 @@ class Demand:
 
 @dataclass(frozen=True)
 class Gap:
-    """Between `low` and `high` there is no event of the kinds that meets all demands; None: beyond the match."""
+    """Between `low` and `high` there is no event of the kinds that meets all demands; None: beyond the match.
 
-    absent: tree.Not
+    `names` are those of the absent event. A gap of `->` has besides in `left` the variables of what stands to its left,
+    and in `seen` what they are bound to.
+    """
+
+    absent: tree.Not | tree.Event
     low: int | None
     high: int | None
+    names: frozenset[str]
     demands: frozenset[Demand] = frozenset()
+    left: frozenset[str] = frozenset()
+    seen: Binding = frozenset()
+
+    @property
+    def is_next(self) -> bool:
+        return isinstance(self.absent, tree.Event)
+
+    def after(self, v: Valuation, names: frozenset[str]) -> Gap:
+        """The gap, with `v` to its left, of a formula that binds these names."""
+        return replace(self, left=self.left | names, seen=both(self.seen, v.binding)) if self.is_next else self
 
 
 @dataclass(frozen=True)
@@ -101,6 +122,7 @@ class Valuation:
     binding: Binding
     pending: frozenset[Pending] = frozenset()
     gaps: frozenset[Gap] = frozenset()
+    waits: bool = False  # for events to come, see preferred_oracle
 
     def positions(self, name: str) -> PositionSet:
         return dict(self.binding).get(name, frozenset())
@@ -140,6 +162,26 @@ def name_of(absent: tree.Not) -> str | None:
     if absent.variable is not None:
         return absent.variable
     return absent.formula.type if isinstance(absent.formula, tree.Event) else None
+
+
+def gap_of(absent: tree.Not) -> Gap:
+    """The gap of a NOT, without a place."""
+    name = name_of(absent)
+    return Gap(absent, None, None, frozenset() if name is None else frozenset({name}))
+
+
+def is_asked(demand: Demand) -> bool:
+    """Whether a condition is asked of an event that could begin what follows a `->`.
+
+    It must name that event, and otherwise only what stands to the left. A total of what that event is one of is not
+    known yet, nor are the times of the match.
+    """
+    if isinstance(demand.condition, tree.Part):
+        return True
+    parts = list(walk(demand.condition))
+    totals = {part.variable for part in parts if isinstance(part, tree.Aggregate)}
+    timeless = not any(isinstance(part, tree.Lapse) for part in parts)
+    return bool(demand.own) and not demand.missing and not totals & demand.own and timeless
 
 
 def absent_names(formula: tree.Formula) -> frozenset[str]:
@@ -270,6 +312,13 @@ def check_valid(formula: tree.Formula, items: tuple[tree.SelectItem, ...] | None
         raise ValueError(f"nothing binds {sorted(wrong)}")
 
 
+def both(one: Binding, two: Binding) -> Binding:
+    binding = dict(one)
+    for name, positions in two:
+        binding[name] = binding.get(name, frozenset()) | positions
+    return frozenset(binding.items())
+
+
 # --- formulas ---
 
 EMPTY = Valuation(0, -1, frozenset())
@@ -277,39 +326,55 @@ EMPTY = Valuation(0, -1, frozenset())
 
 
 def united(v: Valuation, w: Valuation) -> Valuation:
-    binding = dict(v.binding)
-    for name, positions in w.binding:
-        binding[name] = binding.get(name, frozenset()) | positions
     start, end = min(v.start, w.start), max(v.end, w.end)
-    return Valuation(start, end, frozenset(binding.items()), v.pending | w.pending, v.gaps | w.gaps)
+    return Valuation(start, end, both(v.binding, w.binding), v.pending | w.pending, v.gaps | w.gaps)
 
 
-def joined(left: set[Valuation], right: set[Valuation], contiguous: bool) -> set[Valuation]:
+Instead = Sequence[Gap]
+"""The events that could begin the right side of a joint, as gaps without a place."""
+
+
+def follows(
+    v: Valuation, w: Valuation, joint: tree.Joint, names: frozenset[str], absent: Instead, instead: Instead
+) -> Valuation:
+    """w after v, with gaps between them; `names` are those of the formula to the left of w."""
+    kept = [*absent, *(instead if joint is tree.Joint.NEXT else ())]
+    between = frozenset(replace(gap, low=v.end, high=w.start).after(v, names) for gap in kept)
+    w = replace(w, gaps=frozenset(gap.after(v, names) for gap in w.gaps))
+    pair = united(v, w)
+    return replace(pair, gaps=pair.gaps | between) if between else pair
+
+
+def joined(
+    left: set[Valuation],
+    right: set[Valuation],
+    joint: tree.Joint,
+    names: frozenset[str],
+    absent: Instead = (),
+    instead: Instead = (),
+) -> set[Valuation]:
     by_start: dict[int, list[Valuation]] = defaultdict(list)
     for w in right:
         by_start[w.start].append(w)
     return {
-        united(v, w)
+        follows(v, w, joint, names, absent, instead)
         for v in left
-        for start in (by_start if not contiguous else [v.end + 1])
+        for start in (by_start if joint is not tree.Joint.TOUCH else [v.end + 1])
         if start > v.end
         for w in by_start.get(start, ())
     }
 
 
-def in_sequence(parts: Sequence[set[Valuation]], contiguous: Sequence[bool]) -> set[Valuation]:
-    """One part after the other. For each choice of parts that are missing, the neighbours of those are joined directly:
-    by `:` if all operators between them are."""
-    found: set[Valuation] = set()
-    for missing in product(*([False, True] if EMPTY in part else [False] for part in parts)):
-        kept = [k for k, left_out in enumerate(missing) if not left_out]
-        if not kept:
-            found.add(EMPTY)
-            continue
-        vs = parts[kept[0]] - {EMPTY}
-        for k, after in pairwise(kept):
-            vs = joined(vs, parts[after] - {EMPTY}, all(contiguous[k:after]))
-        found |= vs
+def asked_parts(condition: tree.Condition) -> list[tree.Condition]:
+    """The conditions that must all hold; `x[P AND Q]` is two."""
+    found: list[tree.Condition] = []
+    for part in conjuncts(condition):
+        if isinstance(part, tree.Neg) and isinstance(part.item, tree.Bracket):
+            part = tree.Bracket(part.item.name, tree.Neg(part.item.predicate))
+        if isinstance(part, tree.Bracket):
+            found += [tree.Bracket(part.name, cast(tree.Predicate, item)) for item in conjuncts(part.predicate)]
+        else:
+            found.append(part)
     return found
 
 
@@ -323,12 +388,17 @@ def marked_due(vs: set[Valuation], names: frozenset[str]) -> set[Valuation]:
         replace(
             v,
             pending=frozenset(map(mark, v.pending)),
-            gaps=frozenset(replace(gap, demands=frozenset(map(mark, gap.demands))) for gap in v.gaps),
+            gaps=frozenset(map(partial(marked_gap, names=names), v.gaps)),
         )
         if v.pending or v.gaps
         else v
         for v in vs
     }
+
+
+def marked_gap(gap: Gap, names: frozenset[str]) -> Gap:
+    marked = (replace(d, missing=d.missing - names, due=d.missing & names) for d in gap.demands)
+    return replace(gap, demands=frozenset(marked))
 
 
 @dataclass(frozen=True)
@@ -349,95 +419,178 @@ class Evaluator:
                     for i, kind in enumerate(self.types)
                     if kind == name and stream in (None, self.streams[i])
                 }
-            case tree.As(formula=inner, variable=x):
-                vs = marked_due(self.valuations(inner), frozenset({x}))
-                return self.settled(
-                    replace(v, binding=frozenset((dict(v.binding) | {x: v.every_position()}).items()))
-                    if v != EMPTY
-                    else v
-                    for v in vs
-                )
             case tree.Or(items=items):
                 return set().union(*map(self.valuations, items))
-            case tree.Then(items=items) if any(isinstance(item, tree.Not) for item in items):
-                return self.around_gaps(formula)
-            case tree.Then(items=items, contiguous=contiguous):
-                parts = [marked_due(self.valuations(f), bound_beside(items, i)) for i, f in enumerate(items)]
-                return self.settled(in_sequence(parts, contiguous))
+            case tree.Then():
+                return self.settled(self.in_sequence(formula))
             case tree.All(items=items):
                 parts = [marked_due(self.valuations(f), bound_beside(items, i)) for i, f in enumerate(items)]
                 vs = parts[0]
                 for part in parts[1:]:
                     vs = {w if v == EMPTY else v if w == EMPTY else united(v, w) for v in vs for w in part}
                 return self.settled(vs)
-            case tree.Plus(formula=inner, contiguous=touching):
-                return self.repeated(inner, 1, None, touching)
-            case tree.Count(formula=inner, least=least, most=most, contiguous=touching):
-                return self.repeated(inner, least, most, touching)
-            case tree.Within(formula=inner, window=window):
-                return {v for v in self.valuations(inner) if v == EMPTY or self.in_window(window, v)}
+            case tree.Plus(formula=inner, joint=joint):
+                return self.repeated(inner, 1, None, joint)
+            case tree.Count(formula=inner, least=least, most=most, joint=joint):
+                return self.repeated(inner, least, most, joint)
+            case tree.As() | tree.Within() | tree.Filter() | tree.PartitionBy():
+                return self.around(formula, self.valuations(formula.formula))
+            case tree.Not():
+                raise ValueError("NOT by itself")
+
+    def around(
+        self, formula: tree.As | tree.Within | tree.Filter | tree.PartitionBy, vs: set[Valuation]
+    ) -> set[Valuation]:
+        """What is left of valuations of a formula by what stands around it."""
+        match formula:
+            case tree.As(variable=x):
+                vs = marked_due({self.begun_as(v, x) for v in vs}, frozenset({x}))
+                return self.settled(
+                    replace(v, binding=frozenset((dict(v.binding) | {x: v.every_position()}).items()))
+                    if v != EMPTY
+                    else v
+                    for v in vs
+                )
+            case tree.Within(window=window):
+                return {v for v in vs if v == EMPTY or self.in_window(window, v)}
             case tree.Filter(formula=inner, condition=condition):
-                vs = self.valuations(inner)
                 for conjunct in conjuncts(condition):
                     if named(conjunct) & absent_names(inner):
                         if any(isinstance(node, tree.Prev) for node in walk(conjunct)):
                             raise ValueError("PREV has no meaning for an event that is absent")
                         vs = self.settled(self.demanding(v, conjunct, variables(inner)) for v in vs)
                     else:
+                        for part in asked_parts(conjunct):
+                            vs = {self.asking(v, part, variables(inner)) for v in vs}
                         vs = self.filtered(vs, conjunct, variables(inner))
                 return vs
+            case tree.PartitionBy(parts=keys):
+                return {self.keyed(v, keys) for v in vs if all(self.agrees(v, key) for key in keys)}
+
+    def in_sequence(self, formula: tree.Then) -> set[Valuation]:
+        """One part after the other. Where a part is missing, or NOT stands, the neighbours are joined directly."""
+        there = [item for item in formula.items if not isinstance(item, tree.Not)]
+        found: dict[tuple[tree.Joint | None, Instead], set[Valuation]] = {(None, ()): {EMPTY}}
+        """What is there so far, by how the next is joined to it, and what is absent until then."""
+        names, place, has_next = frozenset[str](), 0, tree.Joint.NEXT in formula.joints
+        for k, item in enumerate(formula.items):
+            further: dict[tuple[tree.Joint | None, Instead], set[Valuation]] = defaultdict(set)
+            sign = formula.joints[k - 1] if k else tree.Joint.THEN
+            part: set[Valuation] = set()
+            instead: Instead = ()
+            if not isinstance(item, tree.Not):
+                beside = bound_beside(there, place)
+                part = marked_due(self.valuations(item), beside)
+                instead = [marked_gap(gap, beside) for gap in self.begins(item)] if has_next else []
+                place += 1
+            for (joint, absent), vs in found.items():
+                joint = sign if joint is None else joint.beside(sign)
+                if isinstance(item, tree.Not):
+                    further[joint, (*absent, gap_of(item))] |= vs
+                    continue
+                if EMPTY in part:
+                    further[joint, absent] |= vs
+                if EMPTY in vs:
+                    leading = frozenset(absent)
+                    further[None, ()] |= {
+                        replace(w, gaps=w.gaps | {replace(gap, high=w.start) for gap in leading})
+                        for w in part - {EMPTY}
+                    }
+                further[None, ()] |= joined(vs - {EMPTY}, part - {EMPTY}, joint, names, absent, instead)
+            names |= variables(item)
+            found = further
+        return {
+            v if v == EMPTY else replace(v, gaps=v.gaps | {replace(gap, low=v.end) for gap in absent})
+            for (_, absent), vs in found.items()
+            for v in vs
+        }
+
+    def begins(self, formula: tree.Formula) -> list[Gap]:
+        """The events at which a formula can begin, as gaps that know the conditions inside the formula."""
+        match formula:
+            case tree.Event(type=name):
+                return [Gap(formula, None, None, frozenset({name}))]
+            case tree.As(formula=inner, variable=x):
+                return [self.named_also(gap, x) for gap in self.begins(inner)]
+            case tree.Or(items=items):
+                return [gap for item in items for gap in self.begins(item)]
+            case tree.All(items=items):
+                return [self.inside(g, bound_beside(items, k)) for k, f in enumerate(items) for g in self.begins(f)]
+            case tree.Then(items=items):
+                found: list[Gap] = []
+                for k, item in enumerate(items):
+                    found += [self.inside(gap, bound_beside(items, k)) for gap in self.begins(item)]
+                    if EMPTY not in self.valuations(item):
+                        break
+                return found
+            case tree.Plus(formula=inner) | tree.Count(formula=inner):
+                if only_empty(formula):
+                    return []
+                return [self.inside(gap, variables(inner)) for gap in self.begins(inner)]
+            case tree.Within(formula=inner):
+                return self.begins(inner)
+            case tree.Filter(formula=inner, condition=condition):
+                parts = [p for c in conjuncts(condition) if not named(c) & absent_names(inner) for p in asked_parts(c)]
+                found = self.begins(inner)
+                for part in parts:
+                    found = [self.asked(gap, part, frozenset()) for gap in found]
+                bound = variables(inner)
+                return [self.inside(gap, bound) for gap in found]
             case tree.PartitionBy(formula=inner, parts=keys):
-                agreeing = {v for v in self.valuations(inner) if all(self.agrees(v, key) for key in keys)}
-                return {self.keyed(v, keys) for v in agreeing}
-            case tree.Not():
-                raise ValueError("NOT by itself")
+                found = self.begins(inner)
+                for key in keys:
+                    found = [replace(g, demands=g.demands | {Demand(key, g.names, frozenset())}) for g in found]
+                return found
+        raise ValueError("NOT by itself")
 
-    def around_gaps(self, formula: tree.Then) -> set[Valuation]:
-        """A sequence with NOT: as without, with a gap for each of them."""
-        items, there = formula.items, [item for item in formula.items if not isinstance(item, tree.Not)]
-        found: set[tuple[Valuation, bool, tuple[tree.Not, ...]]] = {(EMPTY, True, ())}
-        """What is there so far, whether the next must follow at once, and what is absent until then."""
-        for k, item in enumerate(items):
-            if isinstance(item, tree.Not):
-                found = {(v, False, (*absent, item)) for v, _, absent in found}
-                continue
-            part = marked_due(self.valuations(item), bound_beside(there, [id(t) for t in there].index(id(item))))
-            found = {
-                further
-                for (v, touching, absent), w in product(found, part)
-                for further in self.followed(v, w, touching and (k == 0 or formula.contiguous[k - 1]), absent)
-            }
-        ends = [
-            v if v == EMPTY else replace(v, gaps=v.gaps | {Gap(n, v.end, None) for n in absent})
-            for v, _, absent in found
-        ]
-        return self.settled(ends)
+    def inside(self, gap: Gap, bound: frozenset[str]) -> Gap:
+        """The gap without the conditions that speak of what the formula that begins here binds besides."""
+        return replace(gap, demands=frozenset(d for d in gap.demands if not d.missing & bound))
 
-    def followed(
-        self, v: Valuation, w: Valuation, touching: bool, absent: tuple[tree.Not, ...]
-    ) -> set[tuple[Valuation, bool, tuple[tree.Not, ...]]]:
-        if w == EMPTY:
-            return {(v, touching, absent)}
-        low = None if v == EMPTY else v.end
-        gaps = {Gap(n, low, w.start) for n in absent}
-        pairs = {w} if v == EMPTY else joined({v}, {w}, touching)
-        return {(replace(pair, gaps=pair.gaps | gaps), True, ()) for pair in pairs}
+    def named_also(self, gap: Gap, x: str) -> Gap:
+        """The gap of an event that is called x too."""
+        demands = (replace(d, own=d.own | {x}, missing=d.missing - {x}) if x in d.missing else d for d in gap.demands)
+        return replace(gap, names=gap.names | {x}, demands=frozenset(demands))
+
+    def begun_as(self, v: Valuation, x: str) -> Valuation:
+        """The valuation of a formula that is called x."""
+        if not any(gap.is_next for gap in v.gaps):
+            return v
+        return replace(v, gaps=frozenset(self.named_also(gap, x) if gap.is_next else gap for gap in v.gaps))
+
+    def asked(self, gap: Gap, condition: tree.Condition, bound: frozenset[str]) -> Gap:
+        names = named(condition)
+        others = names - gap.names
+        demand = Demand(condition, names & gap.names, others - bound, others & bound)
+        return replace(gap, demands=gap.demands | {demand})
+
+    def asking(self, v: Valuation, condition: tree.Condition, bound: frozenset[str]) -> Valuation:
+        """The valuation, with a condition on the events of its gaps of `->`."""
+        if not any(gap.is_next for gap in v.gaps):
+            return v
+        gaps = (self.told(v, self.asked(gap, condition, bound)) if gap.is_next else gap for gap in v.gaps)
+        return replace(v, gaps=frozenset(gaps))
 
     def keyed(self, v: Valuation, parts: Sequence[tree.Part]) -> Valuation:
         """The valuation, whose absent events have its keys."""
-        every: Binding = frozenset({("", v.every_position()), *v.binding})
-        demands = frozenset(Demand(part, frozenset(), known=every) for part in parts)
-        return replace(v, gaps=frozenset(replace(gap, demands=gap.demands | demands) for gap in v.gaps))
+        gaps = set()
+        for gap in v.gaps:
+            known = gap.seen if gap.is_next else v.binding
+            every = frozenset().union(*(positions for _, positions in known))
+            whole: Binding = frozenset({("", every), *known})
+            demands = frozenset(Demand(part, gap.names, frozenset(), known=whole) for part in parts)
+            gaps.add(replace(gap, demands=gap.demands | demands))
+        return replace(v, gaps=frozenset(gaps))
 
     def demanding(self, v: Valuation, condition: tree.Condition, bound: frozenset[str]) -> Valuation:
         """The valuation, with a condition on those of its absent events that it names."""
         names = named(condition)
         gaps = set()
         for gap in v.gaps:
-            name = name_of(gap.absent)
-            if name in names:
-                others = names - {name}
-                demand = Demand(condition, others - bound, others & bound, interval=(v.start, v.end))
+            if gap.names & names and not gap.is_next:
+                others = names - gap.names
+                interval = (v.start, v.end)
+                demand = Demand(condition, gap.names, others - bound, others & bound, interval=interval)
                 gap = replace(gap, demands=gap.demands | {demand})
             gaps.add(gap)
         return replace(v, gaps=frozenset(gaps))
@@ -451,7 +604,7 @@ class Evaluator:
     def is_open(
         self, v: Valuation, gap: Gap, reaches: Callable[[int, int], bool], members: Sequence[int], forgotten: int
     ) -> bool:
-        for i, event in enumerate(self.events):
+        for i in range(len(self.events)):
             if gap.low is None:
                 inside = i < v.start and members[i] > forgotten and reaches(i, v.end)
             elif gap.high is None:
@@ -460,51 +613,56 @@ class Evaluator:
                 inside = gap.low < i < gap.high
             kinds = [node for node in walk(gap.absent) if isinstance(node, tree.Event)]
             is_one = any(self.types[i] == k.type and k.stream in (None, self.streams[i]) for k in kinds)
-            if inside and is_one and all(self.meets(event, gap.absent, demand) for demand in gap.demands):
+            asked = [demand for demand in gap.demands if not gap.is_next or is_asked(demand)]
+            if inside and is_one and all(self.meets(v, i, demand) for demand in asked):
                 return False
         return True
 
-    def meets(self, event: Mapping[str, Any], absent: tree.Not, demand: Demand) -> bool:
-        known = dict(demand.known)
+    def meets(self, v: Valuation, i: int, demand: Demand) -> bool:
+        known, event = dict(demand.known), self.events[i]
         if isinstance(demand.condition, tree.Part):
-            mine = [ref for ref in demand.condition.refs if ref.name in (None, name_of(absent))]
+            mine = [ref for ref in demand.condition.refs if ref.name is None or ref.name in demand.own]
             values = [
                 self.events[i].get(ref.attribute)
                 for ref in demand.condition.refs
                 for i in known.get("" if ref.name is None else ref.name, ())
             ]
             return not mine or common_key([*values, *(event.get(ref.attribute) for ref in mine)]) is not None
+        known = {**known, **dict.fromkeys(demand.own, frozenset({i}))}
         measure = self.measure(known, demand.interval)
-        return self.satisfies(demand.condition, event, name_of(absent) or "", known, measure)
+        return self.satisfies(demand.condition, known, measure, v.every_position())
 
     def satisfies(
-        self,
-        condition: tree.Condition,
-        event: Mapping[str, Any],
-        name: str,
-        known: Mapping[str, PositionSet],
-        measure: Measure,
+        self, condition: tree.Condition, known: Mapping[str, PositionSet], measure: Measure, match: PositionSet
     ) -> bool:
+        """Whether a condition holds of all events that its variables are bound to; `match` is where PREV looks."""
+        satisfies = partial(self.satisfies, known=known, measure=measure, match=match)
         match condition:
             case tree.Conj(items=items):
-                return all(self.satisfies(item, event, name, known, measure) for item in items)
+                return all(map(satisfies, items))
             case tree.Disj(items=items):
-                return any(self.satisfies(item, event, name, known, measure) for item in items)
+                return any(map(satisfies, items))
             case tree.Neg(item=tree.Neg(item=item)):
-                return self.satisfies(item, event, name, known, measure)
+                return satisfies(item)
             case tree.Neg(item=tree.Conj(items=items)):
-                return self.satisfies(tree.Disj(tuple(map(tree.Neg, items))), event, name, known, measure)
+                return satisfies(tree.Disj(tuple(map(tree.Neg, items))))
             case tree.Neg(item=tree.Disj(items=items)):
-                return self.satisfies(tree.Conj(tuple(map(tree.Neg, items))), event, name, known, measure)
+                return satisfies(tree.Conj(tuple(map(tree.Neg, items))))
             case tree.Neg(item=tree.Bracket(name=owner, predicate=predicate)):
                 condition = tree.Bracket(owner, tree.Neg(predicate))
         atom = as_atom(condition)
-        choices = {n: known.get(n, frozenset()) for n in atom.variables - atom.folded if n != name}
-        for chosen in product(*choices.values()):
-            events = {n: self.events[i] for n, i in zip(choices, chosen, strict=True)} | {name: event}
-            if Moment(events, atom.owner, {}, self.time_unit, measure).truth(atom.predicate) is not True:
-                return False
-        return True
+        choices = {n: known.get(n, frozenset()) for n in atom.variables - atom.folded - {PREV}}
+        return all(
+            self.true_of(atom, dict(zip(choices, chosen, strict=True)), measure, match)
+            for chosen in product(*choices.values())
+        )
+
+    def true_of(self, atom: Atom, at: Mapping[str, int], measure: Measure, match: PositionSet) -> bool:
+        """Whether an atom is true of one event for each variable."""
+        before = [q for q in match if atom.owner is not None and q < at[atom.owner]]
+        previous = self.events[max(before)] if before else {}
+        events = {name: self.events[i] for name, i in at.items()}
+        return Moment(events, atom.owner, previous, self.time_unit, measure).truth(atom.predicate) is True
 
     def measure(self, known: Mapping[str, PositionSet], interval: tuple[int, int]) -> Measure:
         """What aggregates and times are of a valuation."""
@@ -517,14 +675,16 @@ class Evaluator:
 
         return value
 
-    def repeated(self, inner: tree.Formula, least: int, most: int | None, contiguous: bool) -> set[Valuation]:
-        once = marked_due(self.valuations(inner), variables(inner))
+    def repeated(self, inner: tree.Formula, least: int, most: int | None, joint: tree.Joint) -> set[Valuation]:
+        names = variables(inner)
+        once = marked_due(self.valuations(inner), names)
+        instead = [marked_gap(gap, names) for gap in self.begins(inner)] if joint is tree.Joint.NEXT else []
         if EMPTY in once:  # a round that is missing takes no place
             once, least = once - {EMPTY}, 0
         found: set[Valuation] = {EMPTY} if least == 0 else set()
         rounds, vs = 0, {EMPTY}
         while vs and rounds != most:
-            rounds, vs = rounds + 1, once if rounds == 0 else joined(vs, once, contiguous)
+            rounds, vs = rounds + 1, once if rounds == 0 else joined(vs, once, joint, names, (), instead)
             if rounds >= least:
                 found |= vs
         return self.settled(found)
@@ -581,8 +741,16 @@ class Evaluator:
         return result
 
     def told(self, v: Valuation, gap: Gap) -> Gap:
-        """The gap, whose conditions know what is bound here."""
-        demands = [replace(d, due=frozenset(), known=d.known | self.bindings(v, d.due)) for d in gap.demands]
+        """The gap, whose conditions know what is bound here; `->` drops those that speak of what comes later."""
+        if not gap.is_next:
+            known = [replace(d, due=frozenset(), known=d.known | self.bindings(v, d.due)) for d in gap.demands]
+            return replace(gap, demands=frozenset(known))
+        seen = dict(gap.seen)
+        demands = [
+            replace(d, due=frozenset(), known=d.known | {(name, seen.get(name, frozenset())) for name in d.due})
+            for d in gap.demands
+            if d.due <= gap.left
+        ]
         return replace(gap, demands=frozenset(demands))
 
     def bindings(self, v: Valuation, names: frozenset[str]) -> Binding:
@@ -594,16 +762,10 @@ class Evaluator:
         measure = self.measure(dict(known), p.interval)
         for name in p.atom.folded:
             known.pop(name, None)
-        for chosen in product(*known.values()):
-            at = dict(zip(known, chosen, strict=True))
-            owner = p.atom.owner
-            before = [q for q in match_positions if owner is not None and q < at[owner]]
-            previous = self.events[max(before)] if before else {}
-            events = {name: self.events[i] for name, i in at.items()}
-            moment = Moment(events, owner, previous, self.time_unit, measure)
-            if moment.truth(p.atom.predicate) is not True:
-                return False
-        return True
+        return all(
+            self.true_of(p.atom, dict(zip(known, chosen, strict=True)), measure, match_positions)
+            for chosen in product(*known.values())
+        )
 
     def agrees(self, v: Valuation, part: tree.Part) -> bool:
         values = [
@@ -675,22 +837,16 @@ def chosen(strategy: tree.Strategy | None, matches: set[Match], index: Mapping[i
     return {m for m in matches if not any(beaten(m, other) for other in matches)}
 
 
-def candidates(
-    query: tree.Query,
-    events: Events,
-    *,
-    type: str = "type",
-    time: str = "time",
-    time_unit: str = "ms",
-    stream: str = "stream",
-) -> list[Match]:
-    """All matches, in output order, of which ANY and LIMIT may choose."""
+def divided(
+    query: tree.Query, events: Events, type: str, stream: str
+) -> tuple[tree.Formula, frozenset[str], list[str | None], list[str], dict[Hashable, list[int]]]:
+    """The formula, what it selects, the type and stream of each event, and the positions of each substream."""
     formula, parts = query.formula, query.partition
     types = event_types(formula)
     if any(ref.name in variables(formula) - types for part in parts for ref in part.refs):
         formula, parts = tree.PartitionBy(formula, parts), ()
     check_valid(formula, query.items)
-    names = variables(formula) if query.items is None else {item.name for item in query.items}
+    names = variables(formula) if query.items is None else frozenset(item.name for item in query.items)
     names |= {node.variable for node in walk(query.measures) if isinstance(node, tree.Ref | tree.Aggregate)}
 
     # an event that names no stream is of the only one there is
@@ -703,7 +859,27 @@ def candidates(
         key = substream_key(parts, event, kinds[i])
         if key is not None:
             substreams[key].append(i)
+    return formula, names, kinds, streams, substreams
 
+
+def shown(query: tree.Query, v: Valuation, names: frozenset[str], members: Sequence[int]) -> Match:
+    """The match that a valuation of a substream makes; `members` are the positions of its events."""
+    bound = {name: tuple(members[i] for i in sorted(v.positions(name))) for name in names}
+    every = tuple(sorted({i for positions in bound.values() for i in positions}))
+    return Match(members[v.start], members[v.end], every, frozenset() if query.distinct else frozenset(bound.items()))
+
+
+def candidates(
+    query: tree.Query,
+    events: Events,
+    *,
+    type: str = "type",
+    time: str = "time",
+    time_unit: str = "ms",
+    stream: str = "stream",
+) -> list[Match]:
+    """All matches, in output order, of which ANY and LIMIT may choose."""
+    formula, names, kinds, streams, substreams = divided(query, events, type, stream)
     ends: dict[int, list[tuple[Match, Callable[[int], bool]]]] = defaultdict(list)
     place = {position: (key, i) for key, members in substreams.items() for i, position in enumerate(members)}
     for members in substreams.values():
@@ -712,13 +888,7 @@ def candidates(
         reaches = partial(in_window, query.window, view, time=time, time_unit=time_unit)
         for v in evaluator.matched(formula):
             if reaches(v.start, v.end):
-                bound = {name: tuple(members[i] for i in sorted(v.positions(name))) for name in names}
-                m = Match(
-                    members[v.start],
-                    members[v.end],
-                    tuple(sorted({i for positions in bound.values() for i in positions})),
-                    frozenset() if query.distinct else frozenset(bound.items()),
-                )
+                m = shown(query, v, names, members)
                 ends[m.end].append((m, partial(evaluator.is_free, v, reaches, members)))
 
     result: list[tuple[int, Match]] = []

@@ -6,6 +6,7 @@ Names come from a small pool that holds the awkward ones (keywords, blanks, quot
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -34,6 +35,7 @@ NAMES = [
     "-",
 ]
 names = st.sampled_from(NAMES)
+joints = st.sampled_from(tree.Joint)
 texts = st.text(st.sampled_from("ab'\"%_ \n-ß`"), max_size=5)
 decimals = st.sampled_from(
     [Decimal(text) for text in ("0.5", "1.50", "-2.25", "1E+3", "-4E-7", "12345678901234567890.1234567890123")]
@@ -147,7 +149,9 @@ def counts(inner: Strategy) -> Strategy:
     least, further = st.integers(0, 3), st.integers(0, 2**63 - 4)
     open_ends = st.tuples(least.filter(lambda n: n != 1), st.none())
     pairs = open_ends | st.tuples(least, further).map(lambda pair: (pair[0], sum(pair)))
-    return pairs.flatmap(lambda pair: st.builds(tree.Count, inner, st.just(pair[0]), st.just(pair[1]), st.booleans()))
+    return pairs.flatmap(
+        lambda pair: st.builds(tree.Count, inner, st.just(pair[0]), st.just(pair[1]), joints, st.booleans())
+    )
 
 
 def absent() -> Strategy:
@@ -157,32 +161,55 @@ def absent() -> Strategy:
     return st.builds(tree.Not, event | several, st.none() | st.sampled_from(["n", "not"]))
 
 
-def formulas() -> Strategy:
+def formulas(reluctant: bool = False, sides: bool = True) -> Strategy:
+    """`reluctant` counts stand beside AFTER MATCH alone; ALL (`sides`) does not stand beside it."""
+
     def chains(inner: Strategy) -> Strategy:
-        return flat(inner, tree.Then).flatmap(
-            lambda items: st.builds(tree.Then, st.just(items), st.tuples(*[st.booleans()] * (len(items) - 1)))
+        return (
+            st.lists(inner, min_size=2, max_size=4)
+            .map(tuple)
+            .flatmap(lambda items: st.tuples(*[joints] * (len(items) - 1)).map(lambda signs: chain(items, signs)))
         )
 
     def gaps(inner: Strategy) -> Strategy:
         """A chain with NOT between two items."""
         there = inner.filter(lambda item: not isinstance(item, tree.Then) and not may_be_missing(item))
-        return st.builds(lambda a, b, n: tree.Then((a, n, b), (False, False)), there, there, absent())
+        signs = st.sampled_from([tree.Joint.THEN, tree.Joint.NEXT])
+        return st.builds(lambda a, b, n, sign: tree.Then((a, n, b), (sign, sign)), there, there, absent(), signs)
 
     def larger(inner: Strategy) -> Strategy:
         return (
             st.builds(tree.As, inner, names)
-            | st.builds(tree.Plus, inner, st.booleans())
-            | counts(inner)
+            | st.builds(tree.Plus, inner, joints, st.booleans() if reluctant else st.just(False))
+            | counts(inner).map(lambda count: count if reluctant else replace(count, reluctant=False))
             | st.builds(tree.Within, inner, windows())
             | chains(inner)
             | gaps(inner)
-            | st.builds(tree.All, flat(inner, tree.All))
+            | (st.builds(tree.All, flat(inner, tree.All)) if sides else st.nothing())
             | st.builds(tree.Or, flat(inner, tree.Or))
             | st.builds(tree.Filter, inner, filters())
             | st.builds(tree.PartitionBy, inner, partitions(1))
         )
 
     return st.recursive(st.builds(tree.Event, names, st.none() | names), larger, max_leaves=6)
+
+
+def chain(items: tuple[tree.Formula, ...], signs: tuple[tree.Joint, ...]) -> tree.Then:
+    """A chain as the parser makes it: of a chain in it, only one after `->` that may begin later is an item."""
+    flat_items: list[tree.Formula] = []
+    flat_signs: list[tree.Joint] = []
+    for k, item in enumerate(items):
+        if k:
+            flat_signs.append(signs[k - 1])
+        begins_later = isinstance(item, tree.Then) and (
+            isinstance(item.items[0], tree.Not) or may_be_missing(item.items[0])
+        )
+        if isinstance(item, tree.Then) and not (k and signs[k - 1] is tree.Joint.NEXT and begins_later):
+            flat_items += item.items
+            flat_signs += item.joints
+        else:
+            flat_items.append(item)
+    return tree.Then(tuple(flat_items), tuple(flat_signs))
 
 
 def windows() -> Strategy:
@@ -197,6 +224,24 @@ def windows() -> Strategy:
 
 
 def queries() -> Strategy:
+    return all_matches() | preferred_matches()
+
+
+def preferred_matches() -> Strategy:
+    """Queries with AFTER MATCH."""
+    after = st.builds(tree.AfterMatch, st.sampled_from([tree.Skip.PAST_LAST, tree.Skip.TO_NEXT])) | st.builds(
+        tree.AfterMatch, st.sampled_from([tree.Skip.TO_FIRST, tree.Skip.TO_LAST]), names
+    )
+    return st.builds(
+        tree.Query,
+        formulas(reluctant=True, sides=False),
+        partition=partitions(0),
+        window=st.none() | windows(),
+        after_match=after,
+    )
+
+
+def all_matches() -> Strategy:
     items = st.builds(tree.SelectItem, names, st.lists(names, max_size=2).map(tuple))
     return st.builds(
         tree.Query,

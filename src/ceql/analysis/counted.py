@@ -130,10 +130,10 @@ def _restricted(formula: t.Formula, name: str | None, wanted: _Range) -> t.Formu
             others = sum(number.least for j, number in enumerate(numbers) if j != k)
             item = _restricted(items[k], name, wanted.without(others))
             return None if item is None else replace(formula, items=(*items[:k], item, *items[k + 1 :]))
-        case t.Plus(body, contiguous):
-            return _repeated(formula, body, 1, None, contiguous, name, wanted)
-        case t.Count(body, least, most, contiguous):
-            return _repeated(formula, body, least, most, contiguous, name, wanted)
+        case t.Plus(body):
+            return _repeated(formula, body, 1, None, name, wanted)
+        case t.Count(body, least, most):
+            return _repeated(formula, body, least, most, name, wanted)
     raise _Unsaid
 
 
@@ -142,7 +142,6 @@ def _repeated(
     body: t.Formula,
     least: int,
     most: int | None,
-    contiguous: bool,
     name: str | None,
     wanted: _Range,
 ) -> t.Formula | None:
@@ -156,8 +155,9 @@ def _repeated(
     if high == 0 or max(low, 0 if high == math.inf else high) > MOST:
         raise _Unsaid
     if (low, high) == (1, math.inf):
-        return t.Plus(body, contiguous, span=formula.span)
-    return t.Count(body, low, None if high == math.inf else int(high), contiguous, span=formula.span)
+        return t.Plus(body, formula.joint, formula.reluctant, span=formula.span)
+    most = None if high == math.inf else int(high)
+    return t.Count(body, low, most, formula.joint, formula.reluctant, span=formula.span)
 
 
 def _number(formula: t.Formula, name: str | None) -> _Range:

@@ -94,22 +94,22 @@ def _placed(formula: t.Formula, name: str | None, asked: _Asked) -> t.Formula | 
             (k,) = mine
             inner = _placed(items[k], name, asked)
             return None if inner is None else replace(formula, items=(*items[:k], inner, *items[k + 1 :]))
-        case t.Plus(body, contiguous):
-            return _in_iteration(body, contiguous, name, asked)
-        case t.Count(body, 0, None, contiguous):
-            return _in_iteration(body, contiguous, name, asked)
+        case t.Plus(body, joint):
+            return _in_iteration(body, joint, name, asked)
+        case t.Count(body, 0, None, joint):
+            return _in_iteration(body, joint, name, asked)
     return None
 
 
-def _in_iteration(body: t.Formula, contiguous: bool, name: str | None, asked: _Asked) -> t.Formula | None:
+def _in_iteration(body: t.Formula, joint: t.Joint, name: str | None, asked: _Asked) -> t.Formula | None:
     event = _event(body)
     if asked.once or event is None or not (name is None or name in binds(body)):
         return None
 
     def rounds(predicate: t.Predicate | None) -> t.Count:
-        return t.Count(body if predicate is None else _with(body, predicate), 0, None, contiguous)
+        return t.Count(body if predicate is None else _with(body, predicate), 0, None, joint)
 
-    return t.Then((rounds(asked.before), _with(body, asked.one), rounds(asked.after)), (contiguous, contiguous))
+    return t.Then((rounds(asked.before), _with(body, asked.one), rounds(asked.after)), (joint, joint))
 
 
 def _event(formula: t.Formula) -> t.Event | None:

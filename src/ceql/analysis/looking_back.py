@@ -30,10 +30,10 @@ def looks_back(query: t.Query) -> str | None:
     first = there[0]
     if len(there) == 1 and _is_event(chain.items[first]):
         return None  # the first event is the last
-    rest: t.Formula = replace(chain, items=chain.items[first:], contiguous=chain.contiguous[first:])
+    rest: t.Formula = replace(chain, items=chain.items[first:], joints=chain.joints[first:])
     within = t.Within(chain.items[first] if len(chain.items) == first + 1 else rest, query.window)
     absent = chain.items[:first]
-    other = t.Then((*absent, within), (False,) * first)
+    other = t.Then((*absent, within), (t.Joint.THEN,) * first)
     kinds = " or ".join(print_formula(item.formula) for item in absent if isinstance(item, t.Not))
     size = print_window(query.window)
     return (

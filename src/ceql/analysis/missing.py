@@ -48,22 +48,22 @@ def _not_empty(formula: t.Formula) -> t.Formula | None:
     if not may_be_missing(formula):
         return formula
     match formula:
-        case t.Count(inner, least, most, contiguous):
+        case t.Count(inner, least, most, joint, reluctant):
             some = _not_empty(inner)
             if most == 0 or some is None:
                 return None
             least = max(1, 0 if may_be_missing(inner) else least)
             if (least, most) == (1, None):
-                return t.Plus(some, contiguous, span=formula.span)
+                return t.Plus(some, joint, reluctant, span=formula.span)
             return replace(formula, formula=some, least=least)
         case t.As(inner) | t.Plus(inner) | t.Filter(inner) | t.PartitionBy(inner) | t.Within(inner):
             some = _not_empty(inner)
             return None if some is None else replace(formula, formula=some)
         case t.Or(items):
             return _either([_not_empty(item) for item in items])
-        case t.Then(items, contiguous):
+        case t.Then(items, joints):
             # the first item that is there, and what follows it
-            return _either([_from(items, contiguous, k, formula) for k in range(len(items))])
+            return _either([_from(items, joints, k, formula) for k in range(len(items))])
         case t.All(items):
             return _either([_without(items, k, formula) for k in range(len(items))])
     return formula
@@ -75,11 +75,11 @@ def _either(items: list[t.Formula | None]) -> t.Formula | None:
     return None if not flat else flat[0] if len(flat) == 1 else t.Or(tuple(flat))
 
 
-def _from(items: tuple[t.Formula, ...], contiguous: tuple[bool, ...], k: int, whole: t.Then) -> t.Formula | None:
+def _from(items: tuple[t.Formula, ...], joints: tuple[t.Joint, ...], k: int, whole: t.Then) -> t.Formula | None:
     first = _not_empty(items[k])
     if first is None or k == len(items) - 1:
         return first
-    return replace(whole, items=(first, *items[k + 1 :]), contiguous=contiguous[k:])
+    return replace(whole, items=(first, *items[k + 1 :]), joints=joints[k:])
 
 
 def _without(items: tuple[t.Formula, ...], k: int, whole: t.All) -> t.Formula | None:

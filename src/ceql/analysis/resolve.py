@@ -84,14 +84,14 @@ class _Resolver:
                     leaf = self.leaf[number]
                     self.leaf[number] = replace(leaf, variables=leaf.variables | {variable})
                 return node, self._settle(waiting, node, [variable])
-            case t.Plus(inner, contiguous):
-                return self._repeat(inner, contiguous, 1, None)
-            case t.Count(inner, least, most, contiguous):
-                return self._repeat(inner, contiguous, least, most)
-            case t.Then(items, contiguous) if any(isinstance(item, t.Not) for item in items):
+            case t.Plus(inner, joint):
+                return self._repeat(inner, joint is t.Joint.TOUCH, 1, None)
+            case t.Count(inner, least, most, joint):
+                return self._repeat(inner, joint is t.Joint.TOUCH, least, most)
+            case t.Then(items) if any(isinstance(item, t.Not) for item in items):
                 return self._build_gaps(formula)
-            case t.Then(items, contiguous):
-                return self._build_items(Kind.SEQUENCE, items, contiguous)
+            case t.Then(items, joints):
+                return self._build_items(Kind.SEQUENCE, items, tuple(joint is t.Joint.TOUCH for joint in joints))
             case t.Not():
                 raise AssertionError("check_absence() lets NOT through in sequences alone")
             case t.All(items):
@@ -166,12 +166,12 @@ class _Resolver:
         there: list[t.Formula] = []
         contiguous: list[bool] = []
         absent: list[list[t.Not]] = [[]]
-        for item, joined in zip(formula.items, (False, *formula.contiguous), strict=True):
+        for item, joint in zip(formula.items, (t.Joint.THEN, *formula.joints), strict=True):
             if isinstance(item, t.Not):
                 absent[-1].append(item)
                 continue
             if there:
-                contiguous.append(joined)
+                contiguous.append(joint is t.Joint.TOUCH)
             there.append(item)
             absent.append([])
         node, waiting = self._build_items(Kind.SEQUENCE, tuple(there), tuple(contiguous))

@@ -39,7 +39,7 @@ def subformulas(formula: t.Formula) -> Iterator[t.Formula]:
 def binds(formula: t.Formula) -> frozenset[str]:
     """Every variable that some match of `formula` binds, event types included.
 
-    >>> sorted(binds(t.As(t.Then((t.Event("A"), t.Event("B")), (False,)), "x")))
+    >>> sorted(binds(t.As(t.Then((t.Event("A"), t.Event("B")), (t.Joint.THEN,)), "x")))
     ['A', 'B', 'x']
     """
     names = frozenset().union(*(binds(p) for p in parts(formula))) if parts(formula) else frozenset[str]()
@@ -113,7 +113,7 @@ def _one_event(formula: t.Formula) -> bool:
 def only_empty(formula: t.Formula) -> bool:
     """Whether no match of `formula` has an event.
 
-    >>> only_empty(t.Then((t.Count(t.Event("A"), 0, 0), t.Count(t.Event("B"), 0, 0)), (False,)))
+    >>> only_empty(t.Then((t.Count(t.Event("A"), 0, 0), t.Count(t.Event("B"), 0, 0)), (t.Joint.THEN,)))
     True
     """
     if isinstance(formula, t.Count) and formula.most == 0:
@@ -179,6 +179,9 @@ def check(query: t.Query, source: str) -> None:
                     "Leave it out: what PARTITION BY names is a column of the result anyway.",
                 )
             raise _unbound(item.name, known, source, item, "nothing in WHERE binds")
+    after = query.after_match
+    if after is not None and after.variable is not None and after.variable not in known:
+        raise _unbound(after.variable, known, source, after, "nothing in WHERE binds")
     for formula in subformulas(query.formula):
         for event in (formula,) if isinstance(formula, t.Event) else _absent_events(formula):
             _check_stream(event, query, source)

@@ -110,7 +110,9 @@ def _bare(normal: Normal) -> tuple[str, int]:
                 text += _normal(item, POSTFIX)
             return text + "".join(f" ; {_absent(atom)}" for gap in absent[len(items) :] for atom in gap), THEN
         case Repeat(body, contiguous, least, most):
-            return _normal(body, LEAF) + print_count(least, most, contiguous), POSTFIX
+            return _normal(body, LEAF) + print_count(
+                least, most, t.Joint.TOUCH if contiguous else t.Joint.THEN
+            ), POSTFIX
         case Choice(()):
             return "never", LEAF
         case Choice(items):

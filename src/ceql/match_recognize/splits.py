@@ -52,11 +52,11 @@ def counted(formula: tree.Formula, least: int, most: int | None) -> tree.Formula
         case 1, 1:
             return formula
         case 1, None:
-            return tree.Plus(formula, True)
+            return tree.Plus(formula, tree.Joint.TOUCH)
         case 0, 1:
             return tree.Count(formula, 0, 1)
         case _:
-            return tree.Count(formula, least, most, True)
+            return tree.Count(formula, least, most, tree.Joint.TOUCH)
 
 
 def split(event: tree.Event, least: int, most: int | None, first: str | None, last: str | None) -> tree.Formula:
@@ -77,4 +77,4 @@ def _chain(event: tree.Event, least: int, most: int | None, first: str | None, l
         items.append(counted(event, max(0, least - ends), None if most is None else most - ends))
     if last is not None:
         items.append(tree.As(event, last))
-    return items[0] if len(items) == 1 else tree.Then(tuple(items), (True,) * (len(items) - 1))
+    return items[0] if len(items) == 1 else tree.Then(tuple(items), (tree.Joint.TOUCH,) * (len(items) - 1))

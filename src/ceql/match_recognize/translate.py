@@ -278,7 +278,7 @@ class _Translation:
                 return tree.Or(tuple(self._formula(item, names) for item in items))
             case Sequence(items):
                 parts = tuple(self._formula(item, names) for item in items)
-                return tree.Then(parts, (True,) * (len(parts) - 1))
+                return tree.Then(parts, (tree.Joint.TOUCH,) * (len(parts) - 1))
 
     def _bound(self, formula: tree.Formula, leaf: Leaf, names: dict[Leaf, str]) -> tree.Formula:
         if leaf in names:

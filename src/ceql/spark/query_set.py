@@ -196,7 +196,7 @@ def _any_event(
     items = tuple(t.Event(type, stream) for type, stream in kinds)
     formula: t.Formula = items[0] if len(items) == 1 else t.Or(items)
     if counts:
-        formula = t.Then((formula, formula), (True,))
+        formula = t.Then((formula, formula), (t.Joint.TOUCH,))
     consume = t.Consume.ANY if single else t.Consume.NONE
     query = t.Query(formula, streams=plans[0].query.streams, partition=parts, window=window, consume=consume)
     return plan_query(query, plans[0].source)

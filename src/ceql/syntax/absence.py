@@ -46,8 +46,8 @@ def _visit(formula: object, leads: bool, trails: bool) -> None:
     match formula:
         case tree.Not():
             raise QueryProblem("NOT stands by itself", _place(formula), _ALONE)
-        case tree.Then(items, contiguous):
-            _check_chain(items, contiguous, leads, trails)
+        case tree.Then(items, joints):
+            _check_chain(items, joints, leads, trails)
             there = [item for item in items if not isinstance(item, tree.Not)]
             for k, item in enumerate(there):
                 _visit(item, leads and k == 0, trails and k == len(there) - 1)
@@ -63,11 +63,18 @@ def _visit(formula: object, leads: bool, trails: bool) -> None:
             _visit(inner, False, False)
 
 
-def _check_chain(items: tuple[tree.Formula, ...], contiguous: tuple[bool, ...], leads: bool, trails: bool) -> None:
+def _check_chain(items: tuple[tree.Formula, ...], joints: tuple[tree.Joint, ...], leads: bool, trails: bool) -> None:
     for k, item in enumerate(items):
-        if isinstance(item, tree.Not) and any(contiguous[max(0, k - 1) : k + 1]):
+        beside = joints[max(0, k - 1) : k + 1] if isinstance(item, tree.Not) else ()
+        if tree.Joint.TOUCH in beside:
             raise QueryProblem(
                 "':' stands beside NOT", _place(item), "':' already says that nothing comes between: write ';'."
+            )
+        if len(set(beside)) > 1:
+            raise QueryProblem(
+                "NOT stands between '->' and ';'",
+                _place(item),
+                "NOT takes no place between its neighbours: write the same sign on both sides.",
             )
     first, last = items[0], items[-1]
     if all(isinstance(item, tree.Not) for item in items):

@@ -14,6 +14,7 @@ from lark import Token
 
 from ceql.errors import Span
 from ceql.syntax import tree
+from ceql.syntax.absence import may_be_missing
 from ceql.syntax.conditions import as_condition, as_expression, as_filter, as_predicate
 from ceql.syntax.durations import nanoseconds_of
 from ceql.syntax.functions import count_of_matches, function_call, without_aggregates
@@ -74,6 +75,18 @@ def negative(literal: tree.Literal, span: Span) -> tree.Literal:
 
 def is_number(literal: tree.Literal) -> bool:
     return not isinstance(literal.value, bool | str | None)
+
+
+def joint_of(sign: Token) -> tree.Joint:
+    """How the rounds are joined of a count that begins with this token: `+`, `:+`, `->+`, `{`, ..."""
+    return next(
+        (joint for joint in (tree.Joint.NEXT, tree.Joint.TOUCH) if sign.startswith(joint.value)), tree.Joint.THEN
+    )
+
+
+def _may_begin_later(chain: tree.Then) -> bool:
+    """Whether a chain has a meaning of its own after `->`: it does not always begin with its first item."""
+    return isinstance(chain.items[0], tree.Not) or may_be_missing(chain.items[0])
 
 
 class ConditionBuilder:
@@ -207,17 +220,17 @@ class FormulaBuilder(ConditionBuilder):
 
     def chain(self, children: Children) -> tree.Then:
         items: list[tree.Formula] = []
-        contiguous: list[bool] = []
+        joints: list[tree.Joint] = []
         for child in children:
             match child:
                 case Token():
-                    contiguous.append(child.type == "COLON")
-                case tree.Then():
+                    joints.append(tree.Joint(str(child)))
+                case tree.Then() if not (joints and joints[-1] is tree.Joint.NEXT and _may_begin_later(child)):
                     items += child.items
-                    contiguous += child.contiguous
+                    joints += child.joints
                 case _:
                     items.append(child)
-        return tree.Then(tuple(items), tuple(contiguous), span=span_of(children))
+        return tree.Then(tuple(items), tuple(joints), span=span_of(children))
 
     def absent(self, children: Children) -> tree.Not:
         variable = str(children[3]) if len(children) > 2 else None
@@ -235,15 +248,19 @@ class FormulaBuilder(ConditionBuilder):
         return tree.As(children[0], str(children[2]), span=span_of(children))
 
     def repeated(self, children: Children) -> tree.Plus:
-        return tree.Plus(children[0], is_token(children[1], "REPEAT"), span=span_of(children))
+        return tree.Plus(children[0], joint_of(children[1]), span=span_of(children))
 
     def optional(self, children: Children) -> tree.Count:
         most = 1 if is_token(children[1], "QMARK") else None
-        return tree.Count(children[0], 0, most, is_token(children[1], "REPEAT_ANY"), span=span_of(children))
+        return tree.Count(children[0], 0, most, joint_of(children[1]), span=span_of(children))
+
+    def reluctant(self, children: Children) -> tree.Plus | tree.Count:
+        count: tree.Plus | tree.Count = children[0]
+        return replace(count, reluctant=True, span=span_of(children))
 
     def counted(self, children: Children) -> tree.Count | tree.Plus:
         formula, opening, *inside = children[:-1]
-        contiguous, span = is_token(opening, "REPEAT_COUNT"), span_of(children)
+        joint, span = joint_of(opening), span_of(children)
         least = 0 if is_token(inside[0], "COMMA") else whole_number(inside[0], 0, "A count")
         most: int | None = least
         if any(is_token(child, "COMMA") for child in inside):
@@ -255,8 +272,8 @@ class FormulaBuilder(ConditionBuilder):
                 f"Did you mean {{{most},{least}}}?",
             )
         if (least, most) == (1, None):
-            return tree.Plus(formula, contiguous, span=span)
-        return tree.Count(formula, least, most, contiguous, span=span)
+            return tree.Plus(formula, joint, span=span)
+        return tree.Count(formula, least, most, joint, span=span)
 
     def windowed(self, children: Children) -> tree.Within:
         return tree.Within(children[0], children[2], span=span_of(children))

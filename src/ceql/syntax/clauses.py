@@ -17,6 +17,26 @@ from ceql.syntax.conditions import LAPSES
 from ceql.syntax.durations import nanoseconds_of, unit_of
 from ceql.syntax.limits import QueryProblem
 
+_SKIPS = "Write AFTER MATCH SKIP PAST LAST EVENT, TO NEXT EVENT, TO FIRST x or TO LAST x."
+
+
+def _unclear_skip(words: list[Token], said: list[str | None]) -> QueryProblem:
+    """What is wrong with the words after AFTER."""
+    forms = [form.split() for form in ("MATCH SKIP PAST LAST EVENT", "MATCH SKIP TO NEXT EVENT", "MATCH SKIP TO FIRST")]
+
+    def agreeing(form: list[str]) -> int:
+        return next(
+            (k for k, (one, two) in enumerate(zip(form, said, strict=False)) if one != two), min(len(form), len(said))
+        )
+
+    form = max(forms, key=agreeing)
+    place = agreeing(form)
+    if place >= len(said):
+        return QueryProblem("AFTER MATCH SKIP ends too early", span_of(words[-1:]), _SKIPS)
+    word, expected = words[place], form[place] if place < len(form) else "the end of the query"
+    advice = f"The rows of SQL are events here: {_SKIPS}" if said[place] == "ROW" else _SKIPS
+    return QueryProblem(f"Found '{word}', expected {expected}", span_of([word]), advice)
+
 
 class Builder(FormulaBuilder):
     """The builder of whole queries. The method of a clause gives the fields of `Query` that the clause sets."""
@@ -93,6 +113,25 @@ class Builder(FormulaBuilder):
 
     def limit(self, children: Children) -> dict[str, Any]:
         return {"limit": whole_number(children[1], 1, "LIMIT")}
+
+    def after(self, children: Children) -> dict[str, Any]:
+        """AFTER MATCH SKIP ...; its words are reserved nowhere, so that the grammar reads them as names."""
+        _, *words = children
+        said = [word.upper() if word.type == "NAME" else None for word in words]
+        skip, rest = None, words[3:]
+        match said:
+            case ["MATCH", "SKIP", "PAST", "LAST", "EVENT"]:
+                skip, rest = tree.Skip.PAST_LAST, []
+            case ["MATCH", "SKIP", "TO", "NEXT", "EVENT"]:
+                skip, rest = tree.Skip.TO_NEXT, []
+            case ["MATCH", "SKIP", "TO", "FIRST" | "LAST", _]:
+                skip, rest = tree.Skip(f"TO {said[3]}"), words[4:]
+            case ["MATCH", "SKIP", "TO", _]:
+                skip = tree.Skip.TO_LAST
+        if skip is None:
+            raise _unclear_skip(words, said)
+        variable = str(self.name(rest)) if rest else None
+        return {"after_match": tree.AfterMatch(skip, variable, span=span_of(children))}
 
     def attribute_window(self, children: Children) -> tree.AttributeWindow:
         size = whole_number(children[0], 0, "The size of a window over an attribute")

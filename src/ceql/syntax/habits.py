@@ -72,7 +72,10 @@ def habit(text: str, place: int, accepted: set[str]) -> Advice | None:
 _NEAR = 200  # characters before the place that are looked at
 _WORD = r"(?:`[^`]*`|[^\W\d]\w*)"
 _NAME = rf"(?P<name>{_WORD})"
-_THEN = "Write ';' for 'then' (other events may come in between), or ':' for 'as the very next event'."
+_THEN = (
+    "Write ';' for 'then' (other events may come in between), "
+    "'->' for 'then the next that fits', ':' for 'as the very next event'."
+)
 _CONDITIONS = "Conditions stand after FILTER: A AS a FILTER a[price > 100]."
 _COMPUTED = "Show the columns that it needs, and compute it of the result; or write a query for each case."
 _CASE = r"(?<![\w.`])CASE"
@@ -106,7 +109,7 @@ HABITS = (
         "It stands in conditions: x[price > PREV.price]. SELECT shows events of the match: x.price, FIRST(x.price).",
     ),
     # formulas
-    Habit("formula", r"-+>|=>|~>|\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}", None, _THEN),
+    Habit("formula", r"=>|~>|\N{RIGHTWARDS ARROW}|\N{RIGHTWARDS DOUBLE ARROW}", None, _THEN),
     Habit("formula", r"(?:then|followed\s*by|followed_by|followedByAny|next|before|precedes)\b", None, _THEN),
     Habit("formula", r",", None, f"{_THEN} Write ALL for 'both, in any order'."),
     Habit(
@@ -126,12 +129,6 @@ HABITS = (
     Habit("formula", r"(?:having|if|when|where|with|on|define|such\s+that)\b", None, _CONDITIONS),
     Habit("condition parts window clauses", r"group\s+by\b", None, "Write PARTITION BY, before WITHIN."),
     Habit("clauses", r"offset\b", None, "LIMIT keeps the first matches for each end; take a slice of the result."),
-    Habit(
-        "formula clauses",
-        r"after\s+match\b",
-        None,
-        "Write CONSUME BY ANY at the end to skip past a match, or SELECT NEXT to keep one match for each end.",
-    ),
     Habit("formula", r"\.(?:\.|\*)+", None, "Write ';': other events may come in between."),
     Habit(
         "formula",
@@ -163,9 +160,9 @@ HABITS = (
         r"(?P<word>FILTER|WITHIN|PARTITION\s+BY|CONSUME\s+BY|LIMIT|OR|ALL)\b",
         "Found '{word}' after '{sign}'",
         "Remove the '{sign}': {word} belongs to the formula before it.",
-        r"(?P<sign>[;:])",
+        r"(?P<sign>[;:]|->)",
     ),
-    Habit("operand", r"[;:]", "Found '{all}' after another", "One is enough: A ; B.", r"[;:]"),
+    Habit("operand", r"[;:]|->", "Found '{all}' after another", "One is enough: A ; B.", r"(?:[;:]|->)"),
     Habit("operand", _QUOTED, "Found a text in a formula", _NO_QUOTES),
     Habit("operand", r"(?P<text>\d\w*)", None, "A name that begins with a digit is written in backticks: `{text}`."),
     Habit("operand", r"[!~]", "Found '{all}' before an event", "Write NOT: A ; NOT B ; C."),
@@ -179,6 +176,13 @@ HABITS = (
     Habit("formula", r"-", None, f"{_THEN} A name with '-' in it is written in backticks."),
     Habit("formula", r"\$", None, "Leave it out: a match ends with its last event."),
     # conditions
+    Habit(
+        "condition",
+        r">",
+        "Found '->' in a condition",
+        "FILTER takes in all that stands to its left: write (A FILTER ...) -> B to go on after it.",
+        r"(?P<here>-)(?<!\s)",
+    ),
     Habit("condition", r"&&?", None, "Write AND."),
     Habit("condition", r"\|\|?", None, "Write OR."),
     Habit(

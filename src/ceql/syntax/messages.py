@@ -27,6 +27,7 @@ _SIGNS = {
     "RANGE_DOTS": "'..'",
     "SEMICOLON": "';'",
     "COLON": "':'",
+    "ARROW": "'->'",
     "PLUS": "'+'",
     "REPEAT": "':+'",
     "MINUS": "'-'",
@@ -39,8 +40,13 @@ _SIGNS = {
     "STRATEGY": "a strategy",
     "PARTITION": "PARTITION BY",
     "CONSUME": "CONSUME BY",
+    "AFTER": "AFTER MATCH SKIP",
     "$END": "the end of the query",
 }
+_COUNTS = (
+    *("PLUS", "REPEAT_ANY", "STAR", "QMARK", "REPEAT_COUNT", "LBRACE"),
+    *("NEXT_REPEAT", "NEXT_REPEAT_ANY", "NEXT_REPEAT_COUNT"),
+)
 # If the first of these terminals is expected, one description stands for all of them.
 _GROUPS = (
     (
@@ -53,15 +59,30 @@ _GROUPS = (
     ),
     (("MINUS", "PLUS", "STAR", "SLASH", "PERCENT"), "an arithmetic operator"),
     (("QUOTED", "NAME"), "a name"),
-    (("REPEAT", "PLUS", "REPEAT_ANY", "STAR", "QMARK", "REPEAT_COUNT", "LBRACE"), "a count (+, *, ?, {n,m})"),
+    (("REPEAT", *_COUNTS), "a count (+, *, ?, {n,m})"),
 )
 # Places where the grammar takes any name, and the builder only some.
 _CHOICES = {
     frozenset({"NAME", "LSQB"}): "EVENTS, a unit of time or '['",
     frozenset({"NAME", "PARTITION"}): "NONE, PARTITION or ANY",
 }
-_ORDER = ["NAME", "DOT", "MORETHAN", "AS", "SEMICOLON", "COLON", "ALL", "AND", "OR", "COMMA", "FROM", "WHERE", "FILTER"]
-_ORDER += ["PARTITION", "WITHIN", "CONSUME", "LIMIT", "RPAR", "RSQB", "RBRACE", "$END"]
+_ORDER = [
+    "NAME",
+    "DOT",
+    "MORETHAN",
+    "AS",
+    "SEMICOLON",
+    "COLON",
+    "ARROW",
+    "ALL",
+    "AND",
+    "OR",
+    "COMMA",
+    "FROM",
+    "WHERE",
+    "FILTER",
+]
+_ORDER += ["PARTITION", "WITHIN", "CONSUME", "LIMIT", "AFTER", "RPAR", "RSQB", "RBRACE", "$END"]
 
 _QUOTES = {
     "\N{LEFT SINGLE QUOTATION MARK}": "Write plain quotes: '...'.",
@@ -148,7 +169,7 @@ def _hint(token: Token, accepted: set[str]) -> str | None:
     """Advice on how tightly operators bind, and on the order of clauses."""
     in_condition = "AND" in accepted
     match token.type:
-        case "SEMICOLON" | "COLON" | "ALL" | "AS" | "REPEAT" if in_condition:
+        case "SEMICOLON" | "COLON" | "ARROW" | "ALL" | "AS" | "REPEAT" if in_condition:
             return "FILTER takes in all that stands to its left: write (A FILTER ...) ; B to go on after it."
         case "COMPARE" | "MORETHAN" if in_condition:
             return "Comparisons are joined by AND: 1 < a AND a < 5."
@@ -158,8 +179,9 @@ def _hint(token: Token, accepted: set[str]) -> str | None:
             return "In PARTITION BY, x.a is written in brackets: [x.a]."
         case "FROM" | "WHERE" if "NONE" in accepted:
             return "SELECT needs *, NONE or names; a name that is also a keyword is written in backticks."
-        case "FROM" | "WHERE" | "PARTITION" | "WITHIN" | "CONSUME" | "LIMIT" if "$END" in accepted:
-            return "Clauses stand in this order: SELECT, FROM, WHERE, PARTITION BY, WITHIN, CONSUME BY, LIMIT."
+        case "FROM" | "WHERE" | "PARTITION" | "WITHIN" | "CONSUME" | "LIMIT" | "AFTER" if "$END" in accepted:
+            clauses = "SELECT, FROM, WHERE, PARTITION BY, WITHIN, CONSUME BY, LIMIT, AFTER MATCH"
+            return f"Clauses stand in this order: {clauses}."
         case "NAME" if accepted == {"SELECT"} and did_you_mean(token.upper(), ["SELECT"]) is None:
             return "A query begins with SELECT: SELECT * WHERE A ; B."
         case kind if "QUOTED" in accepted and kind.isalpha() and token.isalpha() and kind not in ("NAME", "QUOTED"):

@@ -18,6 +18,7 @@ from lark import Lark, UnexpectedInput, UnexpectedToken
 from ceql.errors import QueryError, Span
 from ceql.syntax import tree
 from ceql.syntax.absence import check_absence
+from ceql.syntax.after_match import check_after_match
 from ceql.syntax.clauses import Builder
 from ceql.syntax.limits import QueryProblem, check_depth, check_size, check_text
 from ceql.syntax.messages import problem_of
@@ -27,7 +28,7 @@ def parse(text: str) -> tree.Query:
     """Read a whole query.
 
     >>> parse("SELECT * WHERE A ; B").formula
-    Then(items=(Event(type='A', stream=None), Event(type='B', stream=None)), contiguous=(False,))
+    Then(items=(Event(type='A', stream=None), Event(type='B', stream=None)), joints=(<Joint.THEN: ';'>,))
     """
     query: tree.Query = _parse(text, "query")
     return replace(query, span=Span(0, len(text)))
@@ -92,6 +93,7 @@ def _parse(text: str, start: str) -> Any:
         check_depth(root)
         check_size(root)
         check_absence(root)
+        check_after_match(root)
         return root
     except QueryProblem as error:
         raise QueryError(error.message, text, error.span, error.suggestion) from None

@@ -48,6 +48,8 @@ def print_query(query: tree.Query) -> str:
         lines.append(f"CONSUME BY {query.consume.value}")
     if query.limit is not None:
         lines.append(f"LIMIT {query.limit}")
+    if query.after_match is not None:
+        lines.append(f"AFTER MATCH SKIP {_skip(query.after_match)}")
     return "\n".join(lines)
 
 
@@ -95,6 +97,10 @@ def _measure(measure: tree.Measure) -> str:
     return text if measure.name is None else f"{text} AS {print_name(measure.name)}"
 
 
+def _skip(after: tree.AfterMatch) -> str:
+    return after.skip.value if after.variable is None else f"{after.skip.value} {print_name(after.variable)}"
+
+
 def _parts(parts: tuple[tree.Part, ...]) -> str:
     return ", ".join(f"[{', '.join(map(_part_ref, part.refs))}]" for part in parts)
 
@@ -126,14 +132,14 @@ def _bare_formula(formula: tree.Formula) -> tuple[str, int]:
             return (print_name(kind) if stream is None else f"{print_name(stream)}>{print_name(kind)}"), ATOM
         case tree.As(inner, variable):
             return f"{_formula(inner, POSTFIX)} AS {print_name(variable)}", POSTFIX
-        case tree.Plus(inner, contiguous):
-            return _formula(inner, POSTFIX) + print_count(1, None, contiguous), POSTFIX
-        case tree.Count(inner, least, most, contiguous):
-            return _formula(inner, POSTFIX) + print_count(least, most, contiguous), POSTFIX
-        case tree.Then(items, contiguous):
+        case tree.Plus(inner, joint, reluctant):
+            return _counted(inner, print_count(1, None, joint, reluctant)), POSTFIX
+        case tree.Count(inner, least, most, joint, reluctant):
+            return _counted(inner, print_count(least, most, joint, reluctant)), POSTFIX
+        case tree.Then(items, joints):
             text = _formula(items[0], POSTFIX)
-            for item, joined in zip(items[1:], contiguous, strict=True):
-                text += (" : " if joined else " ; ") + _formula(item, POSTFIX)
+            for item, joint in zip(items[1:], joints, strict=True):
+                text += f" {joint.value} {_formula(item, POSTFIX)}"
             return text, THEN_NOT
         case tree.Not(inner, variable):
             named = "" if variable is None else f" AS {print_name(variable)}"
@@ -151,26 +157,35 @@ def _bare_formula(formula: tree.Formula) -> tuple[str, int]:
             return f"({_formula(inner, LOOSE)} WITHIN {print_window(window)})", ATOM
 
 
-def print_count(least: int, most: int | None, contiguous: bool) -> str:
+def _counted(inner: tree.Formula, count: str) -> str:
+    """A count of a formula; `?` right after another count would make that one reluctant."""
+    return _formula(inner, ATOM if count.startswith("?") and _ends_in_count(inner) else POSTFIX) + count
+
+
+def _ends_in_count(formula: tree.Formula) -> bool:
+    return isinstance(formula, tree.Plus | tree.Count) and not formula.reluctant
+
+
+def print_count(least: int, most: int | None, joint: tree.Joint = tree.Joint.THEN, reluctant: bool = False) -> str:
     """How often something comes.
 
-    >>> print_count(0, None, True), print_count(0, 1, False), print_count(2, 2, False), print_count(0, 3, False)
-    (':*', '?', '{2}', '{,3}')
+    >>> print_count(0, None, tree.Joint.TOUCH), print_count(0, 1), print_count(2, 2), print_count(0, 3, reluctant=True)
+    (':*', '?', '{2}', '{,3}?')
     """
-    colon = ":" * contiguous
+    sign, mark = "" if joint is tree.Joint.THEN else joint.value, "?" * reluctant
     match least, most:
         case 0, None:
-            return f"{colon}*"
+            return f"{sign}*{mark}"
         case 1, None:
-            return f"{colon}+"
-        case 0, 1 if not contiguous:
-            return "?"
+            return f"{sign}+{mark}"
+        case 0, 1 if not sign:
+            return f"?{mark}"
         case _, None:
-            return f"{colon}{{{least},}}"
+            return f"{sign}{{{least},}}{mark}"
         case _ if least == most:
-            return f"{colon}{{{least}}}"
+            return f"{sign}{{{least}}}{mark}"
         case _:
-            return f"{colon}{{{least or ''},{most}}}"
+            return f"{sign}{{{least or ''},{most}}}{mark}"
 
 
 def _condition(condition: tree.Condition, place: int) -> str:

@@ -214,6 +214,21 @@ FilterCondition = Condition  # outside of brackets, what is no comparison has an
 # --- formulas ---
 
 
+class Joint(Enum):
+    """How a part of a sequence, or a round of a count, follows the one before it."""
+
+    THEN = ";"
+    """Any number of other events may come between."""
+    TOUCH = ":"
+    """It is contiguous: nothing comes between."""
+    NEXT = "->"
+    """Nothing comes between that could have begun it instead."""
+
+    def beside(self, other: Joint) -> Joint:
+        """How the neighbours of a part are joined that is missing, or NOT, between this operator and the other."""
+        return self if self is other else Joint.THEN
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """`type` or `stream>type`."""
@@ -232,37 +247,40 @@ class As:
 
 @dataclass(frozen=True, slots=True)
 class Plus:
-    """`formula+`, or `formula:+` if contiguous."""
+    """`formula+`, `formula:+` or `formula->+`; reluctant if `?` stands after it."""
 
     formula: Formula
-    contiguous: bool = False
+    joint: Joint = Joint.THEN
+    reluctant: bool = False
     span: Span | None = _span()
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """`formula{least,most}`, or `formula:{least,most}` if contiguous; `most` is None for no upper end.
+    """`formula{least,most}`, with `:` or `->` before it if rounds are joined so; `most` is None for no upper end.
 
-    `formula*` has 0 and None, `formula?` 0 and 1. `formula{1,}` is a `Plus`.
+    `formula*` has 0 and None, `formula?` 0 and 1. `formula{1,}` is a `Plus`. Reluctant if `?` stands after it.
     """
 
     formula: Formula
     least: int
     most: int | None
-    contiguous: bool = False
+    joint: Joint = Joint.THEN
+    reluctant: bool = False
     span: Span | None = _span()
 
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """A chain of `;` and `:`. Items i and i+1 are joined by `:` if `contiguous[i]`, else by `;`.
+    """A chain of `;`, `:` and `->`. `joints[i]` joins items i and i+1.
 
-    Both operators look only at the end of the left side and the start of the right side, so parentheses make no
-    difference and a chain in parentheses becomes part of the chain around it.
+    The operators look only at the end of the left side and the start of the right side, so parentheses make no
+    difference and a chain in parentheses becomes part of the chain around it. The exception is a chain after `->` that
+    begins with a part that may be missing, since any of its first events could begin it.
     """
 
     items: tuple[Formula, ...]
-    contiguous: tuple[bool, ...]
+    joints: tuple[Joint, ...]
     span: Span | None = _span()
 
 
@@ -394,6 +412,24 @@ class AttributeWindow:
 Window = EventsWindow | TimeWindow | AttributeWindow
 
 
+class Skip(Enum):
+    """Where the next start is tried after a match."""
+
+    PAST_LAST = "PAST LAST EVENT"
+    TO_NEXT = "TO NEXT EVENT"
+    TO_FIRST = "TO FIRST"
+    TO_LAST = "TO LAST"
+
+
+@dataclass(frozen=True, slots=True)
+class AfterMatch:
+    """AFTER MATCH SKIP: one match for each start, the preferred one; `variable` is that of TO FIRST and TO LAST."""
+
+    skip: Skip
+    variable: str | None = None
+    span: Span | None = _span()
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """`items` is None for `*` and empty for NONE, or where there are only measures."""
@@ -408,4 +444,5 @@ class Query:
     consume: Consume = Consume.NONE
     limit: int | None = None
     measures: tuple[Measure, ...] = ()
+    after_match: AfterMatch | None = None
     span: Span | None = _span()
