@@ -22,6 +22,7 @@ from ceql.analysis.lengths import window_of_all
 from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.one_form import one_form
+from ceql.analysis.preferred import check_preferred
 from ceql.analysis.resolve import resolve
 from ceql.analysis.scopes import check, subformulas, types, variables
 from ceql.analysis.selection import Selection, selection
@@ -33,6 +34,7 @@ from ceql.automata.compile import compile_formula
 from ceql.automata.compile_correlated import compile_shape
 from ceql.automata.correlated import Correlated
 from ceql.automata.free_events import with_free_events
+from ceql.automata.ordered import Ordered, compile_ordered
 from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
 from ceql.automata.unambiguous import make_unambiguous
@@ -157,6 +159,34 @@ class UnaryPlan(_BasePlan):
         return self.query.strategy is not t.Strategy.MAX or not self.cea.starts_inside()
 
 
+@dataclass(frozen=True, eq=False)
+class PreferredPlan(UnaryPlan):
+    """A query with AFTER MATCH, whose `cea` has all matches of the formula, of which `ordered` prefers one."""
+
+    ordered: Ordered
+
+    @property
+    def after_match(self) -> t.AfterMatch:
+        """Where the next start is tried after a match."""
+        assert self.query.after_match is not None
+        return self.query.after_match
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events; those of `cea` come first."""
+        return self.ordered.guards
+
+    @property
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing."""
+        return self.ordered.skips_safely
+
+    @property
+    def is_late(self) -> bool:
+        """Whether some match is decided at the end of the input alone: a run may wait for a further event for ever."""
+        return self.query.window is None and self.ordered.is_patient
+
+
 class CandidateReason(Enum):
     """Why the complete runs of a position are candidates for matches, the gravest reason first."""
 
@@ -226,7 +256,7 @@ class CorrelatedPlan(_BasePlan):
         return not (falls and self.query.strategy is t.Strategy.LAST)
 
 
-Plan = UnaryPlan | CorrelatedPlan
+Plan = UnaryPlan | PreferredPlan | CorrelatedPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,16 +316,15 @@ def to_one_form(draft: Draft) -> Draft:
 
 
 def refuse_what_has_no_engine(draft: Draft) -> Draft:
-    """Refuse what the language has and no engine runs yet: AFTER MATCH, and `->`.
+    """Refuse what the language has and no engine runs yet: `->` without AFTER MATCH.
 
-    >>> refuse_what_has_no_engine(to_tree("SELECT * WHERE A ; B AFTER MATCH SKIP PAST LAST EVENT"))
+    >>> refuse_what_has_no_engine(to_tree("SELECT * WHERE A -> B"))
     Traceback (most recent call last):
-    ceql.errors.QueryError: AFTER MATCH cannot be run yet (line 1, column 22)
+    ceql.errors.QueryError: '->' cannot be run yet (line 1, column 16)
     ...
     """
-    after = draft.query.after_match
-    if after is not None:
-        raise QueryError("AFTER MATCH cannot be run yet", draft.source, after.span, "Leave it out to find all matches.")
+    if draft.query.after_match is not None:
+        return draft
     for formula in subformulas(draft.query.formula):
         joints = formula.joints if isinstance(formula, t.Then) else ()
         if isinstance(formula, t.Plus | t.Count):
@@ -373,7 +402,9 @@ def compile_runs(draft: Draft) -> Draft:
     """
     shape, query = draft.shape, draft.query
     assert shape is not None
-    if draft.whole is None or (_is_simple(draft) and (draft.prefers_unary or shape.absences)):
+    if draft.whole is None or query.after_match is not None:
+        return draft
+    if _is_simple(draft) and (draft.prefers_unary or shape.absences):
         return draft
     strict = frozenset(variables(query)) if query.strategy is t.Strategy.STRICT else None
     return replace(draft, automaton=compile_shape(shape, strict))
@@ -431,8 +462,12 @@ def to_plan(draft: Draft) -> Plan:
     if automaton is not None:
         assert draft.running is not None
         return CorrelatedPlan(*common, shape, automaton, draft.running)
+    if query.after_match is not None:
+        check_preferred(shape, query, draft.source)
     normal = normalize(shape) if draft.whole is None else to_normal(shape)
     cea = compile_formula(normal, variables(query))
+    if query.after_match is not None:
+        return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea.guards))
     strategy = _strategy(query)
     if strategy is not None and strategy.restrict is not None:
         cea = strategy.restrict(cea)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from ceql.analysis.shape import Kind, Node, Shape
 from ceql.errors import ResourceError
 from ceql.syntax.printer import print_count
-from ceql.syntax.tree import Joint
 
 MOST_STATES = 10_000
 """Of the loop over states: they are compiled in a second or two."""
@@ -32,10 +31,9 @@ def check_counts(shape: Shape, most: int) -> None:
 
 def _too_many(shape: Shape, number: int, states: int, most: int) -> ResourceError:
     node = shape.nodes[number]
-    joint = Joint.TOUCH if node.contiguous[0] else Joint.THEN
     types = " and ".join(sorted({shape.leaf[leaf].type for leaf in shape.below(number)}))
     return ResourceError(
-        f"the count {print_count(node.least, node.most, joint)} of {types} makes an automaton of "
+        f"the count {print_count(node.least, node.most, node.joints[0])} of {types} makes an automaton of "
         f"{states:,} states, and {most:,} are the most; count less"
         f"{'' if node.most is None or node.most == node.least else ', or leave the upper end open'}",
         limit="MOST_STATES",

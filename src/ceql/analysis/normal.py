@@ -35,9 +35,8 @@ class Sequence:
     """
 
     items: tuple[Normal, ...]
-    contiguous: tuple[bool, ...]
+    joints: tuple[t.Joint, ...]
     absent: tuple[tuple[Atom, ...], ...] = ()
-    joints: tuple[t.Joint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,9 @@ class Repeat:
     """From `least` to `most` rounds; None is any number."""
 
     body: Normal
-    contiguous: bool
+    joint: t.Joint
     least: int = 1
     most: int | None = None
-    joint: t.Joint = t.Joint.THEN
     reluctant: bool = False
 
 
@@ -142,9 +140,9 @@ class _Cases:
             case _ if NEVER in items:
                 return NEVER
             case Kind.SEQUENCE:
-                return Sequence(items, here.contiguous, self._absent(node))
+                return Sequence(items, here.joints, self._absent(node))
             case Kind.REPEAT:
-                return Repeat(items[0], here.contiguous[0], here.least, here.most)
+                return Repeat(items[0], here.joints[0], here.least, here.most, here.reluctant)
             case Kind.ALL:
                 return Both(items)
 

@@ -84,14 +84,14 @@ class _Resolver:
                     leaf = self.leaf[number]
                     self.leaf[number] = replace(leaf, variables=leaf.variables | {variable})
                 return node, self._settle(waiting, node, [variable])
-            case t.Plus(inner, joint):
-                return self._repeat(inner, joint is t.Joint.TOUCH, 1, None)
-            case t.Count(inner, least, most, joint):
-                return self._repeat(inner, joint is t.Joint.TOUCH, least, most)
+            case t.Plus(inner, joint, reluctant):
+                return self._repeat(inner, joint, 1, None, reluctant)
+            case t.Count(inner, least, most, joint, reluctant):
+                return self._repeat(inner, joint, least, most, reluctant)
             case t.Then(items) if any(isinstance(item, t.Not) for item in items):
                 return self._build_gaps(formula)
             case t.Then(items, joints):
-                return self._build_items(Kind.SEQUENCE, items, tuple(joint is t.Joint.TOUCH for joint in joints))
+                return self._build_items(Kind.SEQUENCE, items, joints)
             case t.Not():
                 raise AssertionError("check_absence() lets NOT through in sequences alone")
             case t.All(items):
@@ -117,14 +117,16 @@ class _Resolver:
             text = f"WITHIN {print_window(window)}"
             self.claims.append(Claim(len(self.claims), node, Length(window), text, span))
 
-    def _repeat(self, inner: t.Formula, contiguous: bool, least: int, most: int | None) -> tuple[int, list[Claim]]:
+    def _repeat(
+        self, inner: t.Formula, joint: t.Joint, least: int, most: int | None, reluctant: bool
+    ) -> tuple[int, list[Claim]]:
         body, waiting = self.build(inner)
-        node = self._add(Kind.REPEAT, [body], (contiguous,))
-        self.nodes[node] = replace(self.nodes[node], least=least, most=most)
+        node = self._add(Kind.REPEAT, [body], (joint,))
+        self.nodes[node] = replace(self.nodes[node], least=least, most=most, reluctant=reluctant)
         return node, self._settle(waiting, node, binds(inner))
 
-    def _add(self, kind: Kind, items: Iterable[int] = (), contiguous: tuple[bool, ...] = ()) -> int:
-        self.nodes.append(Node(kind, tuple(items), contiguous))
+    def _add(self, kind: Kind, items: Iterable[int] = (), joints: tuple[t.Joint, ...] = ()) -> int:
+        self.nodes.append(Node(kind, tuple(items), joints))
         return len(self.nodes) - 1
 
     def _below(self, node: int) -> Leaves:
@@ -145,10 +147,10 @@ class _Resolver:
         return self._add(Kind.CHOICE, [node for node, _ in built]), [c for _, claims in built for c in claims]
 
     def _build_items(
-        self, kind: Kind, items: tuple[t.Formula, ...], contiguous: tuple[bool, ...] = ()
+        self, kind: Kind, items: tuple[t.Formula, ...], joints: tuple[t.Joint, ...] = ()
     ) -> tuple[int, list[Claim]]:
         built = [self.build(item) for item in items]
-        node = self._add(kind, [item for item, _ in built], contiguous)
+        node = self._add(kind, [item for item, _ in built], joints)
         waiting: list[Claim] = []
         count: Counter[str] = Counter()
         if any(claims for _, claims in built):
@@ -164,17 +166,17 @@ class _Resolver:
     def _build_gaps(self, formula: t.Then) -> tuple[int, list[Claim]]:
         """A sequence with NOT: the items that are there, and what is absent before, between and after them."""
         there: list[t.Formula] = []
-        contiguous: list[bool] = []
+        joints: list[t.Joint] = []
         absent: list[list[t.Not]] = [[]]
         for item, joint in zip(formula.items, (t.Joint.THEN, *formula.joints), strict=True):
             if isinstance(item, t.Not):
                 absent[-1].append(item)
                 continue
             if there:
-                contiguous.append(joint is t.Joint.TOUCH)
+                joints.append(joint)
             there.append(item)
             absent.append([])
-        node, waiting = self._build_items(Kind.SEQUENCE, tuple(there), tuple(contiguous))
+        node, waiting = self._build_items(Kind.SEQUENCE, tuple(there), tuple(joints))
         gaps = tuple(tuple(self._absence(one) for one in gap) for gap in absent)
         self.nodes[node] = replace(self.nodes[node], absent=gaps)
         return node, waiting

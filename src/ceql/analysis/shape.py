@@ -36,7 +36,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator or a leaf. `contiguous` is as in `tree.Then`, or one flag of a repetition.
+    """An operator or a leaf. `joints` are as in `tree.Then`, or that between the rounds of a repetition.
 
     A repetition has from `least` to `most` rounds (None: any number of them).
     A sequence with NOT has in `absent` the numbers of the absences before its first item, after it, and so on.
@@ -44,11 +44,17 @@ class Node:
 
     kind: Kind
     items: tuple[int, ...] = ()
-    contiguous: tuple[bool, ...] = ()
+    joints: tuple[t.Joint, ...] = ()
     parent: int = -1
     least: int = 1
     most: int | None = None
     absent: tuple[tuple[int, ...], ...] = ()
+    reluctant: bool = False
+
+    @property
+    def contiguous(self) -> tuple[bool, ...]:
+        """Which of the joints let nothing come between."""
+        return tuple(joint is t.Joint.TOUCH for joint in self.joints)
 
 
 @dataclass(frozen=True, slots=True)

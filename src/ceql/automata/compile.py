@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
 from ceql.automata.cea import CEA, NO_LABEL, Label, Transition, tidy
 from ceql.errors import ResourceError
+from ceql.syntax.tree import Joint
 
 
 class Fragment(NamedTuple):
@@ -68,9 +69,9 @@ class _Builder:
                 bit = self.guards.setdefault(guard, len(self.guards))
                 state = self.new_state()
                 return Fragment([Transition(1 << bit, variables, state)], {state})
-            case Sequence(items, contiguous, absent):
+            case Sequence(items, joints, absent):
                 unless = [self._mask(atoms) for atoms in absent] or [0] * (len(items) + 1)
-                return self._sequence([self.build(item) for item in items], contiguous, unless)
+                return self._sequence([self.build(item) for item in items], joints, unless)
             case Repeat():
                 return self._repeat(formula)
             case Choice(items):
@@ -92,7 +93,7 @@ class _Builder:
             mask |= 1 << self.guards.setdefault(atom, len(self.guards))
         return mask
 
-    def _sequence(self, parts: list[Fragment], contiguous: tuple[bool, ...], unless: list[int]) -> Fragment:
+    def _sequence(self, parts: list[Fragment], joints: tuple[Joint, ...], unless: list[int]) -> Fragment:
         """One part after the other, without the events `unless` before, between and after them.
 
         The neighbours of a part that is left out are joined directly, by `:` if both operators around it are. What is
@@ -103,7 +104,7 @@ class _Builder:
         open_ends: list[tuple[set[int], bool, int]] = []
         """The ends that the next part may follow, whether in direct succession, and what may not come between."""
         for k, part in enumerate(parts):
-            tight = k > 0 and contiguous[k - 1]
+            tight = k > 0 and joints[k - 1] is Joint.TOUCH
             open_ends = [(ends, close and tight, forbidden | unless[k]) for ends, close, forbidden in open_ends]
             for ends, close, forbidden in open_ends:
                 self._join(ends, part.initial, close, forbidden)
@@ -121,9 +122,9 @@ class _Builder:
         rounds = [first]
         for _ in range(1, least if formula.most is None else formula.most):
             rounds.append(self.build(formula.body))
-            self._join(rounds[-2].final, rounds[-1].initial, formula.contiguous)
+            self._join(rounds[-2].final, rounds[-1].initial, formula.joint is Joint.TOUCH)
         if formula.most is None:
-            self._join(rounds[-1].final, list(rounds[-1].initial), formula.contiguous)
+            self._join(rounds[-1].final, list(rounds[-1].initial), formula.joint is Joint.TOUCH)
         return Fragment(first.initial, set().union(*(part.final for part in rounds[least - 1 :])), nullable)
 
     def _join(self, final: set[int], initial: list[Transition], contiguous: bool, unless: int = 0) -> None:

@@ -128,7 +128,7 @@ class _Builder:
                 self.after.append([_Out()])
                 leaf = len(self.atoms) - 1
                 return _Part([_Ahead((leaf,))], [leaf])
-            case normal.Sequence(items, absent=absent, joints=joints):
+            case normal.Sequence(items, joints, absent):
                 unless = [self._mask(atoms) for atoms in absent] or [0] * (len(items) + 1)
                 return self._sequence([self.build(item) for item in items], [None, *joints], unless)
             case normal.Repeat():

@@ -69,7 +69,7 @@ def print_label(label: Label) -> str:
 def print_normal(normal: Normal) -> str:
     """
     >>> x = Atom("A", None, frozenset(["A", "x"]))
-    >>> print_normal(Repeat(Sequence((x, Choice((x, Atom("B", None, frozenset("B"))))), (False,)), True))
+    >>> print_normal(Repeat(Sequence((x, Choice((x, Atom("B", None, frozenset("B"))))), (t.Joint.THEN,)), t.Joint.TOUCH))
     '(A AS x ; (A AS x OR B)):+'
     """
     return _normal(normal, CHOICE)
@@ -101,18 +101,16 @@ def _bare(normal: Normal) -> tuple[str, int]:
             return f"({text}) AS {others}" if predicates else f"{text} AS {others}", POSTFIX
         case Sequence(()):
             return "nothing", LEAF
-        case Sequence(items, contiguous, absent):
+        case Sequence(items, joints, absent):
             text = ""
             for k, item in enumerate(items):
                 if k:
-                    text += " : " if contiguous[k - 1] else " ; "
-                text += "".join(f"{_absent(atom)} ; " for gap in absent[k : k + 1] for atom in gap)
+                    text += f" {joints[k - 1].value} "
+                text += "".join(f"{_absent(atom)} {joints[k - 1].value if k else ';'} " for gap in absent[k : k + 1] for atom in gap)
                 text += _normal(item, POSTFIX)
             return text + "".join(f" ; {_absent(atom)}" for gap in absent[len(items) :] for atom in gap), THEN
-        case Repeat(body, contiguous, least, most):
-            return _normal(body, LEAF) + print_count(
-                least, most, t.Joint.TOUCH if contiguous else t.Joint.THEN
-            ), POSTFIX
+        case Repeat(body, joint, least, most, reluctant):
+            return _normal(body, LEAF) + print_count(least, most, joint) + "?" * reluctant, POSTFIX
         case Choice(()):
             return "never", LEAF
         case Choice(items):
