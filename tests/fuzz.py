@@ -43,6 +43,7 @@ from absent_cases import absent_cases, later_cases
 from ceql.syntax.printer import print_query
 from corpus_entry import as_toml
 from free_cases import free_cases
+from next_cases import preferred_cases
 from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
@@ -91,9 +92,16 @@ def check_bucket(case: generators.Generated, data: st.DataObject) -> bool:
     return bool(hand_made.check(case, data.draw(st.randoms(use_true_random=False), label="shipping")))
 
 
+def check_preferred(case: generators.Generated, data: st.DataObject) -> bool:
+    return bool(checks.check_preferred(case, data))
+
+
 UNARY, CORRELATED, CONDITIONED = (
     generators.uncorrelated_cases, generators.correlated_cases, generators.conditioned_cases,
 )  # fmt: skip
+
+
+PREFERRED = preferred_cases(UNARY)() | preferred_cases(UNARY)(True)
 
 
 class Text(NamedTuple):
@@ -166,6 +174,8 @@ KINDS = {
     "absent-tiny": Kind(absent_cases() | later_cases(), check_tiny, checks.use_tiny_buffers),
     "waiting": Kind(absent_cases(waits=True) | absent_cases(named=True, waits=True)),
     "later": Kind(later_cases()),
+    "preferred": Kind(PREFERRED, check_preferred),
+    "preferred-tiny": Kind(PREFERRED, check_preferred, checks.use_tiny_buffers),
     "free": Kind(free_cases() | free_cases(named=True)),
     "free-tiny": Kind(free_cases(), check_tiny, checks.use_tiny_buffers),
     "chosen": Kind(generators.chosen_cases(), prepare=checks.choose_on_graph),

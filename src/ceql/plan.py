@@ -41,6 +41,7 @@ from ceql.automata.unambiguous import make_unambiguous
 from ceql.automata.waiting_together import with_shared_indexes
 from ceql.errors import QueryError
 from ceql.syntax import tree as t
+from ceql.syntax.absence import trailing
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
 
@@ -107,6 +108,11 @@ class _BasePlan:
     def limit(self) -> int:
         """Matches per position, 0 for all. ANY keeps the first, which is one of latest start."""
         return 1 if self.query.strategy is t.Strategy.ANY else min(self.query.limit or 0, _MOST_MATCHES)
+
+    @property
+    def waits(self) -> bool:
+        """Whether matches may be decided after their last event: by time, or by the end of the input."""
+        return bool(trailing(self.query.formula)) or self.query.after_match is not None
 
     @property
     def counts_events(self) -> bool:

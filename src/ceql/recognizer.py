@@ -47,7 +47,6 @@ from ceql.recognition.types_seen import TypesSeen
 from ceql.results.matches import Matches
 from ceql.results.source import RowsKept
 from ceql.syntax import tree as t
-from ceql.syntax.absence import trailing
 
 _log = logging.getLogger(__name__)
 _NO_ROWS = "this recogniser keeps no rows; make it with keep_rows=True"
@@ -160,7 +159,7 @@ class Recognizer:
                     intake, ordered = self._start(intake)
                 if intake.sequencer is not None:
                     ordered += intake.sequencer.finish()
-                    ordered += [self._mark(intake, ENDED)] if trailing(self._plan.query.formula) else []
+                    ordered += [self._mark(intake, ENDED)] if self._plan.waits else []
                 self._take_in(before, intake._replace(finished=True), ordered)
             matches = self._matches()
             types, sequencer = self._intake.types, self._intake.sequencer

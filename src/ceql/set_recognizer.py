@@ -42,7 +42,6 @@ from ceql.recognizer import (
 )
 from ceql.results.fed_set import FedSet
 from ceql.results.match_set import MatchSet, Shown
-from ceql.syntax.absence import trailing
 
 KIND = "query set"
 
@@ -122,7 +121,7 @@ class SetRecognizer:
                 intake, ordered = self._start(intake)
             if intake.sequencer is not None:
                 ordered += intake.sequencer.finish()
-                ends = any(trailing(plan.query.formula) for plan in self._plans.values())
+                ends = any(plan.waits for plan in self._plans.values())
                 ordered += [self._mark(intake, ENDED)] if ends else []
             matches = self._take_in(intake._replace(finished=True), ordered)
             types, sequencer = self._intake.types, self._intake.sequencer
