@@ -115,6 +115,11 @@ class _BasePlan:
         return bool(trailing(self.query.formula)) or self.query.after_match is not None
 
     @property
+    def late_note(self) -> str | None:
+        """What to tell those who wait for the matches of a stream."""
+        return None
+
+    @property
     def counts_events(self) -> bool:
         """Whether a window counts events, so that those count too that no guard accepts."""
         inside = self.whole is not None and counts_events(self.whole)
@@ -188,9 +193,25 @@ class PreferredPlan(UnaryPlan):
         return self.ordered.skips_safely
 
     @property
+    def ends_starts(self) -> bool:
+        """Whether the runs of later starts give way to those of earlier ones that are in the same state."""
+        return self.after_match.skip is t.Skip.PAST_LAST and self.query.window is None
+
+    @property
     def is_late(self) -> bool:
         """Whether some match is decided at the end of the input alone: a run may wait for a further event for ever."""
         return self.query.window is None and self.ordered.is_patient
+
+    @property
+    def late_note(self) -> str | None:
+        """What to tell those who wait for the matches of a stream."""
+        if not self.is_late:
+            return None
+        return (
+            "AFTER MATCH prefers a further round of a greedy count to a match that is there, and without WITHIN a "
+            "further round may come at any time: matches come at the end of the stream alone. Add WITHIN, or write the "
+            "count reluctant (+?, *?) or contiguous (:+)"
+        )
 
 
 class CandidateReason(Enum):

@@ -230,6 +230,7 @@ class Query:
         `keep_rows=False` spares the memory that `Matches.events()` needs: the rows that matches may still name.
         """
         options = read_options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
+        _tell_once(self._plan.source, self._plan.late_note)
         return Recognizer(self._plan, options, keep_rows)
 
     def restore(self, snapshot: bytes, *, threads: int | Literal["all"] = 1) -> Recognizer:

@@ -68,7 +68,7 @@ class PreferredRecognition(Recognition):
             counted=windowed and window.column is None,
             mode=COUNT if self.counting else ENUMERATE,
             skip=_SKIPS[skip],
-            shared=skip is t.Skip.PAST_LAST and not windowed,
+            shared=self.plan.ends_starts,
         )
         machine = PreferredMachine(
             self._arrays.over(self.table.bits),
