@@ -24,7 +24,7 @@ from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.one_form import one_form
 from ceql.analysis.preferred import check_preferred
 from ceql.analysis.resolve import resolve
-from ceql.analysis.scopes import check, subformulas, types, variables
+from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import counts_events, is_simple, split_off
@@ -39,7 +39,6 @@ from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
 from ceql.automata.unambiguous import make_unambiguous
 from ceql.automata.waiting_together import with_shared_indexes
-from ceql.errors import QueryError
 from ceql.syntax import tree as t
 from ceql.syntax.absence import trailing
 from ceql.syntax.parser import parse
@@ -342,25 +341,6 @@ def to_one_form(draft: Draft) -> Draft:
     return replace(draft, query=one_form(draft.query))
 
 
-def refuse_what_has_no_engine(draft: Draft) -> Draft:
-    """Refuse what the language has and no engine runs yet: `->` without AFTER MATCH.
-
-    >>> refuse_what_has_no_engine(to_tree("SELECT * WHERE A -> B"))
-    Traceback (most recent call last):
-    ceql.errors.QueryError: '->' cannot be run yet (line 1, column 16)
-    ...
-    """
-    if draft.query.after_match is not None:
-        return draft
-    for formula in subformulas(draft.query.formula):
-        joints = formula.joints if isinstance(formula, t.Then) else ()
-        if isinstance(formula, t.Plus | t.Count):
-            joints = (formula.joint,)
-        if t.Joint.NEXT in joints:
-            raise QueryError("'->' cannot be run yet", draft.source, formula.span, "Write ';'.")
-    return draft
-
-
 def read_clause(draft: Draft) -> Draft:
     """Tell a PARTITION BY clause that makes substreams from one that stands for the operator on the whole formula.
 
@@ -538,7 +518,6 @@ def _compares(strategy: Strategy | None) -> bool:
 PASSES: tuple[Callable[[Any], Any], ...] = (
     to_tree,  # text becomes a tree (syntax/)
     check_names,  # every name is bound (analysis/scopes.py)
-    refuse_what_has_no_engine,
     to_one_form,  # spellings of one meaning become one (analysis/one_form.py)
     read_clause,  # PARTITION BY: substreams, or the operator
     count_rounds,  # conditions on COUNT become counts (analysis/counted.py)

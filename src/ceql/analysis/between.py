@@ -17,7 +17,7 @@ from typing import Any
 from ceql.analysis.conditions import spell_out
 from ceql.analysis.cutting import Condition, Cut, NotCut, Operand, Read, Role, most, there
 from ceql.analysis.lengths import TIME, bound_name, key_name, never_falls
-from ceql.analysis.shape import Claim, Either, Kind, Length, Same, Shape, Test
+from ceql.analysis.shape import Absence, Claim, Either, Kind, Length, Same, Shape, Test
 from ceql.analysis.wholes import as_a_whole
 from ceql.syntax import tree as t
 
@@ -118,12 +118,13 @@ def _condition(shape: Shape, claim: Claim, predicate: t.Predicate, tests: list[T
     return Condition(claim, case, predicate, over_operands, tuple(cut.operands), tuple(roles))
 
 
-def denial(shape: Shape, claim: Claim, names: frozenset[str]) -> Condition | None:
+def denial(shape: Shape, claim: Claim, absence: Absence) -> Condition | None:
     """A condition on an absent event, which plays the first role and has no leaves.
 
-    None if it speaks of variables with several events, in each of which it would have to hold.
+    None if it speaks of variables with several events, in each of which it would have to hold. That of a `->` may: it
+    speaks of the events that have come.
     """
-    absent = Role(next(iter(names), ""), frozenset(), -1, True)
+    absent = Role(next(iter(absence.names), ""), frozenset(), -1, True)
     match claim.what:
         case Same(terms):
             leaves = frozenset(terms) - {-1}
@@ -135,14 +136,15 @@ def denial(shape: Shape, claim: Claim, names: frozenset[str]) -> Condition | Non
             operands = (Operand(0, False, own), Operand(1, False, other))
             return Condition(claim, -1, asked, over_operands, operands, (absent, Role("", leaves, claim.node, True)))
         case Test(predicate, variables) as test:
-            if test.is_measured or any(most(shape, c.scope, c.leaves) > 1 for c in variables.values()):
+            several = [name for name, c in variables.items() if most(shape, c.scope, c.leaves) > 1]
+            if test.is_measured or (several and not absence.is_next):
                 return None
-            cut = Cut({name: k for k, name in enumerate([absent.name, *variables])}, None)
+            cut = Cut({name: k for k, name in enumerate([absent.name, *variables])}, absent.name)
             try:
                 predicate_over_operands = cut.predicate(predicate)
             except NotCut:
                 return None
-            roles = [Role(name, c.leaves, c.scope, True) for name, c in variables.items()]
+            roles = [Role(name, c.leaves, c.scope, name not in several) for name, c in variables.items()]
             return Condition(claim, -1, predicate, predicate_over_operands, tuple(cut.operands), (absent, *roles))
         case _:
             return None

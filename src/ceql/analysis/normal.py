@@ -31,22 +31,25 @@ class Atom:
 class Sequence:
     """The items one after the other; `absent` has what must not come before, between and after them, if anything.
 
-    Of no items, nothing: it may always be left out.
+    With `->`, `instead` has what could have begun each item, if all joints before it are `->`. Of no items, nothing: it
+    may always be left out.
     """
 
     items: tuple[Normal, ...]
     joints: tuple[t.Joint, ...]
     absent: tuple[tuple[Atom, ...], ...] = ()
+    instead: tuple[tuple[Atom, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """From `least` to `most` rounds; None is any number."""
+    """From `least` to `most` rounds; None is any number. With `->`, `instead` has what could have begun a round."""
 
     body: Normal
     joint: t.Joint
     least: int = 1
     most: int | None = None
+    instead: tuple[Atom, ...] = ()
     reluctant: bool = False
 
 
@@ -140,16 +143,16 @@ class _Cases:
             case _ if NEVER in items:
                 return NEVER
             case Kind.SEQUENCE:
-                return Sequence(items, here.joints, self._absent(node))
+                return Sequence(items, here.joints, self._atoms(here.absent), self._atoms(here.instead))
             case Kind.REPEAT:
-                return Repeat(items[0], here.joints[0], here.least, here.most, here.reluctant)
+                instead = self._atoms(here.instead)[:1] or ((),)
+                return Repeat(items[0], here.joints[0], here.least, here.most, *instead, here.reluctant)
             case Kind.ALL:
                 return Both(items)
 
-    def _absent(self, node: int) -> tuple[tuple[Atom, ...], ...]:
+    def _atoms(self, gaps: tuple[tuple[int, ...], ...]) -> tuple[tuple[Atom, ...], ...]:
         return tuple(
-            tuple(atom for number in gap for atom in absent_atoms(self.shape.absences[number]))
-            for gap in self.shape.nodes[node].absent
+            tuple(atom for number in gap for atom in absent_atoms(self.shape.absences[number])) for gap in gaps
         )
 
 

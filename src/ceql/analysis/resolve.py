@@ -16,6 +16,7 @@ from typing import cast
 
 from ceql.analysis.conditions import is_correlated, read_singly, simplify, spell_out, variables_of
 from ceql.analysis.conditions import leaves as leaves_of
+from ceql.analysis.beginnings import Around, asked_parts, with_beginnings
 from ceql.analysis.missing import without_empty
 from ceql.analysis.scopes import binds, bound_once, forbids, name_of, subformulas
 from ceql.analysis.shape import (
@@ -51,16 +52,18 @@ def resolve(formula: t.Formula, source: str, unary: bool) -> Shape:
     >>> shape.claims[0].node, shape.claims[0].what.variables
     (1, {'B': Comparand(scope=1, leaves=frozenset({1})), 'x': Comparand(scope=2, leaves=frozenset({0}))})
     """
-    resolver = _Resolver(source, unary)
+    resolver = _Resolver(source, unary, any(map(joined_by_next, subformulas(formula))))
     root, waiting = resolver.build(formula)
     assert not waiting, "check() lets through no variable that nothing binds"
     parent = {item: number for number, node in enumerate(resolver.nodes) for item in node.items}
     nodes = tuple(replace(node, parent=parent.get(number, -1)) for number, node in enumerate(resolver.nodes))
-    return Shape(nodes, resolver.leaf, tuple(resolver.claims), root, tuple(resolver.absences), tuple(resolver.denials))
+    absences, denials = tuple(resolver.absences), tuple(resolver.denials)
+    shape = Shape(nodes, resolver.leaf, tuple(resolver.claims), root, absences, denials)
+    return with_beginnings(shape, resolver.around, source) if resolver.has_next else shape
 
 
 class _Resolver:
-    def __init__(self, source: str, unary: bool) -> None:
+    def __init__(self, source: str, unary: bool, has_next: bool) -> None:
         self.source = source
         self.unary = unary
         self.nodes: list[Node] = []
@@ -69,6 +72,9 @@ class _Resolver:
         self._named: dict[int, dict[str, set[int]]] = {}  # the leaves below a node by variable, until an AS adds one
         self.absences: list[Absence] = []
         self.denials: list[Claim] = []
+        self.has_next = has_next
+        self.around: list[Around] = []
+        """What stands around which nodes, if `->` asks for it."""
 
     def build(self, formula: t.Formula) -> tuple[int, list[Claim]]:
         """The node of a formula, and the claims in it that wait for an enclosing formula to bind a variable."""
@@ -99,13 +105,20 @@ class _Resolver:
             case t.Or(items):
                 return self._choice([self.build(item) for item in items])
             case t.Filter(inner, condition):
-                simple = simplify(condition, bound_once(inner) | forbids(inner), self.source)
-                return self._filter(without_empty(inner, simple, self.source), simple)
+                once = bound_once(inner)
+                simple = simplify(condition, once | forbids(inner), self.source)
+                node, waiting = self._filter(without_empty(inner, simple, self.source), simple)
+                if self.has_next:
+                    asked = tuple(part for part in asked_parts(simple) if not forbids(inner) & _named(part))
+                    self.around.append(Around(node, asked, self._seen(node), binds(inner) - once))
+                return node, waiting
             case t.PartitionBy(inner, parts):
                 first = len(self.absences)
                 node, waiting = self.build(inner)
                 for part in parts:
                     self._partition(node, part, formula, range(first, len(self.absences)))
+                    if self.has_next:
+                        self.around.append(Around(node, part, self._seen(node)))
                 return node, waiting
             case t.Within(inner, window):
                 node, waiting = self.build(inner)
@@ -116,6 +129,10 @@ class _Resolver:
         if self.nodes[node].kind is not Kind.LEAF or isinstance(window, t.AttributeWindow):
             text = f"WITHIN {print_window(window)}"
             self.claims.append(Claim(len(self.claims), node, Length(window), text, span))
+
+    def _seen(self, node: int) -> dict[int, frozenset[str]]:
+        """The variables of each leaf below a node, as far as they are bound there."""
+        return {number: self.leaf[number].variables for number in self._below(node)}
 
     def _repeat(
         self, inner: t.Formula, joint: t.Joint, least: int, most: int | None, reluctant: bool
@@ -330,6 +347,16 @@ class _Resolver:
                 absent = tuple(dict.fromkeys(t.Attribute(ref.attribute, span=ref.span) for ref in own))
                 same = Same({**terms, -1: absent})
                 self.denials.append(Claim(len(self.denials), node, same, text, span, number))
+
+
+def joined_by_next(formula: t.Formula) -> bool:
+    """Whether `->` joins the items or the rounds of a formula itself."""
+    match formula:
+        case t.Then(_, joints):
+            return t.Joint.NEXT in joints
+        case t.Plus(_, joint) | t.Count(_, _, _, joint):
+            return joint is t.Joint.NEXT
+    return False
 
 
 def _named(condition: t.Condition) -> set[str]:

@@ -36,10 +36,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator or a leaf. `joints` are as in `tree.Then`, or that between the rounds of a repetition.
+    """An operator or a leaf. `joints` are those of `tree.Then`, or the one of a repetition.
 
     A repetition has from `least` to `most` rounds (None: any number of them).
     A sequence with NOT has in `absent` the numbers of the absences before its first item, after it, and so on.
+    With `->`, `instead` has for each item those of what could have begun it, if all joints before it are `->`.
     """
 
     kind: Kind
@@ -49,12 +50,20 @@ class Node:
     least: int = 1
     most: int | None = None
     absent: tuple[tuple[int, ...], ...] = ()
+    instead: tuple[tuple[int, ...], ...] = ()
     reluctant: bool = False
 
     @property
     def contiguous(self) -> tuple[bool, ...]:
-        """Which of the joints let nothing come between."""
+        """Which joints are `:`."""
         return tuple(joint is t.Joint.TOUCH for joint in self.joints)
+
+    def kept_away(self, before: int, item: int) -> tuple[int, ...]:
+        """The absences between two items of a sequence, when those between them are missing."""
+        found = [number for gap in self.absent[before + 1 : item + 1] for number in gap]
+        if self.instead and all(joint is t.Joint.NEXT for joint in self.joints[before:item]):
+            found += self.instead[item]
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +166,8 @@ class Claim:
 class Absence:
     """A NOT: no event of one of these types (each with its stream, or None) that satisfies the predicates.
 
-    Further conditions on the event, which compare it with others, are the shape's `denials`.
+    Further conditions on the event, which compare it with others, are the shape's `denials`. With `is_next` it is what
+    a `->` keeps away; then its conditions speak only of what stands to the left.
     """
 
     kinds: tuple[tuple[str, str | None], ...]
@@ -166,10 +176,12 @@ class Absence:
     predicates: tuple[t.Predicate, ...] = ()
     text: str = ""
     span: Span | None = None
+    is_next: bool = False
 
 
 class Gap(NamedTuple):
-    """Where an absence is asked for: before item `item` of a sequence (after the last one, if it is their number)."""
+    """Where an absence is asked for: before item `item` of a sequence (after the last one, if it is their number), or
+    before a further round of a repetition."""
 
     node: int
     item: int
@@ -193,18 +205,19 @@ class Shape:
         """The place of each absence."""
         found: dict[int, Gap] = {}
         for number, node in enumerate(self.nodes):
-            for item, absent in enumerate(node.absent):
-                found.update(dict.fromkeys(absent, Gap(number, item)))
+            for gaps in (node.absent, node.instead):
+                for item, absent in enumerate(gaps):
+                    found.update(dict.fromkeys(absent, Gap(number, item)))
         return tuple(found[k] for k in range(len(self.absences)))
 
     def leads(self, absence: int) -> bool:
         """Whether the absence is asked for before the match."""
-        return self.gaps[absence].item == 0
+        return self.gaps[absence].item == 0 and not self.absences[absence].is_next
 
     def trails(self, absence: int) -> bool:
         """Whether the absence is asked for after the match."""
         gap = self.gaps[absence]
-        return gap.item == len(self.nodes[gap.node].items)
+        return not self.absences[absence].is_next and gap.item == len(self.nodes[gap.node].items)
 
     @cached_property
     def _below(self) -> tuple[Leaves, ...]:

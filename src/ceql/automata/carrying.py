@@ -97,7 +97,7 @@ class _Work:
                 self.folded[k, n] = self._fold(condition, condition.roles[operand.role], k, n)
         self.classes = [self._class(equality) for equality in known]
         self.denied = {k: self._denied(k) for k in range(len(self.conditions)) if self._is_denial(k)}
-        """Of a condition on an absent event: the registers of its operands, None for those of that event."""
+        """Of a condition on an absent event: the registers of its operands, as in `folded`; None for its own."""
         self.alive = {
             c.claim.number: self._register(Register(-1, Fold.ALIVE, frozenset(), c.claim.node, claim=c.claim.number))
             for c in conditions
@@ -163,11 +163,14 @@ class _Work:
         register = Register(-1, Fold.SET, NO_LEAVES, condition.ends, terms=terms, absence=absence, emptied=left)
         return self._register(register), mine.index(n)
 
-    def _denied(self, k: int) -> list[int | None]:
+    def _denied(self, k: int) -> list[tuple[int, int] | None]:
         condition = self.conditions[k]
-        found: list[int | None] = []
+        found: list[tuple[int, int] | None] = []
         for n, operand in enumerate(condition.operands):
             role = condition.roles[operand.role]
+            if operand.previous:
+                found.append((self._previous(self.operands[k][n]), -1))
+                continue
             shared = self._shared(operand.what, role) if condition.pair is not None and condition.pair[0] == "=" else []
             if not operand.role:
                 found.append(None)
@@ -176,9 +179,9 @@ class _Work:
                 own = self._term(Term(operand.what, Use.NUMBER))
                 for value in chain.from_iterable(equality.terms.values()):
                     self.compares[own, self._term(Term(value, Use.NUMBER))] = None
-                found.append(shared[0])
+                found.append((shared[0], -1))
             else:
-                found.append(self._register(Register(self.operands[k][n], Fold.LATEST, role.leaves, role.scope)))
+                found.append(self._fold(condition, role, k, n))
         return found
 
     def _shared(self, what: t.Expression | t.Predicate, role: Role) -> list[int]:
@@ -303,14 +306,18 @@ class _Work:
                 if condition.claim.absence != absence:
                     continue
                 terms = self.operands[k]
-                if not self.must[state].issuperset(register for register in registers if register is not None):
+                asked = {found[0] for found in registers if found is not None}
+                if self.shape.absences[absence].is_next:
+                    if not asked <= self.may[state]:
+                        continue  # nothing that it speaks of has come
+                elif not self.must[state].issuperset(asked):
                     unknown = self.not_known.setdefault(absence, [])
                     unknown += [condition] if condition not in unknown else []
                 sources = [
-                    Source(EVENT, term) if register is None else Source(CARRIED, register)
-                    for term, register in zip(terms, registers, strict=True)
+                    Source(EVENT, term) if found is None else Source(CARRIED, *found)
+                    for term, found in zip(terms, registers, strict=True)
                 ]
-                evaluation = Evaluation(k, tuple(sources), ())
+                evaluation = Evaluation(k, tuple(sources), tuple(sorted(asked - self.must[state])))
                 pair = self._hash(condition, evaluation, self.must[state])
                 if pair is not None:
                     self.compares[self.numbered[pair[0]].term, pair[1]] = None

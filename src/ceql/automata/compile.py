@@ -1,7 +1,8 @@
 """LP-normal form to CEA (core-vldb2022, Theorem 1), of linear size but for ALL, which is a product.
 
 Each construct is a fragment: the transitions that may read its first event, and the states entered at its last.
-`;` inserts a state that waits over any events, but for those that NOT forbids there; `:` does not.
+`;` inserts a state that waits over any events, but for those that NOT forbids there; `:` does not. `->` waits as `;`
+does, but not over events that could begin what follows.
 """
 
 from __future__ import annotations
@@ -69,9 +70,10 @@ class _Builder:
                 bit = self.guards.setdefault(guard, len(self.guards))
                 state = self.new_state()
                 return Fragment([Transition(1 << bit, variables, state)], {state})
-            case Sequence(items, joints, absent):
+            case Sequence(items, joints, absent, instead):
                 unless = [self._mask(atoms) for atoms in absent] or [0] * (len(items) + 1)
-                return self._sequence([self.build(item) for item in items], joints, unless)
+                others = [self._mask(atoms) for atoms in instead] or [0] * len(items)
+                return self._sequence([self.build(item) for item in items], joints, unless, others)
             case Repeat():
                 return self._repeat(formula)
             case Choice(items):
@@ -93,25 +95,31 @@ class _Builder:
             mask |= 1 << self.guards.setdefault(atom, len(self.guards))
         return mask
 
-    def _sequence(self, parts: list[Fragment], joints: tuple[Joint, ...], unless: list[int]) -> Fragment:
+    def _sequence(
+        self, parts: list[Fragment], joints: tuple[Joint, ...], unless: list[int], instead: list[int]
+    ) -> Fragment:
         """One part after the other, without the events `unless` before, between and after them.
 
-        The neighbours of a part that is left out are joined directly, by `:` if both operators around it are. What is
-        absent on either side of it is then absent between them.
+        The neighbours of a part that is left out are joined directly, by `:` or `->` if both operators around it are.
+        What is absent on either side of it is then absent between them, and by `->` the events `instead`.
         """
         initial: list[Transition] = []
         begins = True
-        open_ends: list[tuple[set[int], bool, int]] = []
-        """The ends that the next part may follow, whether in direct succession, and what may not come between."""
+        open_ends: list[tuple[set[int], Joint | None, int]] = []
+        """The ends that the next part may follow, how it is joined to them, and what may not come between."""
         for k, part in enumerate(parts):
-            tight = k > 0 and joints[k - 1] is Joint.TOUCH
-            open_ends = [(ends, close and tight, forbidden | unless[k]) for ends, close, forbidden in open_ends]
-            for ends, close, forbidden in open_ends:
-                self._join(ends, part.initial, close, forbidden)
+            sign = joints[k - 1] if k else Joint.THEN
+            open_ends = [
+                (ends, sign if joint is None else joint.beside(sign), forbidden | unless[k])
+                for ends, joint, forbidden in open_ends
+            ]
+            for ends, joint, forbidden in open_ends:
+                others = instead[k] if joint is Joint.NEXT else 0
+                self._join(ends, part.initial, joint is Joint.TOUCH, forbidden | others)
             if begins:
                 initial += [t._replace(after=t.after | unless[0]) for t in part.initial]
             begins = begins and part.nullable
-            open_ends = [*(open_ends if part.nullable else []), (part.final, True, 0)]
+            open_ends = [*(open_ends if part.nullable else []), (part.final, None, 0)]
         return Fragment(initial, set().union(*(ends for ends, _, _ in open_ends)), begins)
 
     def _repeat(self, formula: Repeat) -> Fragment:
@@ -119,12 +127,12 @@ class _Builder:
         first = self.build(formula.body)
         nullable = formula.least == 0 or first.nullable
         least = 1 if nullable else formula.least
-        rounds = [first]
+        rounds, close, unless = [first], formula.joint is Joint.TOUCH, self._mask(formula.instead)
         for _ in range(1, least if formula.most is None else formula.most):
             rounds.append(self.build(formula.body))
-            self._join(rounds[-2].final, rounds[-1].initial, formula.joint is Joint.TOUCH)
+            self._join(rounds[-2].final, rounds[-1].initial, close, unless)
         if formula.most is None:
-            self._join(rounds[-1].final, list(rounds[-1].initial), formula.joint is Joint.TOUCH)
+            self._join(rounds[-1].final, list(rounds[-1].initial), close, unless)
         return Fragment(first.initial, set().union(*(part.final for part in rounds[least - 1 :])), nullable)
 
     def _join(self, final: set[int], initial: list[Transition], contiguous: bool, unless: int = 0) -> None:

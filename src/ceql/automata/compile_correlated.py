@@ -19,7 +19,7 @@ from ceql.analysis.normal import Atom, absent_atoms
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape, Test, prev_of
 from ceql.automata.carrying import carry
 from ceql.automata.correlated import Correlated, Index, Link, Mark, Transition, Watched
-from ceql.automata.endings import Gaps, crossed, gaps_of
+from ceql.automata.endings import Gaps, crossed, gaps_of, sides
 from ceql.automata.in_order import order_of
 from ceql.automata.lookups import compared, is_settled
 from ceql.automata.parallel import Parallel, Source, Step, build
@@ -51,7 +51,8 @@ def compile_shape(shape: Shape, strict: frozenset[str] | None = None) -> Correla
     gaps = gaps_of(shape, frozenset().union(*prev.values()))
     if looks_up.settles_all and not gaps.compared:
         return looks_up.compile(gaps)
-    asked, left = conditions(shape, [c for c in shape.claims if c.number not in looks_up.settled_by_key])
+    by_key = looks_up.settled_by_key - _beside_endings(shape, gaps, prev)
+    asked, left = conditions(shape, [c for c in shape.claims if c.number not in by_key])
     for chain in (False, True):
         if chain and any(n.kind is Kind.ALL and len(n.items) > MOST_SIDES for n in shape.nodes):
             break  # the product would have too many states
@@ -79,6 +80,12 @@ def _prev_leaves(claim: Claim) -> Leaves:
         if test.has_prev and test.owner is not None:
             found |= test.variables[test.owner].leaves
     return found
+
+
+def _beside_endings(shape: Shape, gaps: Gaps, prev: dict[int, Leaves]) -> set[int]:
+    """The claims with PREV on what a `->` waits for while it compares: it does not find runs by key, so they are tested."""
+    waits: Leaves = frozenset().union(*(sides(shape, k)[1] for k in gaps.compared if shape.absences[k].is_next))
+    return {number for number, leaves in prev.items() if leaves & waits}
 
 
 class _Compiler:

@@ -15,7 +15,6 @@ from ceql.analysis.between import denial
 from ceql.analysis.cutting import Condition
 from ceql.analysis.later import later
 from ceql.analysis.shape import Kind, Leaves, Shape
-from ceql.automata.lookups import same_instance
 from ceql.automata.parallel import Step
 
 
@@ -59,14 +58,15 @@ def gaps_of(shape: Shape, prev: Leaves) -> Gaps:
     compared: dict[int, tuple[Condition, ...]] = {}
     for number, gap in enumerate(shape.gaps):
         left, right = sides(shape, number)
-        if not (left and right and shape.surely(gap.node, left) and shape.surely(gap.node, right)):
+        is_next = shape.absences[number].is_next
+        if not is_next and not (left and right and shape.surely(gap.node, left) and shape.surely(gap.node, right)):
             continue  # before or after the match, or as far as there is anything on both sides
         asked = [claim for claim in shape.denials if claim.absence == number]
         if not asked:
             plain.add(number)
             continue
-        found = [denial(shape, claim, shape.absences[number].names) for claim in asked]
-        if not prev & right and all(condition is not None for condition in found):
+        found = [denial(shape, claim, shape.absences[number]) for claim in asked]
+        if (is_next or not prev & right) and all(condition is not None for condition in found):
             compared[number] = tuple(condition for condition in found if condition is not None)
     return Gaps(frozenset(plain), compared)
 
@@ -82,15 +82,18 @@ def sides(shape: Shape, absence: int) -> tuple[Leaves, Leaves]:
 def crossed(shape: Shape, absences: frozenset[int], last: Leaves, step: Step) -> tuple[int, ...]:
     """Those of these absences whose gap a step goes over, from runs whose last event was read at `last`.
 
-    They stand in the sequence that has both events, between the two items that have one of them each.
+    They stand in the sequence that has both events, between the two items that have one of them each, or between the
+    rounds of a repetition that the step goes round.
     """
     if not absences:
         return ()
+    if step.loops:
+        found = tuple(number for loop in step.loops for gap in shape.nodes[loop].instead for number in gap)
+        return tuple(sorted(absences.intersection(found)))
     before, here = shape.above(min(last)), shape.above(min(step.leaves))
     meet = next(node for node in before if node in here)
     node = shape.nodes[meet]
-    if not node.absent or not same_instance(shape, meet, step):
+    if not (node.absent or node.instead):
         return ()
     first, second = (node.items.index(way[way.index(meet) - 1]) for way in (before, here))
-    found = (number for gap in node.absent[first + 1 : second + 1] for number in gap)
-    return tuple(sorted(absences.intersection(found)))
+    return tuple(sorted(absences.intersection(node.kept_away(first, second))))

@@ -80,7 +80,7 @@ class _Ahead(NamedTuple):
     joint: Joint | None = None
     unless: int = 0
     rivals: int = 0
-    """The guards of all leaves at which what `->` joins can begin."""
+    """The guards of the events that could begin what `->` joins."""
 
 
 class _Out(NamedTuple):
@@ -128,9 +128,10 @@ class _Builder:
                 self.after.append([_Out()])
                 leaf = len(self.atoms) - 1
                 return _Part([_Ahead((leaf,))], [leaf])
-            case normal.Sequence(items, joints, absent):
+            case normal.Sequence(items, joints, absent, instead):
                 unless = [self._mask(atoms) for atoms in absent] or [0] * (len(items) + 1)
-                return self._sequence([self.build(item) for item in items], [None, *joints], unless)
+                rivals = [self._mask(atoms) for atoms in instead] or [0] * len(items)
+                return self._sequence([self.build(item) for item in items], [None, *joints], unless, rivals)
             case normal.Repeat():
                 return self._repeat(formula)
             case normal.Choice(items):
@@ -156,27 +157,21 @@ class _Builder:
                 begin.append(ahead)
         return _Part(_with_one_out(begin), [leaf for part in parts for leaf in part.last])
 
-    def _sequence(self, parts: list[_Part], joints: Sequence[Joint | None], unless: list[int]) -> _Part:
+    def _sequence(
+        self, parts: list[_Part], joints: Sequence[Joint | None], unless: list[int], rivals: list[int]
+    ) -> _Part:
         """One part after the other: what the next may begin with takes the place of `_Out` in all that comes before."""
         begin: _List = [_Out()]
         open_ends: list[int] = []
-        for part, joint, forbidden in zip(parts, joints, unless, strict=False):
+        for part, joint, forbidden, others in zip(parts, joints, unless, rivals, strict=False):
             begin = self._put(begin, [_combined(ahead, None, forbidden) for ahead in part.begin])
-            begins = self._joined(part, joint, forbidden)
+            begins = [_combined(ahead, joint, forbidden, others) for ahead in part.begin]
             for leaf in open_ends:
                 self.after[leaf] = self._put(self.after[leaf], begins)
             open_ends = [*(open_ends if part.nullable else []), *part.last]
         for leaf in open_ends:
             self.after[leaf] = [_Out() if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]
         return _Part(begin, open_ends)
-
-    def _joined(self, part: _Part, joint: Joint | None, unless: int = 0) -> _List:
-        """What a part may begin with, after this joint."""
-        leaves = [leaf for ahead in part.begin if isinstance(ahead, _Ahead) for leaf in ahead.leaves]
-        rivals = 0
-        for leaf in leaves:
-            rivals |= 1 << self.atoms[leaf][0]
-        return [_combined(ahead, joint, unless, rivals) for ahead in part.begin]
 
     def _put(self, before: _List, begins: _List) -> _List:
         """`before`, with these beginnings in place of `_Out`."""
@@ -198,6 +193,7 @@ class _Builder:
     def _repeat(self, formula: normal.Repeat) -> _Part:
         """A copy of the body for each round that is counted; the last one of no upper end goes round."""
         joint, reluctant, least, most = formula.joint, formula.reluctant, formula.least, formula.most
+        rivals = self._mask(formula.instead)
         rounds = [self.build(formula.body)]
         if rounds[0].begin and isinstance(rounds[0].begin[-1], _Out) and not reluctant:
             least = 0  # a body that is rather there may be missing as well as any round
@@ -210,7 +206,7 @@ class _Builder:
             again = further[k + 1] if k + 1 < len(rounds) else self._round(part, k, 0, reluctant, [])
             if k + 1 == len(rounds) and most is not None:
                 continue
-            begins = self._joined(part._replace(begin=again), joint)
+            begins = [_combined(ahead, joint, 0, rivals) for ahead in again]
             for leaf in part.last:
                 self.after[leaf] = self._put(self.after[leaf], begins)
                 self.after[leaf] = [_Out() if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]

@@ -69,7 +69,7 @@ def print_label(label: Label) -> str:
 def print_normal(normal: Normal) -> str:
     """
     >>> x = Atom("A", None, frozenset(["A", "x"]))
-    >>> print_normal(Repeat(Sequence((x, Choice((x, Atom("B", None, frozenset("B"))))), (t.Joint.THEN,)), t.Joint.TOUCH))
+    >>> print_normal(Repeat(Sequence((x, Choice((x, Atom("B", None, frozenset("B"))))), (False,)), True))
     '(A AS x ; (A AS x OR B)):+'
     """
     return _normal(normal, CHOICE)
@@ -106,11 +106,12 @@ def _bare(normal: Normal) -> tuple[str, int]:
             for k, item in enumerate(items):
                 if k:
                     text += f" {joints[k - 1].value} "
-                text += "".join(f"{_absent(atom)} {joints[k - 1].value if k else ';'} " for gap in absent[k : k + 1] for atom in gap)
+                sign = joints[k - 1].value if k else ";"
+                text += "".join(f"{_absent(atom)} {sign} " for gap in absent[k : k + 1] for atom in gap)
                 text += _normal(item, POSTFIX)
             return text + "".join(f" ; {_absent(atom)}" for gap in absent[len(items) :] for atom in gap), THEN
-        case Repeat(body, joint, least, most, reluctant):
-            return _normal(body, LEAF) + print_count(least, most, joint) + "?" * reluctant, POSTFIX
+        case Repeat(body, joint, least, most, reluctant=reluctant):
+            return _normal(body, LEAF) + print_count(least, most, joint, reluctant), POSTFIX
         case Choice(()):
             return "never", LEAF
         case Choice(items):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.layout import DONE, Events
-from ceql.engine.groups.carried import CANNOT_TELL, PASSES, holds
+from ceql.engine.groups.carried import CANNOT_TELL, PASSES, holds, holds_for_all
 from ceql.engine.groups.layout import (
     COLUMNS,
     HEADS,
@@ -21,6 +21,7 @@ from ceql.engine.groups.layout import (
     SINCE,
     STAMP,
     UNLINKED,
+    WORDS_A,
     Carrier,
     Steps,
     Store,
@@ -111,7 +112,10 @@ def _end(steps: Steps, carrier: Carrier, store: Store, values: Array, turn: Turn
 def all_pass(carrier: Carrier, e: int, values: Array, i: int, entries: Array, g: int, base: int) -> int:
     """Whether group g passes all tests of ending e."""
     for k in range(carrier.tests_of[e], carrier.tests_of[e + 1]):
-        found = holds(carrier, k, values, i, entries, g, base)
+        if carrier.tests[k, WORDS_A] == 0:
+            found = holds(carrier, k, values, i, entries, g, base)
+        else:
+            found = holds_for_all(carrier, k, values, i, entries, g, base)
         if found != PASSES:
             return found
     return PASSES
