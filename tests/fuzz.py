@@ -48,6 +48,7 @@ from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
 warnings.filterwarnings("ignore", "NOT at the beginning looks back")  # and know what it means
+warnings.filterwarnings("ignore", "AFTER MATCH prefers")
 CHUNK = 400  # cases of one seed
 SHUFFLES = 3  # of each case's stream: what is dear is to make a case
 MANY = 9  # where a case runs on one path alone
