@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from ceql.analysis import normal
@@ -24,6 +25,7 @@ from ceql.syntax.tree import Joint
 
 MAX_FOLLOWING = 100_000
 """The most waits that all leaves may have together: some seconds."""
+_MOST_LISTS = 1_000
 ACCEPT = -1
 
 
@@ -61,12 +63,43 @@ class Ordered:
         """Whether an event that satisfies no guard changes nothing."""
         return not any(wait.tight for wait in self.waits)
 
-    @property
+    @cached_property
     def is_patient(self) -> bool:
-        """Whether a run may prefer to wait for a further event without end, though it has a match already."""
-        return any(
-            not self.waits[w].tight for leaf in self.leaves if leaf.after[-1:] == (ACCEPT,) for w in leaf.after[:-1]
-        )
+        """Whether a run may wait for a further event without end, and be preferred to a match that is there.
+
+        Follows the lists of runs of a start over events that satisfy one guard each: is there one in which a run that
+        may skip stands before one that accepts? Of very many lists, some are looked at.
+        """
+        every = range(len(self.guards))
+        start = Wait(self.initial, True, 0)
+        todo: list[tuple[int, ...]] = []
+        known: set[tuple[int, ...]] = set()
+        found = [self._after([start], guard) for guard in every]
+        while found:
+            for runs, patient in found:
+                if patient:
+                    return True
+                if runs not in known and len(known) < _MOST_LISTS:
+                    known.add(runs)
+                    todo.append(runs)
+            found = []
+            if todo:
+                runs = todo.pop()
+                found = [self._after([self.waits[wait] for wait in runs], guard, runs) for guard in (*every, -1)]
+        return False
+
+    def _after(self, waits: Sequence[Wait], guard: int, own: Sequence[int] = (-1,)) -> tuple[tuple[int, ...], bool]:
+        """The runs after an event, of which these waits were before; and whether one that skips stands before an end."""
+        runs: dict[int, None] = {}
+        for wait, number in zip(waits, own, strict=True):
+            for leaf in wait.leaves:
+                for following in self.leaves[leaf].after if self.leaves[leaf].guard == guard else ():
+                    if following == ACCEPT:
+                        return tuple(runs), any(not self.waits[run].tight for run in runs)
+                    runs.setdefault(following)
+            if not wait.tight and (guard < 0 or not wait.unless >> guard & 1):
+                runs.setdefault(number)
+        return tuple(runs), False
 
     def labels(self) -> list[Label]:
         """Every label, in a fixed order."""
