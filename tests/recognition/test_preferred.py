@@ -98,7 +98,7 @@ def test_what_is_done_with_matches() -> None:
     assert matches.aggregate(matches="COUNT(*)", events="COUNT(a)").to_pylist() == [{"matches": 2, "events": 5}]
     assert "one for each start" in str(query.diagnose(events))
     queries = ceql.QuerySet({"run": query, "b": ceql.compile("SELECT * WHERE B")})
-    assert sorted((m.query, m.events) for m in queries.run(events)) == [
+    assert sorted((name, m.events) for name, m in queries.run(events)) == [
         ("b", (2,)),
         ("run", (0, 1)),
         ("run", (3, 4, 5)),
