@@ -16,28 +16,37 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/ready-$(VERSION)
 DEV := $(READY)-dev
 CLI := $(READY)-cli
+CORE := $(READY)-core
 
 # compiled kernels: the package keeps each state of its sources, and checked code, apart
 CACHE := $(CURDIR)/$(VENV)/numba
+
+WARM = NUMBA_CACHE_DIR=$(CACHE) $(PY) -m ceql.warm
 
 BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m bench
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak kill spark-cluster faults determinism oldest newest docs dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak kill spark-cluster faults determinism oldest newest docs dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-demo: $(CLI)  ## frauds in 20,000 sample payments: in memory, on Spark, in a stream; at a terminal, on the studio's page
-	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo
+demo: $(CORE)  ## frauds in 20,000 sample payments: in memory, on Spark, in a stream; at a terminal, on the studio's page
+	@$(WARM) & \
+	$(MAKE) --no-print-directory $(CLI) PYTHON="$(PYTHON)" && wait && \
+	NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo
 	@echo
 	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo --spark
 	@echo
 	@if [ -t 1 ]; then NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql studio; \
 	else echo "The same matches on a page: $(VENV)/bin/ceql studio"; fi
 
-test: lint types tests checked nojit  ## everything that must hold: lint, types, the suite in three ways
+test: $(CORE)  ## everything that must hold: lint, types, the suite in three ways
+	@$(WARM) & \
+	$(MAKE) --no-print-directory $(DEV) PYTHON="$(PYTHON)" && \
+	$(MAKE) --no-print-directory lint types PYTHON="$(PYTHON)" && wait && \
+	$(MAKE) --no-print-directory tests checked nojit PYTHON="$(PYTHON)"
 
 lint: $(DEV)  ## ruff
 	$(PY) -m ruff check .
@@ -46,15 +55,23 @@ lint: $(DEV)  ## ruff
 types: $(DEV)  ## mypy --strict
 	$(PY) -m mypy
 
-warm: $(DEV)
-	@echo "compiling the kernels ..."
-	@NUMBA_CACHE_DIR=$(CACHE) $(VENV)/bin/ceql demo >/dev/null
+warm: $(CORE)  ## compile all kernels, in as many processes as there are cores; half a minute, once for each state of the sources
+	@$(WARM)
 
-tests: warm  ## the suite, documentation included
-	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) --dist worksteal
+# what the suite compiles though `warm` has compiled all that is listed
+COMPILED := $(CURDIR)/$(VENV)/compiled
+SUITE = rm -f $(COMPILED) && CEQL_COMPILED=$(COMPILED) NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) --dist worksteal && \
+	{ [ ! -s $(COMPILED) ] || { cut -c 1-200 $(COMPILED) | sort -u; \
+	echo "The suite compiled what src/ceql/jit/signatures.txt lacks. Add it: make signatures"; exit 1; }; }
 
-thorough: warm  ## the suite with every case of the corpus on every path; half an hour
-	CEQL_CORPUS=all NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) --dist worksteal
+tests: warm $(DEV)  ## the suite, documentation included; fails if it compiled a kernel that is not listed
+	$(SUITE)
+
+thorough: warm $(DEV)  ## the suite with every case of the corpus on every path; half an hour
+	export CEQL_CORPUS=all; $(SUITE)
+
+signatures: $(DEV)  ## add to the list of kernels what the last `make tests` compiled, and leave out what is stale
+	$(PY) tools/signatures.py $(COMPILED)
 
 checked: $(DEV)  ## the engine in tiny buffers, every index checked
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest -n $(JOBS) tests/engine/test_engine.py -k tiny
@@ -78,8 +95,8 @@ bench-docs: $(DEV)  ## docs/benchmarks.md from the newest full run; ONLY="condit
 bench-check: $(DEV)  ## fail if a row surely takes 1.1 times what it took at BASE, the newest tag; ROWS="count-* dense": these only
 	$(BENCH).gate $(if $(BASE),--base $(BASE)) $(if $(LIMIT),--limit $(LIMIT)) $(foreach row,$(ROWS),'$(row)')
 
-coldstart: $(DEV)  ## processor seconds of ten kinds of query from an empty cache; two minutes
-	$(PY) -m bench.coldstart
+coldstart: $(DEV) dist  ## processor seconds of ten kinds of query: with a platform wheel, a warm and an empty cache; two minutes
+	$(PY) -m bench.coldstart dist/*-cp*.whl
 
 walk: $(DEV)  ## files, functions and changes of package that a first read calls
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) -m bench.walk
@@ -120,14 +137,16 @@ oldest newest: python  ## the corpus with the oldest (newest) versions of all th
 	PYTHONPATH=src NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)-$@/numba $(VENV)-$@/bin/python -m pytest -n $(JOBS) -p no:cacheprovider \
 	tests/engine/test_engine.py tests/io -k "not tiny"
 
-dist: $(DEV)  ## the wheel and the source archive in dist/, the same bytes wherever they are made
+dist: $(DEV)  ## in dist/: the pure wheel and the source archive, the same bytes wherever they are made, and a wheel with compiled kernels
+	rm -rf build dist
 	$(PY) tools/dist.py . dist
 	$(PY) -m twine check --strict dist/*
 
-dist-check: dist  ## install the wheel and all that it needs into an empty environment, and run the demonstration there
+dist-check: dist  ## install the platform wheel into an empty environment; ten kinds of query must find their kernels compiled there
 	"$(PYTHON)" -m venv --clear $(VENV)-dist
-	$(VENV)-dist/bin/python -m pip install --quiet "$$(ls dist/*.whl)[studio]"
-	cd $(VENV)-dist && NUMBA_CACHE_DIR=$(CACHE) bin/ceql demo | tail -n 3 && bin/python -c "import ceql.studio.app, ceql; print(ceql.__file__)"
+	$(VENV)-dist/bin/python -m pip install --quiet "$$(ls dist/*-cp*.whl)[studio]"
+	$(PY) -m bench.coldstart --installed $(VENV)-dist/bin/python
+	cd $(VENV)-dist && bin/ceql demo | tail -n 3 && bin/python -c "import ceql.studio.app, ceql; print(ceql.__file__)"
 
 chart: $(DEV)  ## the chart of the README from docs/benchmarks.md
 	PYTHONPATH=. $(PY) tools/chart.py
@@ -175,10 +194,14 @@ $(READY): | python
 	"$(PYTHON)" -m venv --clear $(VENV)
 	@touch $@
 
-$(CLI): $(READY) pyproject.toml
+$(CORE): $(READY) pyproject.toml
+	$(PY) -m pip install --quiet -e .
+	@touch $@
+
+$(CLI): $(CORE) pyproject.toml
 	$(PY) -m pip install --quiet -e '.[cli,studio,spark]'
 	@touch $@
 
-$(DEV): $(READY) pyproject.toml
+$(DEV): $(CORE) pyproject.toml
 	$(PY) -m pip install --quiet -e '.[dev]'
 	@touch $@ $(CLI)

@@ -32,6 +32,7 @@ ORDER = (
     ("query", "query_set", "recognizer", "set_recognizer"),
     ("match_recognize", "notebook"),
     ("__init__",),
+    ("warm",),
     ("spark",),
     ("cli", "studio", "__main__"),
 )

@@ -1,7 +1,9 @@
 """`make dist`: a wheel and a source archive that are the same, byte for byte, wherever and whenever they are made.
 
 `python tools/dist.py SOURCE OUT`. Times are those of SOURCE_DATE_EPOCH, by default of the last commit; the archive is
-packed again in order of names, with no trace of who made it. The hashes of both are printed.
+packed again in order of names, with no trace of who made it. Beside them comes a wheel for this platform that has the
+kernels compiled (`platform_wheel`); its machine code is not the same bytes each time: Numba numbers what it compiles.
+The hashes of all are printed.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+
+from platform_wheel import platform_wheel
 
 _BUILD = "import sys; from setuptools import build_meta as b; print(getattr(b, sys.argv[1])(sys.argv[2]))"
 
@@ -59,7 +63,8 @@ def pack_again(archive: Path, epoch: int) -> None:
 
 def main() -> None:
     source, out = Path(sys.argv[1]), Path(sys.argv[2])
-    for path in build(source, out, os.environ.get("SOURCE_DATE_EPOCH") or last_commit(source)):
+    wheel, archive = build(source, out, os.environ.get("SOURCE_DATE_EPOCH") or last_commit(source))
+    for path in (wheel, platform_wheel(wheel), archive):
         print(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path}")
 
 

@@ -21,7 +21,7 @@ export interface Checked { problems: Problem[]; variables: string[] }
 export interface Status {
   id: string; state: "running" | "done" | "cancelled" | "stopped" | "failed"; problem: string | null;
   events: number; total: number; live: boolean; late: number; matches: number; rate: number; memory: number;
-  partitions: number;
+  partitions: number; compiling: string;
 }
 export type Mark = [at: number, variable: number, row: number];
 export interface Span { match: number; start: number; end: number; marks: Mark[] }

@@ -265,7 +265,9 @@ class Page {
     const notes = [status?.problem, status?.late ? `${number(status.late)} events came late and took no part` : null, this.data?.problem];
     const shown = notes.filter((note): note is string => Boolean(note));
     byId("note").className = `note ${status?.state ?? ""}`;
-    byId("note").textContent = shown.length ? shown.join("\n") : running ? (status.live ? "Following the stream …" : "Running …") : "";
+    const busy = !running ? "" : status.compiling ? `${status.compiling}, once on this machine …` : status.live ? "Following the stream …" : "Running …";
+    byId("note").textContent = shown.length ? shown.join("\n") : busy;
+    this.timeline.wait(busy);
   }
 
   // --- the views ---

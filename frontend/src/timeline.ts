@@ -27,6 +27,7 @@ export class Timeline {
   private high = 1;
   private by: "key" | "match" = "key";
   private run: string | null = null;
+  private busy = "";
   private data: string | null = null;
   private chosen = -1;
   private asked: AbortController | null = null;
@@ -73,6 +74,13 @@ export class Timeline {
     this.run = run;
     this.chosen = this.revealing = -1;
     await this.refresh(fresh ? (view ?? null) : undefined, fresh && !view);
+  }
+
+  /** Says what a run is doing that has no match yet; "" if none runs. */
+  wait(busy: string): void {
+    if (busy === this.busy) return;
+    this.busy = busy;
+    this.describe();
   }
 
   /** Asks for what has come since. */
@@ -258,7 +266,7 @@ export class Timeline {
     this.empty.textContent = !this.data
       ? "Open a file or pick an example to see its events here."
       : !this.run ? "Run the query to see its matches here."
-      : lanes && !lanes.matches ? "No match in this range." : "";
+      : lanes && !lanes.matches ? this.busy || "No match in this range." : "";
     this.legend.replaceChildren(...(lanes?.variables ?? []).map((name, k) =>
       el("span", { class: "key" }, mark(k), name)));
   }

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bench import coldstart, walk
 
-from ceql import jit
+from ceql.jit.cache import cache_root
 
 
 def test_every_kind_of_query_is_run():
-    taken = list(coldstart.measure())
-    assert [each.name for each in taken] == ["import ceql", *(kind.name for kind in coldstart.KINDS)]
-    assert all(each.seconds >= 0 for each in taken)
+    taken = coldstart.run(coldstart.KINDS, cache_root(), sources=coldstart.SOURCES)
+    assert [each.name for each in taken] == [kind.name for kind in coldstart.KINDS]
+    assert all(each.seconds > 0 for each in taken)
 
 
 def test_a_walk_counts_files_functions_and_changes_of_package():
-    alone = walk.walk(jit.cache_root)
+    alone = walk.walk(cache_root)
     assert (len(alone.files), len(alone.functions), alone.changes) == (1, 1, 0)
     seen = [walk.first_read(text) for text in walk.QUERIES.values()]
     assert all(each.changes % 2 == 0 for each in seen)  # what goes in comes out

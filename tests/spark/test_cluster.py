@@ -19,6 +19,7 @@ import pytest
 import ceql
 import client
 import servers
+from ceql import warm
 
 pytestmark = pytest.mark.skipif("CEQL_CLUSTER" not in os.environ, reason="make spark-cluster runs it")
 CLIENT = Path(client.__file__)
@@ -70,3 +71,30 @@ def test_spark_connect(tmp_path: Path, events: pa.Table) -> None:
     with servers.connect_server(tmp_path) as remote:
         found = json.loads(servers.run(CLIENT, str(tmp_path), environment={"CEQL_REMOTE": remote}))
     check(found, events)
+
+
+FIRST = Path(client.__file__).with_name("first_task.py")
+
+
+def check_first_task(said: str, folder: Path, events: pa.Table) -> None:
+    queries = (client.KEYED, client.WHOLE)
+    assert json.loads(said) == {"found": [ceql.match(query, events).count() for query in queries], "sent again": 0}
+    assert not list((folder / "empty").rglob("*.nbc"))
+    assert not (folder / "compiled").exists()
+
+
+def test_the_first_tasks_of_a_cluster_compile_nothing(tmp_path: Path, events: pa.Table) -> None:
+    assert not warm.check(), "`ceql warm` makes the driver ready"
+    with servers.cluster(tmp_path) as master:
+        said = servers.run(FIRST, str(tmp_path), environment={"CEQL_MASTER": master})
+    check_first_task(said, tmp_path, events)
+
+
+@pytest.mark.skipif(find_spec("grpc") is None, reason="Spark Connect needs pip install 'ceql[connect]'")
+def test_the_first_tasks_of_connect_compile_nothing(tmp_path: Path, events: pa.Table) -> None:
+    assert not warm.check(), "`ceql warm` makes the driver ready"
+    empty = {"NUMBA_CACHE_DIR": str(tmp_path / "empty"), "CEQL_COMPILED": str(tmp_path / "compiled")}
+    settings = {f"spark.executorEnv.{name}": value for name, value in empty.items()}
+    with servers.connect_server(tmp_path, **settings) as remote:
+        said = servers.run(FIRST, str(tmp_path), environment={"CEQL_REMOTE": remote})
+    check_first_task(said, tmp_path, events)

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numba
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from ceql import jit
 from ceql.spark.task_recognizer import tell_if_interpreted
 
 PROGRAM = """
@@ -62,18 +62,18 @@ def test_nothing_is_compiled_before_the_fork(tmp_path: Path) -> None:
 
 def test_a_kernel_that_is_missing_is_no_failure() -> None:
     missing = """
-import numba
 import ceql.spark.rehearsal
+from ceql.jit import kernel
 from ceql.recognition.snapshot import guarded
 def rehearse():
     with guarded():  # as where the state of a bucket is read
-        numba.njit(lambda x: x + 1)(1)
+        kernel(ceql.spark.rehearsal._run)(1)
 ceql.spark.rehearsal.rehearse = rehearse
 """
     assert said(missing) == ["manager"]
 
 
 def test_kernels_as_plain_python_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    monkeypatch.setattr(jit, "INTERPRETED", True)
     with pytest.warns(RuntimeWarning, match="runs kernels as plain Python"):
         tell_if_interpreted.__wrapped__()

@@ -234,7 +234,7 @@ from ceql.spark.session import session
 
 def python(batches):
     import pyarrow as pa, numba
-    from ceql.jit import cache_root
+    from ceql.jit.cache import cache_root
     for batch in batches:
         yield pa.RecordBatch.from_pydict({"python": [sys.executable], "folder": [str(cache_root())]})
 
@@ -243,7 +243,7 @@ context = spark.sparkContext
 java = context._jvm.System.getProperty
 print(java("java.home"), context.getConf().get("spark.driver.host"), context.uiWebUrl, context.appName)
 row = spark.range(1).mapInArrow(python, "python string, folder string").first()
-from ceql.jit import cache_root
+from ceql.jit.cache import cache_root
 assert (row.python, row.folder) == (sys.executable, str(cache_root())), row
 """
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import ceql
+from ceql import warm
 from ceql.cli.aggregate import aggregate, read_asked
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
 from ceql.cli.inputs import STDIN, Files, is_live, read_events, read_query, read_text, say_skipped, single_or_named
@@ -313,6 +314,21 @@ def translate_command(
             print(ceql.from_match_recognize(read_text(sql), dialect=dialect))
         except ImportError as error:
             raise ceql.CeqlError(str(error)) from error
+
+
+@app.command("warm")
+def warm_command(
+    check: Annotated[bool, typer.Option("--check", help="Compile nothing; say what is missing.")] = False,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, help="By default one for each core.", show_default=False)
+    ] = None,
+) -> None:
+    """Compile all kernels beforehand, as when an image is built: nothing waits for the compiler then.
+
+    Exit codes: 0 everything is compiled; 1 something is missing.
+    """
+    given = ["--check"] * check + ([f"--processes={processes}"] if processes else [])
+    raise typer.Exit(warm.main(given))
 
 
 @app.command("demo")

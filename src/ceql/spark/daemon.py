@@ -15,73 +15,25 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 _SAFE = {"jemalloc_bg_thd"}
 """Threads that see to forks by themselves, as Linux names them."""
-
-_PATIENCE = 20  # tenths of a second
-
-
-class _NotCachedError(BaseException):
-    """A kernel would have to be compiled. No `except Exception` on the way may take it for a failure of its own."""
 
 
 def load() -> None:
     """Import what tasks need, and load the kernels that most of them call, as far as they are in the cache."""
     import pyspark.worker  # noqa: F401
 
+    from ceql.jit.ways import NotCompiledError, nothing_compiled
     from ceql.spark.rehearsal import rehearse
 
-    if not _is_compiling():
-        with _nothing_compiled():
-            rehearse()
+    with suppress(NotCompiledError), nothing_compiled():
+        rehearse()
     gc.collect()
     gc.freeze()
-
-
-def _is_compiling() -> bool:
-    """Whether a process compiles kernels, for longer than it is worth to wait: to load some, one has to wait for it."""
-    import fcntl
-
-    from ceql.jit import cache_root
-
-    try:
-        with (cache_root() / "lock").open("ab") as file:
-            for _ in range(_PATIENCE):
-                with suppress(BlockingIOError):
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return False
-                time.sleep(0.1)
-    except OSError:  # there is no such folder yet, or no locks
-        return False
-    return True
-
-
-@contextmanager
-def _nothing_compiled() -> Iterator[None]:
-    """End this block, in silence, where Numba begins to compile."""
-    from numba.core import event
-
-    class Refusal(event.Listener):  # type: ignore[misc]
-        def on_start(self, event: Any) -> None:
-            raise _NotCachedError
-
-        def on_end(self, event: Any) -> None:
-            """Nothing: Numba asks for both."""
-
-    refusal = Refusal()
-    event.register("numba:compile", refusal)
-    try:
-        yield
-    except _NotCachedError:
-        pass
-    finally:
-        event.unregister("numba:compile", refusal)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ceql.errors import CeqlError
 from ceql.spark.java import choose_java
+from ceql.spark.ship import ship_kernels
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -32,7 +33,8 @@ def session(master: str | None = None, app: str = "ceql", config: Mapping[str, s
     """The running session, with `config` where it can still be set; else a new one, local unless told otherwise.
 
     A local session has no web page, listens to this machine alone, and logs errors only. What
-    `spark-defaults.conf` or `config` say about that is respected.
+    `spark-defaults.conf` or `config` say about that is respected. Executors elsewhere are sent the kernels that are
+    compiled here (`ship_kernels`).
     """
     from pyspark.sql import SparkSession
 
@@ -52,7 +54,11 @@ def session(master: str | None = None, app: str = "ceql", config: Mapping[str, s
             chosen = said.get("spark.master") or os.environ.get("MASTER") or "local[*]"
             if chosen.startswith("local"):
                 settings |= {key: value for key, value in _local(chosen).items() if key not in said}
-    return SparkSession.builder.config(map=settings).getOrCreate()
+    spark = SparkSession.builder.config(map=settings).getOrCreate()
+    context = _context()
+    if context is None or not str(context.master).startswith("local"):
+        ship_kernels(spark)
+    return spark
 
 
 def prepare() -> None:

@@ -36,6 +36,7 @@ from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, St
 from ceql.errors import SchemaError
 from ceql.io.schemas import take_rows
 from ceql.io.soundness import check
+from ceql.jit.told import since_last
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.prepare import WATERMARK, Prepared
@@ -291,7 +292,7 @@ class BucketUpdate:
                 # a timer fires when the watermark reaches it; one that is due when it is set never does
                 self.wakes_at = max(-(-wakes // 1000), self._clock + 1)
         shipped = sum(batch.num_rows for batch in batches)
-        self.counts = Counts(shipped, bucket.relevant, bucket.groups, len(self.after or b""))
+        self.counts = Counts(shipped, bucket.relevant, bucket.groups, since_last(), len(self.after or b""))
 
 
 def unpacker(schema: StructType, late: bool) -> Task:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from ceql.jit.told import since_last
 from ceql.spark.prepare import Prepared
 from ceql.spark.result_types import arrow_types, as_rows
 from ceql.spark.settle import settle
@@ -42,13 +43,15 @@ class Counts:
     """Events that were recognised: without those that can change nothing."""
     groups: int = 0
     """Substreams (keys) that are remembered, since they have partial matches."""
+    compiling_ms: int = 0
+    """Milliseconds that the worker waited for the compiler."""
     state_bytes: int = 0
     """Bytes of the state that is kept for the next micro-batch."""
 
     @classmethod
     def of(cls, recognizer: TaskRecognizer, shipped: int) -> Counts:
         """The counts of a batch task at its end."""
-        return cls(shipped, recognizer.relevant, recognizer.groups)
+        return cls(shipped, recognizer.relevant, recognizer.groups, since_last())
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, name) + getattr(other, name) for name in NAMES))
@@ -81,13 +84,14 @@ def metrics(progress: Any) -> dict[str, int]:
     - `relevant`: events that were recognised, when the watermark had passed them;
     - `late_rows`: rows that came too late;
     - `matches`;
+    - `compiling_ms`: milliseconds that workers waited for the compiler, 0 once kernels are there;
     - `groups`: keys with partial matches, and `state_bytes`: the size of the state, of the buckets that had something
       to do.
 
     The numbers of several `match`es in one streaming query are added up.
     """
     given: Mapping[str, Any] = progress if isinstance(progress, Mapping) else json.loads(progress.json)
-    names = ("shipped", "relevant", "late_rows", "matches", "groups", "state_bytes")
+    names = ("shipped", "relevant", "late_rows", "matches", "groups", "compiling_ms", "state_bytes")
     found = dict.fromkeys(("events", *names), 0)
     found["events"] = int(given.get("numInputRows", 0))
     for name, row in given.get("observedMetrics", {}).items():

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
+from ceql import jit
 from ceql.engine.common.layout import Events
 from ceql.errors import DataError
 from ceql.io.sorted_runs import EventBatch
@@ -26,6 +26,7 @@ from ceql.recognition.rows import RowStore
 from ceql.results.reader import pieces
 from ceql.spark.result_rows import result_rows
 from ceql.spark.settle import settle
+from ceql.spark.ship import look_for_kernels
 from ceql.spark.shipped_symbols import ShippedSymbols
 from ceql.spark.swappable import swappable_symbols
 from ceql.spark.task_spec import MAIN, TIME, TaskSpec
@@ -39,7 +40,7 @@ _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this ma
 @cache
 def tell_if_interpreted() -> None:
     """Warn once per worker if kernels run uncompiled."""
-    if numba.config.DISABLE_JIT:
+    if jit.INTERPRETED:
         warnings.warn(
             "Numba is switched off (NUMBA_DISABLE_JIT): this worker runs kernels as plain Python, hundreds of times "
             "slower than compiled; take the setting out of the workers' environment",
@@ -89,6 +90,7 @@ class TaskRecognizer:
 
     def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
         tell_if_interpreted()
+        look_for_kernels()
         self.spec = spec
         self.schema = schema
         self._queries = self._make_queries()

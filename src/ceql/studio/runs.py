@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ceql.errors import CeqlError
+from ceql.jit import told
 from ceql.query import Query
 from ceql.recognizer import Recognizer
 from ceql.results.matches import Matches
@@ -94,6 +95,7 @@ class Run:
             "rate": self._rate(),
             "memory": metrics.memory_used if metrics is not None else 0,
             "partitions": metrics.partitions if metrics is not None else 0,
+            "compiling": told.now() if self.state == "running" else "",
         }
 
     @property

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceql.jit import Array
-from ceql.records import record
+from ceql.jit import Array, record
 
 # Registers: int64 scalars that outlive a call. Each loop adds its own from OWN on.
 NODES = 0  # rows of the graph in use

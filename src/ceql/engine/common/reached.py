@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceql.jit import Array, inlined
-from ceql.records import record
+from ceql.jit import Array, inlined, record
 
 
 @record

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
-from ceql.jit import Array
-from ceql.records import record
+from ceql.jit import Array, record
 
 # Registers.
 ENTRIES = OWN  # entries of the look-up table in use

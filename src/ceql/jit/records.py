@@ -12,9 +12,10 @@ read in registers, as it does with arguments.
 from __future__ import annotations
 
 import zlib
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -24,7 +25,6 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.core.typing.typeof import typeof_impl
 from numba.extending import NativeValue, register_model, unbox
 
-C = TypeVar("C", bound=type)
 _DATA = 4  # the place of an array's address among the words that Numba has of it; those before are of no use here
 
 
@@ -48,16 +48,19 @@ class Record(types.Type):  # type: ignore[misc]
         return next(k for k, (field, _) in enumerate(self.fields) if field == name)
 
 
-def record(owner: C) -> C:
-    """Let kernels take the instances of a named tuple by their address; its fields are arrays, numbers and records."""
-    if not numba.config.DISABLE_JIT:
+_known: set[type] = set()
 
-        @typeof_impl.register(owner)  # type: ignore[untyped-decorator]
-        def typeof_record(value: Any, context: Any) -> Record:
-            kinds = (typeof_impl(field, context) for field in value)
-            return Record(owner, tuple(zip(value._fields, kinds, strict=True)))
 
-    return owner
+def know(owners: Iterable[type]) -> None:
+    """Tell Numba of named tuples that kernels take by their address."""
+    for owner in set(owners) - _known:
+        typeof_impl.register(owner)(partial(_type_of, owner))
+        _known.add(owner)
+
+
+def _type_of(owner: type, value: Any, context: Any) -> Record:
+    kinds = (typeof_impl(field, context) for field in value)
+    return Record(owner, tuple(zip(value._fields, kinds, strict=True)))
 
 
 @register_model(Record)
@@ -114,11 +117,14 @@ def _unbox_record(kind: Record, given: Any, c: Any) -> Any:
     """Fill a structure on the stack of the call."""
     builder = c.builder
     structure = cgutils.alloca_once(builder, c.context.get_value_type(kind).pointee, zfill=True)
+    # Numba's own way to call it is closed to kernels that allocate; no array of a record is handed back to Python
+    adapted = ir.FunctionType(ir.IntType(32), [c.pyapi.pyobj, c.pyapi.voidptr])
+    adapt = cgutils.get_or_insert_function(builder.module, adapted, "numba_adapt_ndarray")
     failed = cgutils.false_bit
     for k, (_, field) in enumerate(kind.fields):
         item, place = c.pyapi.tuple_getitem(given, k), cgutils.gep_inbounds(builder, structure, 0, k)
         if isinstance(field, types.Array):
-            error = c.pyapi.numba_array_adaptor(item, builder.bitcast(place, c.pyapi.voidptr))
+            error = builder.call(adapt, [item, builder.bitcast(place, c.pyapi.voidptr)])
             failed = builder.or_(failed, cgutils.is_not_null(builder, error))
         else:
             native = c.unbox(field, item)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ceql
-from ceql.jit import _imports
+from ceql.jit.cache import imports
 
 PACKAGE = Path(ceql.__file__).parent
 
@@ -24,7 +24,7 @@ def test_every_import_counts() -> None:
                 place = PACKAGE.joinpath(*(node.module or "").split(".")[1:])
                 paths = [place, *(place / alias.name for alias in node.names)]
                 named |= {path.with_suffix(".py") for path in paths if path.with_suffix(".py").exists()}
-        assert named == set(_imports(module)), module
+        assert named == set(imports(module)), module
 
 
 PROGRAM = """
@@ -55,7 +55,7 @@ def answer(folder: Path, cache: Path, most: int = 1 << 30) -> tuple[str, bool]:
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert answer(tmp_path, tmp_path / "file/cache") == ("42", True)
-    assert not list(tmp_path.rglob("*.nbi"))  # nor is code put elsewhere, where it would become stale
+    assert not list(tmp_path.rglob("*.nbc"))  # nor is code put elsewhere, where it would become stale
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the size of files is not limited there")
@@ -66,8 +66,8 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 
 def test_a_cache_that_is_damaged(tmp_path: Path) -> None:
     assert answer(tmp_path, tmp_path / "cache") == ("42", False)
-    (index,) = (tmp_path / "cache").rglob("*.nbi")
-    index.write_bytes(index.read_bytes()[:20])
+    (file,) = (tmp_path / "cache").rglob("*.nbc")
+    file.write_bytes(file.read_bytes()[:20])
     assert answer(tmp_path, tmp_path / "cache") == ("42", True)
     assert answer(tmp_path, tmp_path / "cache") == ("42", False)
 
