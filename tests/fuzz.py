@@ -43,7 +43,7 @@ from absent_cases import absent_cases, later_cases
 from ceql.syntax.printer import print_query
 from corpus_entry import as_toml
 from free_cases import free_cases
-from next_cases import preferred_cases
+from next_cases import next_cases, preferred_cases
 from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
@@ -102,6 +102,10 @@ UNARY, CORRELATED, CONDITIONED = (
 )  # fmt: skip
 
 
+NEXT = st.one_of(
+    *(next_cases(cases)() for cases in (UNARY, CORRELATED, CONDITIONED, generators.aggregated_cases, absent_cases)),
+    *(next_cases(cases)(True) for cases in (UNARY, CONDITIONED)),
+)
 PREFERRED = preferred_cases(UNARY)() | preferred_cases(UNARY)(True)
 
 
@@ -179,6 +183,10 @@ KINDS = {
     "preferred-tiny": Kind(PREFERRED, check_preferred, checks.use_tiny_buffers),
     "free": Kind(free_cases() | free_cases(named=True)),
     "free-tiny": Kind(free_cases(), check_tiny, checks.use_tiny_buffers),
+    "next": Kind(NEXT),
+    "next-whole": Kind(NEXT, check_whole),
+    "next-tiny": Kind(NEXT, check_tiny, checks.use_tiny_buffers),
+    "next-unsplit": Kind(NEXT, check_whole, prepare=checks.use_no_substreams),
     "chosen": Kind(generators.chosen_cases(), prepare=checks.choose_on_graph),
     "chosen-whole": Kind(generators.chosen_cases(), check_whole, checks.choose_on_graph),
     "chosen-unsplit": Kind(generators.chosen_cases(), prepare=_choose_unsplit),

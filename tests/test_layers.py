@@ -20,7 +20,7 @@ ORDER = (
     ("syntax",),
     ("io",),
     ("engine.common",),
-    ("engine.states", "engine.groups"),
+    ("engine.states", "engine.groups", "engine.preferred"),
     ("analysis",),
     ("automata",),
     ("plan",),

@@ -23,8 +23,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
-from importlib import import_module
 from functools import partial
+from importlib import import_module
 from itertools import groupby, pairwise, product
 from typing import Any, NamedTuple, cast
 
@@ -933,7 +933,8 @@ def decision(
 def matches(query: tree.Query, events: Events, **options: Any) -> list[Match]:
     """One admissible output: ANY and LIMIT take the first of `candidates`. Those of AFTER MATCH are preferred_oracle's."""
     if query.after_match is not None:
-        return import_module("preferred_oracle").matches(query, events, **options)
+        found: list[Match] = import_module("preferred_oracle").matches(query, events, **options)
+        return found
     found = candidates(query, events, **options)
     return [m for i, m in enumerate(found) if len([n for n in found[:i] if n.end == m.end]) < at_most(query)]
 
@@ -947,7 +948,8 @@ def at_most(query: tree.Query) -> float:
 def check(query: tree.Query, events: Events, got: Sequence[Match], **options: Any) -> None:
     """Assert that `got`, in output order, is an answer that the contract admits."""
     if query.after_match is not None:
-        return import_module("preferred_oracle").check(query, events, got, **options)
+        import_module("preferred_oracle").check(query, events, got, **options)
+        return
     expected = candidates(query, events, **options)
     if trailing(query.formula):
         # in order of decisions; those of one start and end may come in any order

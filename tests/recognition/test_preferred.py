@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import ceql
 import checks
 import generators
+from ceql.engine.preferred.machine import PreferredMachine
 from next_cases import preferred_cases
 
 EXAMPLES = settings(suppress_health_check=list(HealthCheck), deadline=None)
@@ -138,12 +140,18 @@ def test_going_on_nowhere_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("formula", "matches"),
-    [("(A:+):+", 1), ("(A OR A)* ; B", 0), ("(A?):{20} : A:{20}", 500), ("((A*)*)*", 1), ("(A | A)".replace("|", "OR"), 20_000)],
+    [
+        ("(A:+):+", 1),
+        ("(A OR A)* ; B", 0),
+        ("(A?):{20} : A:{20}", 500),
+        ("((A*)*)*", 1),
+        ("A OR A", 20_000),
+    ],
 )
 def test_no_pattern_explodes(formula: str, matches: int) -> None:
     events = pa.table({"type": pa.array(["A"] * 20_000).dictionary_encode()})
     query = ceql.compile(f"SELECT * WHERE {formula} AFTER MATCH SKIP PAST LAST EVENT")
-    with pytest.warns(ceql.NoMatchWarning) if not matches else _nothing():
+    with pytest.warns(ceql.NoMatchWarning) if not matches else nullcontext():
         assert query.run(events).count() == matches
 
 
@@ -162,8 +170,7 @@ def test_memory_is_bounded() -> None:
     query = ceql.compile("SELECT * WHERE A:+ : B AFTER MATCH SKIP PAST LAST EVENT")
     recognizer = query.recognizer(memory=1 << 20)
     with pytest.raises(ceql.ResourceError, match="memory"):
-        for _ in range(100):
-            recognizer.feed(pa.table({"type": ["A"] * 10_000})).to_arrow()
+        recognizer.feed(pa.table({"type": ["A"] * 1_000_000})).to_arrow()
     short = ceql.compile("SELECT * WHERE A:+ : B WITHIN 5 EVENTS AFTER MATCH SKIP PAST LAST EVENT")
     recognizer = short.recognizer(memory=4 << 20)
     for _ in range(100):
@@ -182,8 +189,6 @@ def test_keys_without_runs_are_forgotten() -> None:
 
 
 def test_a_damaged_snapshot_is_refused() -> None:
-    from ceql.engine.preferred.machine import PreferredMachine
-
     query = ceql.compile("SELECT * WHERE A ; B AFTER MATCH SKIP PAST LAST EVENT")
     whole = PreferredMachine.state
     for name, value in (("pool", 1 << 40), ("nodes", -9), ("parts.list", 77), ("parts.count", 9), ("parts.room", -1)):
@@ -200,9 +205,3 @@ def test_a_damaged_snapshot_is_refused() -> None:
             blob = recognizer.snapshot()
         with pytest.raises(ceql.DataError, match="damaged"):
             query.restore(blob)
-
-
-class _nothing:  # noqa: N801 - stands where a context is wanted
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...

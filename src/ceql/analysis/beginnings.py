@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple, cast
 
-from ceql.analysis.conditions import aggregates, of_one_event, refs, replaced, spell_out, variables_of
-from ceql.analysis.conditions import leaves as leaves_of
+from ceql.analysis.conditions import aggregates, of_one_event, replaced, spell_out
+from ceql.analysis.cutting import most
 from ceql.analysis.shape import Absence, Claim, Comparand, Either, Kind, Leaf, Leaves, Node, Same, Shape, Test
-from ceql.errors import QueryError
 from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes as parts_of
 from ceql.syntax.printer import print_condition
@@ -30,8 +29,6 @@ class Around:
     node: int
     asked: tuple[t.FilterCondition, ...] | t.Part
     seen: Mapping[int, frozenset[str]]
-    several: frozenset[str] = frozenset()
-    """The variables that may have several events."""
 
 
 class _Joint(NamedTuple):
@@ -41,21 +38,18 @@ class _Joint(NamedTuple):
     item: int
 
 
-def with_beginnings(shape: Shape, around: Sequence[Around], source: str) -> Shape:
+def with_beginnings(shape: Shape, around: Sequence[Around]) -> Shape:
     """The shape, with what each `->` keeps away."""
-    work = _Beginnings(shape, around, source)
+    work = _Beginnings(shape, around)
     for number, node in enumerate(shape.nodes):
         if t.Joint.NEXT in node.joints:
             work.add(number, node)
-    return replace(
-        shape, nodes=tuple(work.nodes), absences=tuple(work.absences), denials=tuple(work.denials)
-    )
+    return replace(shape, nodes=tuple(work.nodes), absences=tuple(work.absences), denials=tuple(work.denials))
 
 
 class _Beginnings:
-    def __init__(self, shape: Shape, around: Sequence[Around], source: str) -> None:
+    def __init__(self, shape: Shape, around: Sequence[Around]) -> None:
         self.shape = shape
-        self.source = source
         self.nodes = list(shape.nodes)
         self.absences = list(shape.absences)
         self.denials = list(shape.denials)
@@ -96,7 +90,7 @@ class _Beginnings:
                     predicates += self._keyed(told, around, around.asked, number, absence)
                     continue
                 for part in around.asked:
-                    test = told.test(around, part, number, self.source)
+                    test = told.test(around, part, number)
                     if test is None:
                         continue
                     if isinstance(test, Test) and not test.variables and not test.has_prev:
@@ -146,7 +140,7 @@ class _Told:
         here = self.shape.nodes[self.joint.node]
         items = here.items if here.kind is Kind.REPEAT else here.items[: self.joint.item]
         found = frozenset[int]().union(*map(self.shape.below, items))
-        for child, node in zip(above, above[1 : above.index(scope) + 1], strict=False):
+        for child, node in pairwise(above[: above.index(scope) + 1]):
             if self.shape.nodes[node].kind is Kind.SEQUENCE:
                 siblings = self.shape.nodes[node].items
                 found |= frozenset[int]().union(*map(self.shape.below, siblings[: siblings.index(child)]))
@@ -154,7 +148,7 @@ class _Told:
                 found |= self.shape.below(node)
         return found
 
-    def test(self, around: Around, part: t.FilterCondition, leaf: int, source: str) -> Test | Either | None:
+    def test(self, around: Around, part: t.FilterCondition, leaf: int) -> Test | Either | None:
         """A condition, read for the event in place of the leaf's variable; None if it is not asked."""
         names = _named(part)
         own = names & (around.seen[leaf] | (self.leaf.variables - self._bound(around.node)))
@@ -170,28 +164,23 @@ class _Told:
             if not leaves:
                 return None
             comparands[name] = Comparand(scope, leaves)
-        cases = part.items if isinstance(part, t.Disj) and comparands.keys() & around.several else (part,)
-        tests = [tuple(self._test(one, own, comparands, source) for one in _conjuncts(case)) for case in cases]
+        several = any(most(self.shape, c.scope, c.leaves) > 1 for c in comparands.values())
+        apart = isinstance(part, t.Disj) and (several or _has_prev(part))
+        tests = [
+            tuple(self._test(one, own, comparands) for one in _conjuncts(case))
+            for case in (part.items if isinstance(part, t.Disj) and apart else (part,))
+        ]
         return tests[0][0] if len(tests) == 1 and len(tests[0]) == 1 else Either(tuple(tests))
 
-    def _test(
-        self, part: t.FilterCondition, own: set[str] | frozenset[str], comparands: dict[str, Comparand], source: str
-    ) -> Test:
-        owners = {one.name for one in parts_of(part) if isinstance(one, t.Bracket) and _has_prev(one)}
-        if _has_prev(part) and not owners <= own:
-            raise QueryError(
-                "this asks for PREV of another event than the one that '->' waits for",
-                source,
-                part.span,
-                "Say it in a FILTER of its own, around what stands before the '->'.",
-            )
+    def _test(self, part: t.FilterCondition, own: frozenset[str], comparands: dict[str, Comparand]) -> Test:
+        owner = part.name if isinstance(part, t.Bracket) else self.name
 
         def here(leaf: t.Ref | t.Prev | t.Attribute) -> t.Expression:
             return replace(leaf, variable=self.name) if isinstance(leaf, t.Ref) and leaf.variable in own else leaf
 
         predicate = replaced(_as_predicate(part), here)
         asked = _named(predicate) - {self.name}
-        return Test(predicate, {name: comparands[name] for name in sorted(asked)}, self.name)
+        return Test(predicate, {name: comparands[name] for name in sorted(asked)}, self.name if owner in own else owner)
 
     def _bound(self, node: int) -> frozenset[str]:
         return frozenset[str]().union(*(self.shape.leaf[leaf].variables for leaf in self.shape.below(node)))
@@ -201,7 +190,7 @@ class _Told:
         if any(name in self.shape.leaf[leaf].variables for leaf in self.shape.below(node)):
             return node
         above = self.shape.above(node)
-        for child, around in zip(above, above[1:], strict=False):
+        for child, around in pairwise(above):
             others = self.shape.below(around) - self.shape.below(child)
             binder = self.shape.nodes[around].kind in (Kind.SEQUENCE, Kind.ALL)
             if binder and any(name in self.shape.leaf[leaf].variables for leaf in others):

@@ -139,7 +139,8 @@ def denial(shape: Shape, claim: Claim, absence: Absence) -> Condition | None:
             several = [name for name, c in variables.items() if most(shape, c.scope, c.leaves) > 1]
             if test.is_measured or (several and not absence.is_next):
                 return None
-            cut = Cut({name: k for k, name in enumerate([absent.name, *variables])}, absent.name)
+            owner = test.owner if test.owner in variables else absent.name
+            cut = Cut({name: k for k, name in enumerate([absent.name, *variables])}, owner)
             try:
                 predicate_over_operands = cut.predicate(predicate)
             except NotCut:

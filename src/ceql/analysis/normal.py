@@ -145,8 +145,8 @@ class _Cases:
             case Kind.SEQUENCE:
                 return Sequence(items, here.joints, self._atoms(here.absent), self._atoms(here.instead))
             case Kind.REPEAT:
-                instead = self._atoms(here.instead)[:1] or ((),)
-                return Repeat(items[0], here.joints[0], here.least, here.most, *instead, here.reluctant)
+                (instead,) = self._atoms(here.instead) or ((),)
+                return Repeat(items[0], here.joints[0], here.least, here.most, instead, here.reluctant)
             case Kind.ALL:
                 return Both(items)
 

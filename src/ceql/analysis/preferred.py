@@ -39,9 +39,7 @@ def _instead(claim: Claim, query: t.Query) -> str:
         case Length():
             return "Write WITHIN after the formula: the clause bounds the whole match."
         case Same():
-            return (
-                "Write the clause PARTITION BY after the formula: AFTER MATCH then goes on in the substream of each key."
-            )
+            return "Write the clause PARTITION BY after the formula: each key then has starts of its own."
     skips = query.after_match is not None and query.after_match.skip is not t.Skip.TO_NEXT
     keyed = " If all events share the value, write PARTITION BY after the formula." if skips else ""
     return f"Conditions of single events can stand beside AFTER MATCH.{keyed} Without AFTER MATCH any condition can."

@@ -14,9 +14,9 @@ from dataclasses import replace
 from itertools import product
 from typing import cast
 
+from ceql.analysis.beginnings import Around, asked_parts, with_beginnings
 from ceql.analysis.conditions import is_correlated, read_singly, simplify, spell_out, variables_of
 from ceql.analysis.conditions import leaves as leaves_of
-from ceql.analysis.beginnings import Around, asked_parts, with_beginnings
 from ceql.analysis.missing import without_empty
 from ceql.analysis.scopes import binds, bound_once, forbids, name_of, subformulas
 from ceql.analysis.shape import (
@@ -59,7 +59,7 @@ def resolve(formula: t.Formula, source: str, unary: bool) -> Shape:
     nodes = tuple(replace(node, parent=parent.get(number, -1)) for number, node in enumerate(resolver.nodes))
     absences, denials = tuple(resolver.absences), tuple(resolver.denials)
     shape = Shape(nodes, resolver.leaf, tuple(resolver.claims), root, absences, denials)
-    return with_beginnings(shape, resolver.around, source) if resolver.has_next else shape
+    return with_beginnings(shape, resolver.around) if resolver.has_next else shape
 
 
 class _Resolver:
@@ -110,7 +110,7 @@ class _Resolver:
                 node, waiting = self._filter(without_empty(inner, simple, self.source), simple)
                 if self.has_next:
                     asked = tuple(part for part in asked_parts(simple) if not forbids(inner) & _named(part))
-                    self.around.append(Around(node, asked, self._seen(node), binds(inner) - once))
+                    self.around.append(Around(node, asked, self._seen(node)))
                 return node, waiting
             case t.PartitionBy(inner, parts):
                 first = len(self.absences)

@@ -168,7 +168,7 @@ class _Work:
         found: list[tuple[int, int] | None] = []
         for n, operand in enumerate(condition.operands):
             role = condition.roles[operand.role]
-            if operand.previous:
+            if operand.previous and not operand.role:
                 found.append((self._previous(self.operands[k][n]), -1))
                 continue
             shared = self._shared(operand.what, role) if condition.pair is not None and condition.pair[0] == "=" else []

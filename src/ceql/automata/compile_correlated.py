@@ -83,7 +83,7 @@ def _prev_leaves(claim: Claim) -> Leaves:
 
 
 def _beside_endings(shape: Shape, gaps: Gaps, prev: dict[int, Leaves]) -> set[int]:
-    """The claims with PREV on what a `->` waits for while it compares: it does not find runs by key, so they are tested."""
+    """The claims with PREV on what a `->` that compares waits for: it finds no runs by key, so they are tested."""
     waits: Leaves = frozenset().union(*(sides(shape, k)[1] for k in gaps.compared if shape.absences[k].is_next))
     return {number for number, leaves in prev.items() if leaves & waits}
 
@@ -176,6 +176,8 @@ class _Compiler:
         checks = tuple(c for c in self.shape.claims if c.number in left)
         watched = [self._watched(number) for number in range(len(self.shape.absences))]
         around = [claim.node for claim in (*checks, *self.shape.denials)] + [gap.node for gap in self.shape.gaps]
+        nodes = self.shape.nodes
+        around += [nodes[gap.node].items[0] for gap in self.shape.gaps if nodes[gap.node].kind is Kind.REPEAT]
         self.loops = frozenset(loop for node in around for loop in self.shape.above(node)[1:])
         for step in self.parallel.steps:
             self._transition(step)

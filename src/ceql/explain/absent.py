@@ -1,4 +1,4 @@
-"""Says how each NOT of a query is decided."""
+"""Says how each NOT of a query is decided, and what each `->` does not pass over."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ceql.syntax.printer import print_condition
 
 
 def absent_lines(plan: Plan) -> list[str]:
-    """A line for each NOT, with the conditions that compare it, and how that is decided."""
+    """A line for each NOT, and each event that a `->` waits for, with the conditions on it, and how that is decided."""
     lines: list[str] = []
     shape = _shape(plan)
     for number, absence in enumerate(shape.absences):
         asked = [claim for claim in shape.denials if claim.absence == number]
-        what = absence.text
+        what = f"{absence.text} takes the first that fits" if absence.is_next else absence.text
         alone = [print_condition(predicate) for predicate in absence.predicates]
         if alone or asked:
             what += f", where {' AND '.join([*alone, *map(_text, asked)])}"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.shape import Claim, Shape
+from ceql.analysis.shape import Claim, Kind, Shape
 from ceql.automata.correlated import Watched
 from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk
@@ -22,6 +22,7 @@ from ceql.io.sort_keys import bounds
 from ceql.jit import Array
 from ceql.recognition.checks import AbsentRows, Checks, Look
 from ceql.recognition.window import BoundWindow
+from ceql.syntax.tree import Joint
 
 _MOST_PAIRS = 1 << 20
 _NOTHING: Array = np.zeros(0, np.int64)
@@ -148,6 +149,8 @@ class Absences:
         lowest: Array | None,
         until: Array | None = None,
     ) -> Array:
+        if self.shape.absences[absence].is_next:
+            return self._none_instead(absence, chunk, look, log, mine)
         node, item = self.shape.gaps[absence]
         items = self.shape.nodes[node].items
         entries, number, first = look.instances(node)
@@ -178,6 +181,44 @@ class Absences:
         good[candidate[found]] = False
         return good
 
+    def _none_instead(self, absence: int, chunk: Chunk, look: Look, log: _Log, mine: Array) -> Array:
+        """Tells for which candidates no event could have begun what a `->` waits for."""
+        first, then = self._joined(absence, look)
+        candidate = look.candidate[first]
+        partition = np.zeros(len(first), np.int64) if chunk.partition is None else chunk.partition[candidate]
+        low, high = chunk.positions[first], chunk.positions[then]
+        order, begin, end = _between(log.position[mine], log.partition[mine], partition, low, high)
+        denials = [claim for claim in self.checks.auto.denials if claim.absence == absence]
+        found = end > begin
+        if denials:
+            base = int(chunk.positions.min(initial=0))
+            line = (look.candidate << 40) + (chunk.positions - base)
+            found = self._any(denials, first, begin, end, look, log, mine[order], None, (line, base))
+        good = np.ones(len(chunk.start), np.bool_)
+        good[candidate[found]] = False
+        return good
+
+    def _joined(self, absence: int, look: Look) -> tuple[Array, Array]:
+        """The entries that a `->` joins: the last one before it and the first one after it."""
+        number, item = self.shape.gaps[absence]
+        node = self.shape.nodes[number]
+        if node.kind is Kind.REPEAT:
+            entries, turn, first = look.instances(node.items[0])
+            last = entries[np.searchsorted(turn, np.arange(len(first)), side="right") - 1]
+            together = look.together(number, first[:-1], first[1:])
+            return last[:-1][together], first[1:][together]
+        entries, instance, first = look.instances(number)
+        begin = item
+        while begin and node.joints[begin - 1] is Joint.NEXT:
+            begin -= 1
+        low, high = np.full(len(first), -1), np.full(len(first), np.iinfo(np.int64).max)
+        left = look.is_at(frozenset[int]().union(*map(self.shape.below, node.items[begin:item])))[entries]
+        right = look.is_at(self.shape.below(node.items[item]))[entries]
+        np.maximum.at(low, instance[left], entries[left])
+        np.minimum.at(high, instance[right], entries[right])
+        both = (low >= 0) & (high < np.iinfo(np.int64).max)
+        return low[both], high[both]
+
     def _any(
         self,
         denials: list[Claim],
@@ -188,8 +229,12 @@ class Absences:
         log: _Log,
         rows: Array,
         least: Array | None,
+        line: tuple[Array, int] | None = None,
     ) -> Array:
-        """Tells for which instances one of the events from `begin` to `end` satisfies all conditions on it."""
+        """Tells for which instances one of the events from `begin` to `end` satisfies all conditions on it.
+
+        `line` has the place of each entry among all of its chunk, for conditions that speak of those before alone.
+        """
         found = np.zeros(len(first), np.bool_)
         counts = np.maximum(end - begin, 0)
         sums = np.cumsum(counts)
@@ -203,7 +248,11 @@ class Absences:
             forbidden = np.ones(len(here), np.bool_) if least is None else log.key[event] >= least[here]
             for claim in denials:
                 some = np.flatnonzero(forbidden)
-                forbidden[some] = look.denied(claim, first[here[some]], AbsentRows(log.values, event[some]))
+                own, before = first[here[some]], None
+                if line is not None:
+                    at_event = (look.candidate[own] << 40) + (log.position[event[some]] - line[1])
+                    before = np.searchsorted(line[0], at_event) - 1
+                forbidden[some] = look.denied(claim, own, AbsentRows(log.values, event[some], before))
             found[here[forbidden]] = True
             at = stop
         return found

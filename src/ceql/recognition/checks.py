@@ -111,10 +111,20 @@ class Checks:
 
 
 class AbsentRows(NamedTuple):
-    """For each of some instances, an event that NOT may keep away: a row of `values`."""
+    """For each of some instances, an event that NOT may keep away: a row of `values`.
+
+    For `->`, `before` has the entries that come before these events. Conditions see the entries up to that of the
+    instance alone, which is the last one before the `->`.
+    """
 
     values: pa.RecordBatch
     rows: Array
+    before: Array | None = None
+
+    def take(self, rows: Array) -> AbsentRows:
+        """Some of them."""
+        before = None if self.before is None else self.before[rows]
+        return AbsentRows(self.values, self.rows[rows], before)
 
 
 class Look:
@@ -150,6 +160,11 @@ class Look:
         begins[1:] = group[1:] != group[:-1]
         return entries, np.cumsum(begins) - 1, entries[begins]
 
+    def together(self, node: int, one: Array, other: Array) -> Array:
+        """Tells which of these pairs of entries belong to one instance of a node."""
+        group = self._instances(node)
+        return np.asarray(group[one] == group[other])
+
     def denied(self, claim: Claim, first: Array, absent: AbsentRows) -> Array:
         """For each instance (given by its first entry), whether the absent event beside it satisfies a denial."""
         if isinstance(claim.what, Test | Either):
@@ -160,7 +175,7 @@ class Look:
             mine = np.flatnonzero(self.is_at(_leaves_of(claim.what, one))[first])
             for other in claim.what.terms[-1]:
                 if len(mine):
-                    beside = AbsentRows(absent.values, absent.rows[mine])
+                    beside = AbsentRows(absent.values, absent.rows[mine])  # which looks at no PREV
                     good[mine] &= self._rows(_equal(one, other, claim), {"first": first[mine]}, None, len(mine), beside)
         return good
 
@@ -204,13 +219,14 @@ class Look:
         found: list[tuple[str, Array, Array]] = []  # a variable, its entries in order of instances, their instances
         totals = np.ones(len(first))
         rest, parts = in_columns(test.predicate)
-        wholes = [self._whole(part, test, node, first) for part in parts]
+        ends = absent is not None and absent.before is not None
+        wholes = [self._whole(part, test, node, first, ends) for part in parts]
         for name, comparand in test.combined.items():
             members = self.is_at(comparand.leaves)
             entries = np.flatnonzero(members)
             groups = self._instances(comparand.scope)
             found.append((name, entries, groups))
-            low, high = _ranges(groups, entries, first)
+            low, high = _ranges(groups, entries, first, ends)
             totals *= high - low
         good = np.ones(len(first), np.bool_)
         begin = 0
@@ -220,7 +236,7 @@ class Look:
             part = np.arange(begin, end)
             chosen: dict[str, Array] = {}
             for name, entries, groups in found:
-                low, high = _ranges(groups, entries, first[part])
+                low, high = _ranges(groups, entries, first[part], ends)
                 counts = (high - low).astype(np.int64)
                 rows = np.repeat(np.arange(len(part)), counts)
                 offset = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -228,14 +244,14 @@ class Look:
                 chosen[name] = entries[low.astype(np.int64)[rows] + offset]
                 part = part[rows]
             if len(part):
-                beside = None if absent is None else AbsentRows(absent.values, absent.rows[part])
+                beside = None if absent is None else absent.take(part)
                 told = {column_name(_whole(k)): values.take(pa.array(part)) for k, values in enumerate(wholes)}
                 true = self._rows(test.predicate, chosen, test.owner, len(part), beside, rest, told)
                 good[part[~true]] = False
             begin = end
         return good
 
-    def _whole(self, part: t.Aggregate | t.Lapse, test: Test, node: int, first: Array) -> pa.Array:
+    def _whole(self, part: t.Aggregate | t.Lapse, test: Test, node: int, first: Array, ends: bool = False) -> pa.Array:
         """An aggregate, or a time of the events at a node, for each instance of the node (given by its first entry)."""
         checks = self.checks
         if isinstance(part, t.Lapse):
@@ -243,17 +259,22 @@ class Look:
             every, time = Comparand(node, self.shape.below(node)), t.Ref("", checks.time)
             begin, end = (self._fold(t.Aggregate(name, "", time), every, first) for name in ("FIRST", "LAST"))
             return pc.subtract(end, begin) if part.name == "DURATION" else begin if part.name == "START_TIME" else end
-        return self._fold(part, test.variables[part.variable], first)
+        return self._fold(part, test.variables[part.variable], first, ends)
 
-    def _fold(self, part: t.Aggregate, comparand: Comparand, first: Array) -> pa.Array:
+    def _fold(self, part: t.Aggregate, comparand: Comparand, first: Array, ends: bool = False) -> pa.Array:
         entries, groups = np.flatnonzero(self.is_at(comparand.leaves)), self._instances(comparand.scope)
         again = np.zeros(len(entries), np.bool_)  # an event that two sides of ALL read
         again[1:] = (self.row[entries][1:] == self.row[entries][:-1]) & (groups[entries][1:] == groups[entries][:-1])
         entries = entries[~again]
-        counts = np.bincount(groups[entries], minlength=int(groups[-1]) + 1)
-        offsets = np.concatenate([[0], np.cumsum(counts)])
         folds = self.checks.folds
         values = None if part.operand is None else folds.values(part.operand, self.values)
+        if ends:
+            low, high = _ranges(groups, entries, first, ends)
+            offsets = np.concatenate([[0], np.cumsum(high - low)])
+            rows = np.arange(offsets[-1]) + np.repeat(low - offsets[:-1], high - low)
+            return folds.fold(part, values, self.row[entries[rows]], offsets)
+        counts = np.bincount(groups[entries], minlength=int(groups[-1]) + 1)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
         return folds.fold(part, values, self.row[entries], offsets).take(pa.array(groups[first]))
 
     def _rows(
@@ -274,10 +295,15 @@ class Look:
                 continue
             if isinstance(leaf, t.Prev):
                 assert owner is not None
-                entries = chosen[owner]
-                before = np.maximum(entries - 1, 0)
-                none = (entries == 0) | (self.candidate[before] != self.candidate[entries])
-                rows = pa.array(self.row[before], mask=none)
+                if owner not in chosen:
+                    assert absent is not None
+                    assert absent.before is not None
+                    rows = pa.array(self.row[absent.before])
+                else:
+                    entries = chosen[owner]
+                    before = np.maximum(entries - 1, 0)
+                    none = (entries == 0) | (self.candidate[before] != self.candidate[entries])
+                    rows = pa.array(self.row[before], mask=none)
             else:
                 assert isinstance(leaf, t.Ref)
                 if leaf.variable not in chosen:
@@ -316,12 +342,14 @@ def _whole(number: int) -> t.Ref:
     return t.Ref("", f"\x1f{number}")
 
 
-def _ranges(groups: Array, entries: Array, first: Array) -> tuple[Array, Array]:
-    """For instances (given by an entry each), where in `entries` those of the same group are."""
+def _ranges(groups: Array, entries: Array, first: Array, ends: bool = False) -> tuple[Array, Array]:
+    """For instances (given by an entry each), where in `entries` those of the same group are; with `ends` only those up
+    to the given one."""
     counts = np.bincount(groups[entries], minlength=int(groups[-1]) + 1)
-    ends = np.cumsum(counts)
+    stops = np.cumsum(counts)
     own = groups[first]
-    return (ends - counts)[own], ends[own]
+    low, high = (stops - counts)[own], stops[own]
+    return low, np.maximum(low, np.minimum(high, np.searchsorted(entries, first, side="right"))) if ends else high
 
 
 def numbered(*lists: Array) -> tuple[Array, list[Array]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
-from ceql.jit import Array
-from ceql.records import record
+from ceql.jit import Array, record
 
 # Registers.
 POOL = OWN  # words in use in the pool of lists

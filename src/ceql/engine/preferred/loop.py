@@ -61,7 +61,7 @@ from ceql.engine.preferred.layout import (
     Work,
 )
 from ceql.engine.preferred.step import step
-from ceql.jit import Array, called, inlined, kernel
+from ceql.jit import Array, Word, called, inlined, kernel
 
 LAST_BIT = 62  # of `moves` and `PRESENT`: waits from this one on, and all else that an event may change
 
@@ -104,7 +104,7 @@ def advance(
             elif event[BOUND] > regs[HORIZON]:
                 regs[HORIZON] = event[BOUND]
             if _moves(auto, row, settings, event[SYMBOL]):
-                reason = step(auto, nodes, times, regs, row, pool, work, settings, event)
+                reason: int = step(auto, nodes, times, regs, row, pool, work, settings, event)
                 if reason == DONE and not _put_back(regs, row, pool, work):
                     reason = COLLECT
                 if reason != DONE:
@@ -152,7 +152,7 @@ def decide_all(
             event[SYMBOL] = -1
             event[AT] = -1
             event[BOUND] = bound
-            reason = step(auto, nodes, times, regs, row, pool, work, settings, event)
+            reason: int = step(auto, nodes, times, regs, row, pool, work, settings, event)
             if reason == DONE and not _put_back(regs, row, pool, work):
                 reason = COLLECT
             if reason != DONE:
@@ -217,7 +217,7 @@ def _show(
     out: Output,
     decided: Array,
     settings: Settings,
-    partition: int,
+    partition: Word,
 ) -> int:
     """Write the matches that are decided to the buffers, from `regs[SHOWN]` on."""
     if settings.mode == common.COUNT:

@@ -54,7 +54,7 @@ from ceql.engine.preferred.layout import (
     Settings,
     Work,
 )
-from ceql.jit import Array, called, inlined
+from ceql.jit import Array, Word, called, inlined
 
 ACCEPT = -1
 PASSED, ACCEPTED, STUCK = range(3)
@@ -71,7 +71,7 @@ def step(
     work: Work,
     settings: Settings,
     event: Array,
-) -> int:
+) -> Word:
     """Make the new list of a substream in `work`, and say which matches are decided. Nothing else is changed.
 
     `row` is that of the substream; `event` has the symbol (-1: time alone has passed), the position, the key, the bound
@@ -83,11 +83,11 @@ def step(
     regs[READY] = 0
     regs[FOUND] = 0
     regs[MARKS] = 0
-    owner = np.int64(-1)  # the start whose runs are looked at
-    alive = np.int64(0)  # what stands before in the new list and may still decide against what comes after it
-    died = False  # whether this event ended a run before
-    latest = np.int64(NO_KEY)  # the greatest key of a run before whose window has passed
-    least = np.int64(-1)  # starts before this position are skipped (TO FIRST, TO LAST)
+    owner: Word = np.int64(-1)  # the start whose runs are looked at
+    alive: Word = np.int64(0)  # what stands before in the new list and may still decide against what comes after it
+    died: Word = False  # whether this event ended a run before
+    latest: Word = np.int64(NO_KEY)  # the greatest key of a run before whose window has passed
+    least: Word = np.int64(-1)  # starts before this position are skipped (TO FIRST, TO LAST)
     cut = False
     at = row[LIST]
     for _ in range(row[COUNT]):
@@ -124,7 +124,7 @@ def step(
             died = died or regs[FOUND] == before + accepted
         alive += regs[FOUND] - before
         if accepted:
-            decided = position if died or wait != MARK else np.int64(-1)
+            decided: Word = position if died or wait != MARK else np.int64(-1)
             reason = _settle(nodes, regs, work, past, alive, decided, latest)
             if reason != DONE:
                 return reason
@@ -138,36 +138,50 @@ def step(
                     return -least
     if symbol < 0 or event[OWN_KEY] == NO_KEY or (past and cut) or position < least:
         return DONE
+    return _start(auto, nodes, times, regs, row, work, settings, event, np.int64(0) if next else alive)
+
+
+@called
+def _start(
+    auto: Automaton,
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    row: Array,
+    work: Work,
+    settings: Settings,
+    event: Array,
+    alive: Word,
+) -> Word:
+    """Try an event as a start: its runs are the least preferred ones. `alive` is as in `step`."""
     if not _has_room(auto, regs, work):
         return GROW
     if not settings.shared:
         regs[STAMP] += 1
-    alive = np.int64(0) if next else alive
     before = regs[FOUND]
     moved = _begin(auto, nodes, times, regs, row, work, event)
     if moved == STUCK:
         return COLLECT
-    if settings.counted and event[OWN_KEY] <= bound:
+    if settings.counted and event[OWN_KEY] <= event[BOUND]:
         _leave_mark(regs, work, before, moved == ACCEPTED)
+    if moved != ACCEPTED:
+        return DONE
     alive += regs[FOUND] - before
-    if moved == ACCEPTED:
-        reason = _settle(nodes, regs, work, past, alive, position, latest)
-        if reason != DONE:
-            return reason
-        if alive == 1 and not past and not next:
-            least = _target(auto, nodes, regs, work, position, settings.skip)
-            return -least if least < 0 else DONE
-    return DONE
+    reason = _settle(nodes, regs, work, settings.skip == PAST_LAST, alive, event[AT], np.int64(NO_KEY))
+    if reason == DONE and alive == 1 and settings.skip > TO_NEXT:
+        least = _target(auto, nodes, regs, work, event[AT], settings.skip)
+        return -least if least < 0 else DONE
+    return reason
 
 
 @inlined
 def _has_room(auto: Automaton, regs: Array, work: Work) -> bool:
     """Whether the waits of a run, all of them, fit the new list."""
-    return regs[FOUND] + len(auto.stays) + 2 <= len(work.entries)
+    return bool(regs[FOUND] + len(auto.stays) + 2 <= len(work.entries))
 
 
 @inlined
-def _append(regs: Array, work: Work, wait: int, node: int, key: int, start: int) -> None:
+def _append(regs: Array, work: Work, wait: Word, node: Word, key: Word, start: Word) -> None:
     entry = regs[FOUND]
     work.entries[entry, WAIT] = wait
     work.entries[entry, NODE] = node
@@ -189,7 +203,7 @@ def _leave_mark(regs: Array, work: Work, first: int, accepted: bool) -> None:
 
 
 @inlined
-def _node(nodes: Array, regs: Array, position: int, parent: int, label: int) -> int:
+def _node(nodes: Array, regs: Array, position: Word, parent: Word, label: Word) -> Word:
     """A new node; -1 if the graph is full."""
     node = regs[NODES]
     if node >= len(nodes):
@@ -202,9 +216,7 @@ def _node(nodes: Array, regs: Array, position: int, parent: int, label: int) -> 
 
 
 @inlined
-def _begin(
-    auto: Automaton, nodes: Array, times: Array, regs: Array, row: Array, work: Work, event: Array
-) -> int:
+def _begin(auto: Automaton, nodes: Array, times: Array, regs: Array, row: Array, work: Work, event: Array) -> int:
     """Let runs begin at an event."""
     for k in range(len(auto.initial)):
         leaf = auto.initial[k]
@@ -257,7 +269,7 @@ def _read(
     start: int,
 ) -> int:
     """Read an event at a leaf: the run goes on in the waits after it that have none yet, and may accept."""
-    node = np.int64(NO_NODE)
+    node: Word = np.int64(NO_NODE)
     for k in range(auto.after[leaf], auto.after[leaf + 1]):
         wait = auto.following[k]
         if wait != ACCEPT:
@@ -281,9 +293,7 @@ def _read(
 
 
 @inlined
-def _settle(
-    nodes: Array, regs: Array, work: Work, joins: bool, alive: int, decided: int, latest: int
-) -> int:
+def _settle(nodes: Array, regs: Array, work: Work, joins: bool, alive: Word, decided: Word, latest: Word) -> int:
     """Take the mark at the end of the new list out, if its match is decided; else join it with a mark before it."""
     last = regs[FOUND] - 1
     node = work.entries[last, NODE]
@@ -327,10 +337,10 @@ def _decide(nodes: Array, regs: Array, work: Work, mark: int, decided: int, late
 
 
 @called
-def _target(auto: Automaton, nodes: Array, regs: Array, work: Work, start: int, skip: int) -> int:
+def _target(auto: Automaton, nodes: Array, regs: Array, work: Work, start: int, skip: int) -> Word:
     """The start at which to go on after the match that was decided last; less than 0 if there is none."""
     node = work.ready[regs[READY] - 1, NODE_OF]
-    found = np.int64(-1)
+    found: Word = np.int64(-1)
     while node != NO_NODE:
         if auto.targets[nodes[node, LABEL]] != 0:
             found = nodes[node, POSITION]
