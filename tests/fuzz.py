@@ -106,7 +106,9 @@ NEXT = st.one_of(
     *(next_cases(cases)() for cases in (UNARY, CORRELATED, CONDITIONED, generators.aggregated_cases, absent_cases)),
     *(next_cases(cases)(True) for cases in (UNARY, CONDITIONED)),
 )
-PREFERRED = preferred_cases(UNARY)() | preferred_cases(UNARY)(True)
+PREFERRED = st.one_of(
+    preferred_cases(UNARY)(), preferred_cases(UNARY)(True), preferred_cases(absent_cases)(),
+)
 
 
 class Text(NamedTuple):
