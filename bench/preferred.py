@@ -1,7 +1,7 @@
 """What AFTER MATCH costs over patterns that make backtracking matchers explode, and over a funnel.
 
-`python -m bench.preferred [EVENTS]` counts the preferred matches of each pattern over as many A's, and prints events per
-second, beside a plain backtracking matcher over a few. Then come the visits of 100,000 users: a funnel with
+`python -m bench.preferred [EVENTS]` counts the preferred matches of each pattern over as many A's, and prints events
+per second, beside a plain backtracking matcher over a few. Then come the visits of 100,000 users: a funnel with
 its drop-off, and the same steps with ANY.
 """
 

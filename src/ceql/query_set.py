@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ceql.errors import ArgumentError, ResourceError, naming
+from ceql.errors import ArgumentError, ResourceError, naming, warn_caller
 from ceql.io.nested import with_columns
 from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.source import Source
@@ -148,6 +148,8 @@ class QuerySet:
         `keep_rows=False` spares the memory of the rows that matches may still name.
         """
         options = read_options(type, time, time_unit, lateness, memory, max_states, max_buffered_rows, threads)
+        for note in {plan.late_note for plan in self.plans.values()} - {None}:
+            warn_caller(str(note), UserWarning)
         return SetRecognizer(self.plans, options, keep_rows)
 
     def restore(self, snapshot: bytes, *, threads: int | Literal["all"] = 1) -> SetRecognizer:

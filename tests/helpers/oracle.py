@@ -931,7 +931,7 @@ def decision(
 
 
 def matches(query: tree.Query, events: Events, **options: Any) -> list[Match]:
-    """One admissible output: ANY and LIMIT take the first of `candidates`. Those of AFTER MATCH are preferred_oracle's."""
+    """One admissible output: ANY and LIMIT take the first of `candidates`; `preferred_oracle` knows AFTER MATCH."""
     if query.after_match is not None:
         found: list[Match] = import_module("preferred_oracle").matches(query, events, **options)
         return found

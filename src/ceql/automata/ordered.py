@@ -50,7 +50,7 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ordered:
-    """The automaton. Runs begin at `initial` leaves, in this order, unless an event before satisfied one of `before`."""
+    """The automaton. Runs begin at `initial` leaves, in this order, if no event before satisfied one of `before`."""
 
     guards: tuple[Atom, ...]
     leaves: tuple[Leaf, ...]
@@ -89,7 +89,7 @@ class Ordered:
         return False
 
     def _after(self, waits: Sequence[Wait], guard: int, own: Sequence[int] = (-1,)) -> tuple[tuple[int, ...], bool]:
-        """The runs after an event, of which these waits were before; and whether one that skips stands before an end."""
+        """The runs after an event, of which these were before; and whether one that skips stands before an end."""
         runs: dict[int, None] = {}
         for wait, number in zip(waits, own, strict=True):
             for leaf in wait.leaves:
@@ -230,8 +230,8 @@ class _Builder:
         rounds = [self.build(formula.body)]
         if rounds[0].begin and isinstance(rounds[0].begin[-1], _Out) and not reluctant:
             least = 0  # a body that is rather there may be missing as well as any round
-        for _ in range(1, max(least, 1) if most is None else most):
-            rounds.append(self.build(formula.body))
+        count = max(least, 1) if most is None else most
+        rounds += [self.build(formula.body) for _ in range(1, count)]
         further: list[_List] = [[]] * len(rounds)
         for k in range(len(rounds) - 1, -1, -1):
             further[k] = self._round(rounds[k], k, least, reluctant, further[k + 1] if k + 1 < len(rounds) else [])

@@ -190,8 +190,8 @@ class PreferredRecognition(Recognition):
 
 
 def _in_order(known: list[tuple[Chunk, Array]], at: Any) -> Iterator[Chunk]:
-    """These matches in the order of the positions that decide them, those of one position by substream; `at` gives the
-    positions that pass windows of these keys."""
+    """These matches in the order of the positions that decide them, those of one position by their starts, which differ
+    and do not depend on how substreams are numbered; `at` gives the positions that pass windows of these keys."""
     if not known:
         return
     chunk = joined([chunk for chunk, _ in known])
@@ -199,5 +199,4 @@ def _in_order(known: list[tuple[Chunk, Array]], at: Any) -> Iterator[Chunk]:
     by_key = deciders[0] < 0
     place = deciders[0].copy()
     place[by_key] = at(deciders[1, by_key])
-    substream = chunk.partition if chunk.partition is not None else np.zeros(len(place), np.int64)
-    yield rows_of(chunk, np.lexsort((chunk.start, substream, place)))
+    yield rows_of(chunk, np.lexsort((chunk.start, place)))

@@ -64,7 +64,7 @@ def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, 
         label, parent, position = nodes[n, LABEL], nodes[n, PARENT], nodes[n, POSITION]
         nodes[count, LABEL] = label
         nodes[count, PARENT] = moved[parent] if parent != NO_NODE else np.int64(NO_NODE)
-        nodes[count, POSITION] = moved[position] if label == LINK or label == JOINED else position
+        nodes[count, POSITION] = moved[position] if label < 0 else position
         if len(times) > 0:
             times[count] = times[n]
         moved[n] = count
