@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests/snapshots/README.md"]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 NAMED = re.compile(r"`((?:src|tests|bench|docs|examples)/[\w./-]+)`")
 LINKED = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 # of the map: `folder/file.py`, `folder/file.py: name, Class.method`

@@ -29,14 +29,14 @@ ORDER = (
     ("results",),
     ("explain",),
     ("diagnose",),
-    ("query", "query_set", "recognizer", "set_recognizer"),
+    ("query", "query_set", "recognizer"),
     ("match_recognize", "notebook"),
     ("__init__",),
     ("warm",),
     ("spark",),
     ("cli", "studio", "__main__"),
 )
-TOGETHER = {"query", "query_set", "recognizer", "set_recognizer", "cli", "studio", "__main__"}
+TOGETHER = {"query", "query_set", "recognizer", "cli", "studio", "__main__"}
 PLACES = {folder: place for place, folders in enumerate(ORDER) for folder in folders}
 ENGINE = {"errors", "jit", "engine.common"}  # the engine knows nothing of text, Arrow, Spark
 APART = {"spark", "cli", "studio"}  # only those who use them import them

@@ -10,16 +10,24 @@ from __future__ import annotations
 
 import logging
 
-from ceql.errors import ArgumentError, CeqlError, DataError, NoMatchWarning, QueryError, ResourceError, SchemaError
+from ceql.errors import (
+    ArgumentError,
+    CeqlError,
+    DataError,
+    LateEventsWarning,
+    NoMatchWarning,
+    QueryError,
+    ResourceError,
+    SchemaError,
+)
 from ceql.match_recognize import from_match_recognize
-from ceql.query import LateEventsWarning, Query, compile, match, rule
+from ceql.query import Query, compile, match, rule
 from ceql.query_set import QuerySet, compile_all
 from ceql.recognition.metrics import Metrics
-from ceql.recognizer import Recognizer
+from ceql.recognizer import Recognizer, SetRecognizer
 from ceql.results.match import Match
 from ceql.results.match_set import MatchSet
 from ceql.results.matches import Matches
-from ceql.set_recognizer import SetRecognizer
 
 __version__ = "0.1.0"
 

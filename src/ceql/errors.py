@@ -80,6 +80,10 @@ class NoMatchWarning(UserWarning):
     """The query can never match, or no event has a type that it names."""
 
 
+class LateEventsWarning(UserWarning):
+    """Events were set aside because they came later than the lateness allows."""
+
+
 class ResourceError(CeqlError):
     """A limit that the caller can set was reached; the message names it. The state stays valid."""
 
@@ -93,10 +97,12 @@ class ResourceError(CeqlError):
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Errors of a query in here say which query of several they are about."""
+    """Errors of a query in here say which query of several they are about; one that is alone has no name."""
     try:
         yield
     except QueryError as error:
+        if not name:
+            raise
         error.message = f"query '{name}': {error.message}"
         error.args = (error._render(),)
         raise

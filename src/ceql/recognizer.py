@@ -1,10 +1,11 @@
 """The push API: events go in as they come, matches come out as they happen.
 
 `feed` gives the matches that end in the events fed, lazily. If you feed again (or take a snapshot) before you have read
-them all, the rest is found first and kept in memory, within the limit `memory`.
+them all, the rest is found first and kept in memory, within the limit `memory`. A recogniser of several queries finds
+the matches of a feed at once, so that all queries are always at the same place.
 
 A feed is a transaction. Whatever exception comes, and wherever: either the recogniser has taken in all events of the
-feed, or it is as it was before. What is taken in stands in one immutable `_Intake`, which a feed replaces in the end.
+feed, or it is as it was before. What is taken in stands in one immutable `Intake`, which a feed replaces in the end.
 What recognition does with it can be done again (`recognition.journal`).
 """
 
@@ -12,82 +13,47 @@ from __future__ import annotations
 
 import logging
 import threading
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import timedelta
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.analysis.selection import Selection
-from ceql.errors import ArgumentError, CeqlError, DataError, ResourceError, SchemaError, did_you_mean
+from ceql.errors import DataError, ResourceError, did_you_mean
 from ceql.io.growing import Growing
 from ceql.io.nested import with_columns
-from ceql.io.schemas import conform, no_rows, one_batch, unify_schemas
+from ceql.io.schemas import conform, no_rows, unify_schemas
 from ceql.io.sequencer import Sequencer
 from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_source
 from ceql.plan import Plan
-from ceql.recognition import snapshot, taken_in
-from ceql.recognition.aggregation import Aggregation
-from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import Recognition
-from ceql.recognition.journal import ALLOWANCE, MANY, Journal, Work
+from ceql.recognition.intake import Intake, bound_to, empty, restored, written
+from ceql.recognition.journal import ALLOWANCE, MANY, Journal
 from ceql.recognition.metrics import Metrics
-from ceql.recognition.options import Options
-from ceql.recognition.result_columns import ResultColumns
+from ceql.recognition.options import Options, Threads
 from ceql.recognition.rows import RowStore
-from ceql.recognition.totals_table import Request
 from ceql.recognition.types_seen import TypesSeen
+from ceql.results.fed import Fed, refuse_nested
+from ceql.results.match_set import MatchSet
 from ceql.results.matches import Matches
-from ceql.results.source import RowsKept
-from ceql.syntax import tree as t
 
 _log = logging.getLogger(__name__)
-_NO_ROWS = "this recogniser keeps no rows; make it with keep_rows=True"
+_Result = TypeVar("_Result", bound=Matches | MatchSet)
 
 
-class _Intake(NamedTuple):
-    """What a recogniser has taken in. A feed makes a new one; nothing that the old one needs is changed."""
+class Feeding(Generic[_Result]):
+    """Queries that are fed piece by piece. Several threads may use one recogniser; they take turns."""
 
-    rows: RowStore
-    schemas: dict[int, pa.Schema]
-    waiting: Growing[tuple[pa.RecordBatch, int]]
-    """Fed before every stream's columns were known."""
-    waiting_rows: int = 0
-    open: bool = False
-    sequencer: Sequencer | None = None
-    journal: Journal | None = None
-    types: TypesSeen | None = None
-    finished: bool = False
-    feeds: int = 0
-    """How many feeds brought events in order; the journal's number of the next one."""
-    last: Fed | None = None
-
-    @property
-    def fed(self) -> int:
-        """How many events were taken in."""
-        return self.waiting_rows + (self.sequencer.seen_rows if self.sequencer is not None else 0)
-
-
-class Recognizer:
-    """A query that is fed piece by piece. Made by `Query.recognizer` and `Query.restore`.
-
-    Several threads may use one recogniser; they take turns.
-    """
-
-    def __init__(self, plan: Plan, options: Options, keep_rows: bool = True) -> None:
-        self._plan = plan
+    def __init__(self, plans: Mapping[str, Plan], options: Options) -> None:
+        self._plans = dict(plans)
         self._options = options
-        self._keep_rows = keep_rows
-        self._nested = options.nested(plan.dotted)
-        self._streams: tuple[str | None, ...] = plan.query.streams or (None,)
-        self._intake = _Intake(RowStore(pa.schema([])), {}, waiting=Growing())
+        self._nested = options.nested(tuple(dict.fromkeys(name for plan in plans.values() for name in plan.dotted)))
+        self._streams: tuple[str | None, ...] = next(iter(plans.values())).query.streams or (None,)
+        self._intake = empty()
         self._turn = threading.RLock()
         self._row_bytes = 0.0  # of an event, as it was last measured
         self._unmeasured = 0  # batches until it is measured again
@@ -96,7 +62,23 @@ class Recognizer:
         self._feed_seconds = self._recognise_seconds = self._snapshot_seconds = 0.0
         self._snapshots = self._snapshot_bytes = 0
 
-    def feed(self, events: Any, stream: str | None = None) -> Matches:
+    @classmethod
+    def restored(cls, plans: Mapping[str, Plan], snapshot: bytes, threads: Threads) -> Self:
+        """The recogniser that a snapshot was taken of."""
+        streams = next(iter(plans.values())).query.streams or (None,)
+        options, intake = restored(snapshot, plans, streams, threads)
+        recognizer = cls(plans, options)
+        recognizer._intake = intake
+        return recognizer
+
+    @abstractmethod
+    def _result(self, fed: Fed) -> _Result:
+        """What users read the matches of a feed by."""
+
+    def _settled(self, fed: Fed) -> None:
+        """Find the matches of a new feed now, if nobody may wait for them."""
+
+    def feed(self, events: Any, stream: str | None = None) -> _Result:
         """Push events (a batch, table, frame, dicts, ...), of `stream` where FROM lists several.
 
         A dict of streams by name feeds several at once. After an exception, `fed` tells whether the events were taken
@@ -123,7 +105,7 @@ class Recognizer:
             self._feed_seconds += perf_counter() - begun
             return matches
 
-    def advance(self, time: Any) -> Matches:
+    def advance(self, time: Any) -> _Result:
         """Say that time has come to `time`: no event before it will be fed any more, and one that is comes late.
 
         The events that lateness held back until then are recognised now, and matches with NOT at the end whose window
@@ -143,12 +125,12 @@ class Recognizer:
             return self._take_in(before, intake, [*ordered, self._mark(intake, key)])
 
     @staticmethod
-    def _mark(intake: _Intake, until: int) -> EventBatch:
+    def _mark(intake: Intake, until: int) -> EventBatch:
         """No events, and the word that none before a time will come."""
         assert intake.journal is not None
-        return EventBatch(no_rows(intake.journal.recognition.schema), 0, until)
+        return EventBatch(no_rows(intake.journal.recognitions[0].schema), 0, until)
 
-    def finish(self) -> Matches:
+    def finish(self) -> _Result:
         """Say that no more events come; the events that lateness held back are recognised now."""
         self._refuse_nested()
         with self._turn:
@@ -159,21 +141,14 @@ class Recognizer:
                     intake, ordered = self._start(intake)
                 if intake.sequencer is not None:
                     ordered += intake.sequencer.finish()
-                    ordered += [self._mark(intake, ENDED)] if self._plan.waits else []
+                    waits = any(plan.waits for plan in self._plans.values())
+                    ordered += [self._mark(intake, ENDED)] if waits else []
                 self._take_in(before, intake._replace(finished=True), ordered)
             matches = self._matches()
             types, sequencer = self._intake.types, self._intake.sequencer
             if types is not None and not (sequencer is not None and sequencer.late_rows):
                 types.conclude()
             return matches
-
-    @property
-    def last(self) -> Matches:
-        """The matches of the last feed once more, for those whom an exception kept from getting them.
-
-        The next feed gives up those that were not read by then, unless somebody holds the result.
-        """
-        return self._matches()
 
     @property
     def fed(self) -> int:
@@ -193,17 +168,15 @@ class Recognizer:
 
     @property
     def memory(self) -> int:
-        """The budget of partial matches in bytes. After a `ResourceError` it can be raised, to go on from there."""
+        """The budget of partial matches in bytes (of each query, if there are several). After a `ResourceError` it can
+        be raised, to go on from there."""
         return self._options.memory
 
     @memory.setter
     def memory(self, memory: int) -> None:
         self._refuse_nested()
         with self._turn:
-            try:
-                self._options = replace(self._options, memory=memory)
-            except ValueError:
-                raise ArgumentError(f"memory is a whole number of at least 1, not {memory!r}") from None
+            self._options = replace(self._options, memory=memory)
             self._check_at = 0
             if self._intake.journal is not None:
                 self._intake.journal.set_memory(memory)
@@ -211,8 +184,11 @@ class Recognizer:
     @property
     def partitions(self) -> int:
         """How many substreams of PARTITION BY hold partial matches, or did when memory was last looked through."""
-        keys = self._recognition.keys if self._recognition is not None else None
-        return keys.known if keys is not None else 1
+        return max((one.keys.known for one in self._recognitions if one.keys is not None), default=1)
+
+    @property
+    def _recognitions(self) -> list[Recognition]:
+        return self._intake.journal.recognitions if self._intake.journal is not None else []
 
     def metrics(self) -> Metrics:
         """What the recogniser has done and holds, as numbers. Other threads may ask in the middle of a feed."""
@@ -246,7 +222,7 @@ class Recognizer:
         """Add to the time that finding matches took."""
         self._recognise_seconds += seconds
 
-    def _held(self, intake: _Intake) -> tuple[int, int, int]:
+    def _held(self, intake: Intake) -> tuple[int, int, int]:
         """The bytes of rows that are kept, of rows that wait, and of all that is held besides the graph's own."""
         sequencer, journal = intake.sequencer, intake.journal
         if sequencer is None or journal is None:
@@ -255,37 +231,33 @@ class Recognizer:
         rows = int(intake.rows.count * self._row_bytes)
         waiting = int((sequencer.buffered_rows + sequencer.late_kept) * (self._row_bytes + 8))
         # the journal's feeds are among the rows that are kept, where these are kept
-        recognition = journal.recognition
-        asked = recognition.keys_bytes + recognition.rows_bytes
+        asked = sum(one.keys_bytes + one.rows_bytes for one in journal.recognitions)
         return rows, waiting, waiting + max(rows, journal.feeds_bytes) + asked
 
-    @property
-    def _recognition(self) -> Recognition | None:
-        return self._intake.journal.recognition if self._intake.journal is not None else None
-
     def __repr__(self) -> str:
-        intake = self._intake
+        intake, recognitions = self._intake, self._recognitions
         waiting = intake.waiting_rows + (intake.last.waiting if intake.last is not None else 0)
         waiting += intake.sequencer.buffered_rows if intake.sequencer is not None else 0
-        used = self._recognition.used if self._recognition is not None else 0
+        used = sum(one.used for one in recognitions)
         parts = [f"position {self.position:,}", f"{waiting:,} row{'s' * (waiting != 1)} waiting"]
-        if self._recognition is not None and self._recognition.keys is not None:
+        if any(one.keys is not None for one in recognitions):
             parts.append(f"{self.partitions:,} partition{'s' * (self.partitions != 1)}")
         parts.append(f"{used / 1e6:,.1f} of {self.memory / 1e6:,.0f} MB of memory")
-        return f"<Recognizer: {', '.join(parts)}{', finished' * intake.finished}>"
+        of = "" if "" in self._plans else f" of {len(self._plans)} quer{'y' if len(self._plans) == 1 else 'ies'}"
+        return f"<{type(self).__name__}{of}: {', '.join(parts)}{', finished' * intake.finished}>"
 
     # --- feeding ---
 
     def _refuse_nested(self) -> None:
         refuse_nested(self._turn)
 
-    def _draft(self) -> _Intake:
+    def _draft(self) -> Intake:
         """The intake, to be changed: what changes in place is copied."""
         intake = self._intake
         sequencer = intake.sequencer.copy() if intake.sequencer is not None else None
         return intake._replace(schemas=intake.schemas.copy(), sequencer=sequencer, last=None)
 
-    def _push(self, intake: _Intake, events: Any, stream: int) -> tuple[_Intake, list[EventBatch]]:
+    def _push(self, intake: Intake, events: Any, stream: int) -> tuple[Intake, list[EventBatch]]:
         source = open_fed(events, self._options, intake.schemas.get(stream), self._nested)
         if source.open_schema:
             intake = intake._replace(open=True)
@@ -319,7 +291,7 @@ class Recognizer:
             self._row_bytes = batch.nbytes / max(1, batch.num_rows)
             self._unmeasured = MANY
 
-    def _start(self, intake: _Intake) -> tuple[_Intake, list[EventBatch]]:
+    def _start(self, intake: Intake) -> tuple[Intake, list[EventBatch]]:
         """Bind the query to the columns, now that every stream has shown its own."""
         waiting = intake.waiting
         intake = self._begin(intake, unify_schemas(intake.schemas[k] for k in sorted(intake.schemas)))
@@ -327,24 +299,20 @@ class Recognizer:
         assert sequencer is not None
         return intake, [ready for batch, stream in waiting for ready in sequencer.push(batch, stream)]
 
-    def _begin(self, intake: _Intake, schema: pa.Schema) -> _Intake:
-        bound = self._bind(intake, schema)
-        lateness = self._options.lateness_in(bound.time_type)
+    def _begin(self, intake: Intake, schema: pa.Schema) -> Intake:
+        options = self._options
+        bounds = bound_to(intake, schema, self._plans, self._streams, options)
+        lateness = options.lateness_in(bounds[0].time_type)
         return intake._replace(
-            journal=Journal(bound, self._keep_rows),
-            types=TypesSeen(bound),
-            sequencer=Sequencer(self._streams, bound.time, lateness, self._options.max_buffered_rows),
+            journal=Journal(bounds),
+            types=TypesSeen(bounds[0], {name: plan.query.formula for name, plan in self._plans.items()}),
+            sequencer=Sequencer(self._streams, bounds[0].time, lateness, options.max_buffered_rows),
             rows=RowStore(schema),
             waiting=Growing(),
             waiting_rows=0,
         )
 
-    def _bind(self, intake: _Intake, schema: pa.Schema) -> BoundPlan:
-        nothing = pa.schema([])
-        untyped = self._options.untyped([intake.schemas.get(k, nothing) for k in range(len(self._streams))])
-        return BoundPlan(self._plan, schema, self._streams, self._options, intake.open, untyped)
-
-    def _take_in(self, before: _Intake, intake: _Intake, ordered: list[EventBatch]) -> Matches:
+    def _take_in(self, before: Intake, intake: Intake, ordered: list[EventBatch]) -> _Result:
         """Make the events part of the recogniser, by one assignment."""
         types = intake.types
         if types is not None and not types.settled:
@@ -353,15 +321,22 @@ class Recognizer:
                 types.look(batch)
         if intake.journal is not None and intake.fed >= self._check_at:
             self._check_budget(intake, intake.journal)
-        fed = Fed(self, before, intake, ordered)
-        matches = fed.matches(self.memory)
+        fed = self._fed(before, intake, ordered)
+        result = self._result(fed)
+        self._settled(fed)
         self._intake = intake._replace(types=types, feeds=intake.feeds + bool(ordered), last=fed)
-        return matches
+        return result
 
-    def _check_budget(self, intake: _Intake, journal: Journal) -> None:
+    def _fed(self, before: Intake, intake: Intake, ordered: list[EventBatch]) -> Fed:
+        return Fed(self, self._turn, self._plans, (before, intake), ordered, self._options.keep_rows)
+
+    def _check_budget(self, intake: Intake, journal: Journal) -> None:
         """Leave partial matches what the budget has left beside all else; an error if that is less than they have."""
         rows, waiting, held = self._held(intake)
-        held, used = max(0, held - ALLOWANCE), journal.recognition.used + journal.state_bytes
+        if len(journal.recognitions) > 1:  # each has a budget of its own
+            self._check_at = 1 << 62
+            return
+        held, used = max(0, held - ALLOWANCE), journal.recognitions[0].used + journal.state_bytes
         journal.leave_room(self.memory - held)
         self._check_at = intake.fed + int((ALLOWANCE >> 3) / max(1.0, self._row_bytes))
         if held and held + used > self.memory:
@@ -375,15 +350,15 @@ class Recognizer:
                 limit="memory",
             )
 
-    def _take_back(self, fed: Fed) -> None:
+    def take_back(self, fed: Fed) -> None:
         """Be as before this feed, whose events cannot be recognised."""
         if self._intake.last is fed:
             self._intake = fed.before._replace(last=None)
 
-    def _matches(self) -> Matches:
+    def _matches(self) -> _Result:
+        """The matches of the last feed."""
         last = self._intake.last
-        fed = last if last is not None else Fed(self, self._intake, self._intake, [])
-        return fed.matches(self.memory)
+        return self._result(last if last is not None else self._fed(self._intake, self._intake, []))
 
     def _settle(self) -> None:
         """Recognise the events of the last `feed` to the end; its matches are kept for whoever still holds them."""
@@ -398,331 +373,47 @@ class Recognizer:
     # --- snapshots ---
 
     def snapshot(self) -> bytes:
-        """The state as bytes, from which `Query.restore` goes on, in this process or another."""
+        """The state as bytes, from which `Query.restore` or `QuerySet.restore` goes on, in this process or another."""
         self._refuse_nested()
         begun = perf_counter()
         with self._turn:
             self._settle()
-            intake = self._intake
-            bound = intake.journal.recognition.bound if intake.journal is not None else None
-            header, tables = taken_in.written(intake, self._keep_rows, bound)
-            header |= {"query": self._plan.fingerprint, "options": options_to_json(self._options)}
-            arrays: dict[str, Any] = {}
-            if intake.journal is not None:
-                header["recognition"], arrays, states = intake.journal.state(intake.feeds)
-                tables |= {name: [table] for name, table in states.items()}
-            blob = snapshot.write(header, arrays, tables)
+            blob = written(self._intake, self._plans, self._options)
             self._snapshots, self._snapshot_bytes = self._snapshots + 1, len(blob)
             self._snapshot_seconds += perf_counter() - begun
-            _log.debug("a snapshot of %d bytes, after %d events", len(blob), intake.fed)
+            _log.debug("a snapshot of %d bytes, after %d events", len(blob), self._intake.fed)
             return blob
 
 
-def restore(plan: Plan, blob: bytes, threads: int | Literal["all"] = 1) -> Recognizer:
-    """The recogniser that `blob` was taken of. `DataError` if there can be no such recogniser."""
-    header, arrays, tables = snapshot.read(blob)
-    with snapshot.guarded():
-        if header["query"] != plan.fingerprint:
-            raise DataError("the snapshot is of another query; restore it with the query it was taken of")
-        taken_in.check_flags(header)
-        recognizer = Recognizer(plan, options_from_json(header["options"], threads), header["keep_rows"])
-        schemas, waiting = taken_in.waiting_in(header, tables, recognizer._streams)
-        intake = _Intake(
-            RowStore(pa.schema([])),
-            schemas,
-            waiting,
-            waiting_rows=sum(batch.num_rows for batch, _ in waiting),
-            open=header["open"],
-            finished=header["finished"],
-        )
-        if "recognition" in header:
-            bound = recognizer._bind(intake, snapshot.schema_from_text(header["schema"]))
-            states = {name: batches[0] for name, batches in tables.items() if batches}
-            journal = Journal(bound, header["keep_rows"], (header["recognition"], arrays, states))
-            sequencer, rows = taken_in.ordered_in(header, tables, recognizer._streams, bound, journal.position)
-            # a snapshot does not tell which types came before it: `types` stays None
-            intake = intake._replace(journal=journal, sequencer=sequencer, rows=rows)
-        recognizer._intake = intake
-        return recognizer
+class Recognizer(Feeding[Matches]):
+    """A query that is fed piece by piece. Made by `Query.recognizer` and `Query.restore`.
 
-
-class Fed:
-    """The matches of one `feed` (`results.source.MatchSource`): found as they are read, or when they must be.
-
-    Until the next feed, each pass begins with the first match. The next feed keeps what was not handed out by then.
-
-    The recogniser has its last result, so the result knows the recogniser by a weak reference alone, and goes on
-    without it. A cycle of the two would hold the memory of a recogniser that is given up until Python's collector looks
-    through all objects, which may be hours later.
+    Several threads may use one recogniser; they take turns.
     """
 
-    replayable = False
-
-    def __init__(self, recognizer: Recognizer, before: _Intake, intake: _Intake, batches: list[EventBatch]) -> None:
-        self.before = before
-        self._recognizer = weakref.ref(recognizer)
-        self._turn, self._plan, self._keep_rows = recognizer._turn, recognizer._plan, recognizer._keep_rows
-        self._intake = intake
-        self._batches = batches
-        self._done = not batches  # whether there is nothing to find any more
-        self._given = 0  # matches handed out in this pass
-        self.found = 0
-        """How many matches were read or counted, in whatever pass had most."""
-        self._work: Work | None = None  # finds those that follow
-        self._kept: list[pa.RecordBatch] | None = None  # what was left when the next feed came
-        self._own_rows: RowStore | None = None
-        self._error: Exception | None = None
-        self._pass: weakref.ref[_Pass] | None = None
-        self._owners: list[weakref.ref[Matches]] = []
-
-    def matches(self, memory: int) -> Matches:
-        """A result for the user, whose tables may take so many bytes."""
-        matches = Matches(self, memory)
-        self._owners.append(weakref.ref(matches))
-        return matches
+    def _result(self, fed: Fed) -> Matches:
+        return fed.shown_by(Matches(fed, self.memory))
 
     @property
-    def waiting(self) -> int:
-        """How many events are not recognised yet."""
-        return 0 if self._done or self._kept is not None else sum(batch.data.num_rows for batch in self._batches)
+    def last(self) -> Matches:
+        """The matches of the last feed once more, for those whom an exception kept from getting them.
 
-    @property
-    def query(self) -> t.Query:
-        return self._plan.query
-
-    @property
-    def schema(self) -> pa.Schema:
-        recognition = self._recognition
-        if recognition is None:  # no events were fed, so the columns are not known
-            return ResultColumns(self._plan.columns, singles=self._plan.selection.singles).schema
-        return recognition.bound.result.schema
-
-    @property
-    def _recognition(self) -> Recognition | None:
-        return self._intake.journal.recognition if self._intake.journal is not None else None
-
-    @property
-    def selection(self) -> Selection:
-        return self._plan.selection
-
-    @property
-    def type(self) -> str | None:
-        return self._recognition.bound.type if self._recognition is not None else None
-
-    @property
-    def time(self) -> str | None:
-        return self._recognition.bound.time if self._recognition is not None else None
-
-    @property
-    def rows_kept(self) -> RowsKept:
-        return RowsKept.ALL if self._keep_rows else RowsKept.NONE
-
-    @property
-    def restarts(self) -> bool:
-        return self._kept is None or not self._given
-
-    def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
-        if self._kept is None:
-            self._done = not self._batches
-            self._given, self._work = 0, None
-        found = _Pass(self)
-        self._pass = weakref.ref(found)
-        return found
-
-    def next_of(self, reading: _Pass) -> pa.RecordBatch | None:
-        """The next matches of a pass."""
-        refuse_nested(self._turn)
-        with self._turn:
-            if self._kept is not None:
-                reading.kept += 1
-                return self._kept[reading.kept - 1] if reading.kept <= len(self._kept) else None
-            if self._error is not None:
-                raise self._error
-            if self._pass is None or self._pass() is not reading:
-                raise DataError("these matches are being read anew, and this reader cannot go on")
-            if self._done:
-                return None
-            begun = perf_counter()
-            try:
-                work, self._work = self._begun(), None  # an exception leaves no work that has gone on
-                batch = next(work, None)
-            except Exception as error:
-                self._failed(error)
-            self._worked(begun)
-            if batch is None:
-                self._done = True
-            else:
-                self._given += batch.num_rows
-                self.found = max(self.found, self._given)
-                self._work = work
-            return batch
-
-    def _begun(self) -> Work:
-        """Finds the matches after those that were handed out."""
-        if self._work is not None:
-            return self._work
-        intake = self._intake
-        assert intake.journal is not None
-        return _after(self._given, intake.journal.work(intake.feeds, self._batches, self._rows_to_fill))
-
-    def _worked(self, begun: float) -> None:
-        recognizer = self._recognizer()
-        if recognizer is not None:
-            recognizer.worked(perf_counter() - begun)
-
-    def _take_back(self) -> None:
-        recognizer = self._recognizer()
-        if recognizer is not None:
-            recognizer._take_back(self)
-
-    @property
-    def _rows_to_fill(self) -> RowStore | None:
-        return self._intake.rows if self._keep_rows else None
-
-    def _failed(self, error: Exception) -> NoReturn:
-        """What the caller can mend leaves the feed to be done again; any other error takes it back."""
-        if not isinstance(error, ResourceError | MemoryError):
-            self._error = error
-            self._take_back()
-        raise error
-
-    def settle(self, memory: int) -> None:
-        """Find the rest now, and keep it, with the rows it names, if anyone can still ask for it."""
-        if self._kept is not None:
-            return
-        try:
-            rest = self._rest(memory)
-        except (ResourceError, MemoryError):
-            raise
-        except Exception as error:
-            if self._done:  # all events are recognised: what failed is not to blame on them
-                raise
-            self._error = error
-            self._take_back()
-            message = f"the events fed before cannot be recognised, and were taken back: {error}"
-            raise (DataError(message) if isinstance(error, CeqlError) else error) from error
-        self.found = max(self.found, self._given + sum(batch.num_rows for batch in rest))
-        if rest:
-            self._own_rows = self._intake.rows.copy()
-        self._kept = rest
-        self._batches = []
-        self.before = self._intake  # it is not taken back any more
-
-    def take_found(self) -> int:
-        """How many matches were found, to be added to a total once."""
-        found, self.found = self.found, 0
-        return found
-
-    def _rest(self, memory: int) -> list[pa.RecordBatch]:
-        rest: list[pa.RecordBatch] = []
-        if self._done or self._error is not None:
-            return rest
-        reading = self._pass() if self._pass is not None else None
-        if not any(owner() is not None for owner in self._owners) or (self._given and reading is None):
-            self._drop()
-            return rest
-        size = 0
-        work, self._work = self._begun(), None
-        for batch in work:
-            rest.append(batch)
-            size += batch.nbytes
-            if size > memory:
-                raise ResourceError(
-                    f"matches that were not read take more than {memory:,} bytes; "
-                    "read what feed() returns before feeding again, or raise memory=",
-                    limit="memory",
-                )
-        return rest
-
-    def _drop(self) -> None:
-        """Come to the end of the events without their matches."""
-        intake = self._intake
-        assert intake.journal is not None
-        work, self._work = self._begun(), None
-        intake.journal.finish(intake.feeds, self._batches, self._rows_to_fill, work)
-
-    def _at_once(self, work: Callable[[Journal], int]) -> int | None:
-        """Do the feed whole by `work`, which gives the number of its matches; None if they are found already."""
-        refuse_nested(self._turn)
-        with self._turn:
-            if self._error is not None:
-                raise self._error
-            journal = self._intake.journal
-            if self._kept is not None or self._done or journal is None:
-                return None
-            begun = perf_counter()
-            try:
-                found = work(journal)
-            except Exception as error:
-                self._failed(error)
-            self._worked(begun)
-            self._done = True
-            self.found = found
-            return found
-
-    def count(self) -> int:
-        found = self._at_once(lambda journal: journal.count(self._intake.feeds, self._batches, self._rows_to_fill))
-        return sum(batch.num_rows for batch in self._kept or ()) if found is None else found
-
-    def foreseen(self) -> int | None:
-        return None  # a feed is read once
-
-    def aggregation(self, request: Request) -> Aggregation:
-        if self._recognition is None:
-            raise DataError("no events were fed yet, so their columns are not known")
-        if request.attributes and not self._keep_rows:
-            raise SchemaError(_NO_ROWS)
-        return Aggregation(request, self._recognition.bound)
-
-    def add_up(self, aggregation: Aggregation) -> None:
-        def gather(journal: Journal) -> int:
-            journal.gather(self._intake.feeds, self._batches, self._rows_to_fill, aggregation, self._attributes_at)
-            return sum(aggregation.totals.counts.values())
-
-        if self._at_once(gather) is None:
-            for batch in self._kept or ():
-                aggregation.add(batch, self._attributes_at)
-
-    def _attributes_at(self, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        return one_batch(self.rows(positions))
-
-    def late(self) -> pa.Table:
-        recognizer, sequencer = self._recognizer(), self._intake.sequencer
-        if recognizer is not None:
-            return recognizer.late()
-        return sequencer.late() if sequencer is not None else pa.table({})
-
-    def rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
-        if not self._keep_rows:
-            raise SchemaError(_NO_ROWS)
-        rows = self._intake.rows if self._own_rows is None else self._own_rows
-        return rows.take(positions)
+        The next feed gives up those that were not read by then, unless somebody holds the result.
+        """
+        return self._matches()
 
 
-class _Pass:
-    """One reading of the matches of a feed, from the first on."""
+class SetRecognizer(Feeding[MatchSet]):
+    """Several queries that are fed piece by piece. Made by `QuerySet.recognizer` and `QuerySet.restore`.
 
-    def __init__(self, fed: Fed) -> None:
-        self._fed = fed
-        self.kept = 0
-        """How many batches it has of those that were kept when the next feed came."""
+    Several threads may use one recogniser; they take turns.
+    """
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
+    def _result(self, fed: Fed) -> MatchSet:
+        return fed.shown_by(MatchSet(self._plans, fed, self.memory))
 
-    def __next__(self) -> pa.RecordBatch:
-        batch = self._fed.next_of(self)
-        if batch is None:
-            raise StopIteration
-        return batch
-
-
-def _after(skip: int, work: Work) -> Work:
-    """The matches that `work` finds, without the first ones."""
-    for batch in work:
-        if skip < batch.num_rows:
-            yield batch.slice(skip)
-        skip = max(0, skip - batch.num_rows)
+    def _settled(self, fed: Fed) -> None:
+        fed.find(self.memory)
 
 
 def open_fed(events: Any, options: Options, known: pa.Schema | None, nested: Sequence[str]) -> Source:
@@ -746,12 +437,6 @@ def check_waiting(rows: int, schemas: Mapping[int, pa.Schema], streams: Sequence
         )
 
 
-def refuse_nested(turn: threading.RLock) -> None:
-    """A signal handler or finaliser that feeds in the middle of a feed would find a state that is not whole."""
-    if turn._is_owned():  # type: ignore[attr-defined]
-        raise CeqlError("this recogniser is in the middle of a feed of the same thread, and cannot be used in it")
-
-
 def stream_number(stream: str | None, streams: Sequence[str | None]) -> int:
     """The number of the stream that events are fed to; `streams` are those of FROM."""
     if stream is None:
@@ -762,17 +447,3 @@ def stream_number(stream: str | None, streams: Sequence[str | None]) -> int:
         hint = did_you_mean(stream, [name for name in streams if name is not None]) or ""
         raise DataError(f"the query's FROM lists no stream '{stream}'. {hint}".strip())
     return streams.index(stream)
-
-
-def options_to_json(options: Options) -> dict[str, Any]:
-    """The options as a snapshot has them."""
-    fields = asdict(options)
-    del fields["threads"]  # it says something of the machine, not of the stream
-    if isinstance(options.lateness, timedelta):
-        fields["lateness"] = f"{options.lateness // timedelta(microseconds=1) / 1_000_000:.6f} seconds"
-    return fields
-
-
-def options_from_json(fields: dict[str, Any], threads: int | Literal["all"]) -> Options:
-    """The options that a snapshot has."""
-    return Options(**fields, threads=threads)

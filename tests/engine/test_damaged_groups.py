@@ -15,7 +15,7 @@ import pytest
 import ceql
 from ceql.engine.groups.machine import GroupMachine
 
-STORED = tomllib.loads((Path(__file__).parents[1] / "snapshots/cases.toml").read_text())["case"]
+STORED = tomllib.loads((Path(__file__).parents[1] / "snapshots.toml").read_text())["case"]
 NAMES = ("compared", "found_in_order", "carried", "sets", "past_a_free_event")
 CASES = {case["name"]: case for case in STORED if case["name"] in NAMES}
 NUMBERS = [-3, -2, -1, 0, 1, 2, 3, 5, 7, 10, 100, 10**6, 2**40, 2**63 - 1, -(2**63), -(2**63) + 1]

@@ -100,7 +100,7 @@ def test_memory_comes_back(query: str) -> None:
         keys = np.arange(k * rows, (k + 1) * rows) // 4
         kinds = np.array(list("ABC"))[random.integers(0, 3, rows)]
         recognizer.feed(pa.table({"type": kinds, "k": keys, "v": random.integers(0, 3, rows)})).to_arrow()
-        held = recognizer._recognition
+        held = recognizer._recognitions[0]
         assert isinstance(held, CorrelatedRecognition)
         assert held.values is not None
         machine = held.machine

@@ -160,7 +160,7 @@ def test_records_that_have_filled_their_rooms_find_room_when_they_are_packed() -
     query = ceql.compile("SELECT * WHERE A ; B PARTITION BY k")
     recognizer = query.recognizer()
     recognizer.feed(long_stream(64)).to_arrow()
-    held = recognizer._recognition
+    held = recognizer._recognitions[0]
     assert isinstance(held, UnaryRecognition)
     whole = held.whole
     count = len(whole.table)

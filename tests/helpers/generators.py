@@ -750,16 +750,25 @@ def longest_stream(formula: tree.Formula) -> int:
 
 # --- measures ---
 
+_MOST_AGGREGATES = ("COUNT", "COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST")
+_FURTHER_AGGREGATES = ("COUNT", "COUNT", "STDDEV", "VARIANCE", "MEDIAN", "PERCENTILE")
+
 
 def aggregate(draw: Draw, names: list[str], texts: bool = True) -> tree.Aggregate:
     name = draw(st.sampled_from(names))
-    function = draw(st.sampled_from(["COUNT", "COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST"]))
+    function = draw(st.sampled_from([*_MOST_AGGREGATES, *_MOST_AGGREGATES, *_FURTHER_AGGREGATES]))
     if function == "COUNT" and draw(st.booleans()):
         return tree.Aggregate("COUNT", name)
-    if texts and function not in ("SUM", "AVG") and one_in(draw, 3):
-        return tree.Aggregate(function, name, tree.Ref(name, "s"))
+    distinct = function == "COUNT" and draw(st.booleans())
+    number: int | Decimal | None = None
+    if function == "PERCENTILE":
+        number = draw(st.sampled_from([0, 1, Decimal("0.25"), Decimal("0.9")]))
+    elif function in ("FIRST", "LAST") and one_in(draw, 4):
+        number = draw(st.integers(1, 2))
+    if texts and function in ("COUNT", "MIN", "MAX", "FIRST", "LAST") and one_in(draw, 3):
+        return tree.Aggregate(function, name, tree.Ref(name, "s"), distinct, number)
     operand: tree.Expression = number_of(draw, name)
-    return tree.Aggregate(function, name, shifted(draw, operand) if one_in(draw, 3) else operand)
+    return tree.Aggregate(function, name, shifted(draw, operand) if one_in(draw, 3) else operand, distinct, number)
 
 
 def aggregate_condition(draw: Draw, names: list[str], depth: int = 1) -> tree.FilterCondition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from ceql.syntax import tree
@@ -50,7 +51,7 @@ def aggregate(e: tree.Aggregate, events: Events, unit: str) -> Any:
     values = [Moment({e.variable: event}, None, {}, unit).value(e.operand) for event in events]
     some = [float(value) if isinstance(value, Decimal) else value for value in values if value is not None]
     if e.function == "COUNT":
-        return len(some)
+        return len({"NaN" if is_nan(value) else value for value in some} if e.distinct else some)
     if not some:
         return None
     match e.function:
@@ -58,11 +59,27 @@ def aggregate(e: tree.Aggregate, events: Events, unit: str) -> Any:
             return sum(some)
         case "AVG":
             return sum(some) / len(some)
-        case "FIRST":
-            return some[0]
-        case "LAST":
-            return some[-1]
+        case "FIRST" | "LAST":
+            in_order = some if e.function == "FIRST" else some[::-1]
+            return in_order[int(e.number or 0)] if int(e.number or 0) < len(in_order) else None
+        case "VARIANCE" | "STDDEV":
+            if len(some) < 2:
+                return None
+            mean = sum(some) / len(some)
+            variance = sum((value - mean) ** 2 for value in some) / (len(some) - 1)
+            return variance if e.function == "VARIANCE" else math.sqrt(variance)
+        case "MEDIAN" | "PERCENTILE":
+            return percentile(some, Fraction(1, 2) if e.number is None else Fraction(e.number))
     return (min if e.function == "MIN" else max)(some, key=lambda v: (is_nan(v), v))
+
+
+def percentile(some: Sequence[Any], share: Fraction) -> Any:
+    """The value below which this share of the values lies, between two of them by linear interpolation."""
+    values = sorted(some, key=lambda v: (is_nan(v), v))
+    place = (len(values) - 1) * share
+    low, high = values[math.floor(place)], values[math.ceil(place)]
+    part = float(place - math.floor(place))
+    return float(low) if low == high or not part else (1 - part) * low + part * high
 
 
 def same(a: Any, b: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from ceql.syntax import tree
 from ceql.syntax.parser import parse_aggregate
 from generators import Draw, number_of, one_in, shifted
 from oracle_measures import Events, aggregate, same
+
+_FURTHER = ("VARIANCE", "STDDEV", "MEDIAN", "PERCENTILE")
 
 
 def totals(
@@ -56,15 +59,19 @@ def requests(draw: Draw, query: tree.Query) -> dict[str, Any]:
     asked = {"n": "COUNT(*)"}
     for k in range(draw(st.integers(0, 4)) if names else 0):
         name = draw(st.sampled_from(names))
-        function = draw(st.sampled_from(["COUNT", "SUM", "SUM", "AVG", "MIN", "MAX"]))
+        function = draw(st.sampled_from(["COUNT", "SUM", "SUM", "AVG", "MIN", "MAX", "DISTINCT", *_FURTHER]))
+        distinct, number = function == "DISTINCT", Decimal("0.75") if function == "PERCENTILE" else None
+        function = "COUNT" if distinct else function
         operand: tree.Expression | None = number_of(draw, name)
-        if function == "COUNT" and draw(st.booleans()):
+        if distinct:
+            operand = tree.Ref(name, draw(st.sampled_from(["v", "f", "s", "time"])))
+        elif function == "COUNT" and draw(st.booleans()):
             operand = None
-        elif function not in ("SUM", "AVG") and one_in(draw, 4):
+        elif function not in ("SUM", "AVG", *_FURTHER) and one_in(draw, 4):
             operand = tree.Ref(name, draw(st.sampled_from(["s", "time"])))
         elif one_in(draw, 3):
             operand = shifted(draw, tree.Ref(name, "v"))
-        asked[f"c{k}"] = print_expression(tree.Aggregate(function, name, operand))
+        asked[f"c{k}"] = print_expression(tree.Aggregate(function, name, operand, distinct, number))
     keys = [part.refs[0].attribute for part in query.partition if len(part.refs) == 1 and part.refs[0].name is None]
     by = draw(st.lists(st.sampled_from(keys), unique=True)) if keys and len(keys) == len(query.partition) else []
     return {"columns": asked, "by": by, "every": draw(st.sampled_from([None, None, 2, 3]))}

@@ -129,10 +129,19 @@ def measures() -> Strategy:
 
     def aggregates(name: str) -> Strategy:
         value = st.builds(tree.Ref, st.just(name), names)
-        functions = st.sampled_from(["COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST"])
+        functions = st.sampled_from(
+            ["COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST", "STDDEV", "VARIANCE", "MEDIAN"]
+        )
         operand = value | st.builds(tree.Arithmetic, st.sampled_from("+-*/%"), value, literals)
-        return st.builds(tree.Aggregate, functions, st.just(name), operand) | st.builds(
-            tree.Aggregate, st.just("COUNT"), st.just(name)
+        shares = st.integers(0, 1) | st.decimals(0, 1, places=3)
+        return (
+            st.builds(tree.Aggregate, functions, st.just(name), operand)
+            | st.builds(tree.Aggregate, st.just("COUNT"), st.just(name))
+            | st.builds(tree.Aggregate, st.just("COUNT"), st.just(name), operand, st.just(True))
+            | st.builds(tree.Aggregate, st.just("PERCENTILE"), st.just(name), operand, number=shares)
+            | st.builds(
+                tree.Aggregate, st.sampled_from(["FIRST", "LAST"]), st.just(name), operand, number=st.integers(1, 9)
+            )
         )
 
     return names.flatmap(aggregates) | st.builds(tree.Lapse, st.sampled_from(["START_TIME", "END_TIME", "DURATION"]))

@@ -34,7 +34,7 @@ def test_nothing_holds_a_recogniser(stream: Stream, shards: bool, monkeypatch: p
     streams.read(recognizer.feed(batches[0]))
     recognizer = ceql.compile(stream.query).restore(recognizer.snapshot())
     recognizer.feed(batches[1]).head(1)
-    recognition = recognizer._recognition
+    recognition = recognizer._recognitions[0]
     assert recognition is not None
     watched: list[weakref.ref[Any]] = [
         weakref.ref(recognizer),

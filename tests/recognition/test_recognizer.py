@@ -236,8 +236,8 @@ def test_the_tables_of_the_automaton_keep_within_memory() -> None:
     memory = 4 << 20
     recognizer = query.recognizer(memory=memory)
     assert recognizer.feed(table).to_arrow().equals(query.run(table).to_arrow())
-    assert recognizer._recognition is not None
-    machine = recognizer._recognition.machine
+    assert recognizer._recognitions
+    machine = recognizer._recognitions[0].machine
     assert isinstance(machine, StateMachine)
     tables = machine.cache.tables
     assert tables.next.nbytes + tables.initial_next.nbytes <= memory

@@ -52,12 +52,12 @@ def test_each_event_of_each_match_counts() -> None:
     assert table.to_pylist() == [
         {
             "n": 10, "events": 16, "known": 12, "total": 30, "mean": 2.5, "least": 2, "most": "e", "half": 15.0,
-            "late": T + timedelta(seconds=40), "d": 24.0, "dm": Decimal("1.50"),
+            "late": T + timedelta(seconds=40), "d": Decimal("24.00"), "dm": Decimal("1.50"),
         }
     ]  # fmt: skip
     assert table.schema.types == [
-        *[pa.int64()] * 4, pa.float64(), pa.int64(), pa.string(), pa.float64(), pa.timestamp("us"), pa.float64(),
-        pa.decimal128(3, 2),
+        *[pa.int64()] * 4, pa.float64(), pa.int64(), pa.string(), pa.float64(), pa.timestamp("us"),
+        pa.decimal128(13, 2), pa.decimal128(3, 2),
     ]  # fmt: skip
 
 

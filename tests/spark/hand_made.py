@@ -29,7 +29,6 @@ from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.bucket import CheckpointTerms
-from ceql.spark.set_task import SetSpec
 from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.streaming import BUCKET, DATA, SEAL, BucketUpdate, pack, unpacker
 from ceql.spark.task_spec import (
@@ -37,6 +36,7 @@ from ceql.spark.task_spec import (
     ORDER,
     STREAM,
     TIME,
+    SetSpec,
     TaskSpec,
     attribute_column,
     bits_column,

@@ -24,11 +24,14 @@ EVENTS = pa.table(
         "v": [None if k % 11 == 0 else k * k - 100 for k in range(COUNT)],
         "f": [k / 4 for k in range(COUNT)],
         "s": [f"s{k * 31 % 17}" for k in range(COUNT)],
+        "d": pa.array([Decimal(k * 31 % 100) / 4 for k in range(COUNT)], pa.decimal128(9, 2)),
     }
 )
 ASKED = {
     "n": "COUNT(*)", "events": "COUNT(b)", "known": "COUNT(b.v)", "total": "SUM(b.v)", "mean": "AVG(b.v)",
     "least": "MIN(b.v)", "f": "SUM(b.f)", "most": "MAX(b.s)", "last": "MAX(b.time)",
+    "different": "COUNT(DISTINCT b.s)", "times": "COUNT(DISTINCT b.time)", "median": "MEDIAN(b.f)",
+    "spread": "STDDEV(b.v)", "exact": "SUM(b.d)", "exact_mean": "AVG(b.d)", "exact_median": "MEDIAN(b.d)",
 }  # fmt: skip
 
 
@@ -43,7 +46,9 @@ def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     def value(one: Any) -> Any:
         if isinstance(one, datetime):
             return one.timestamp()
-        return int(one) if isinstance(one, Decimal) else one
+        if isinstance(one, float):
+            return pytest.approx(one)
+        return int(one) if isinstance(one, Decimal) and one == int(one) else one
 
     return [{name: value(one) for name, one in row.items()} for row in rows]
 
@@ -78,3 +83,19 @@ def test_errors(spark: SparkSession, frame: DataFrame) -> None:
     stream = spark.readStream.format("rate").load().withColumnRenamed("timestamp", "time")
     with pytest.raises(ceql.CeqlError, match="aggregate is for batches"):
         ceql.spark.aggregate(stream, "SELECT * FROM rate WHERE rate AS a", n="COUNT(*)")
+
+
+def test_aggregates_are_those_of_spark_sql(frame: DataFrame) -> None:
+    """Values and types, of matches that are single events."""
+    texts = {
+        "different": "COUNT(DISTINCT {}s)", "total": "SUM({}d)", "mean": "AVG({}d)", "least": "MIN({}d)",
+        "spread": "STDDEV({}v)", "variance": "VARIANCE({}f)", "decimal": "STDDEV({}d)", "median": "MEDIAN({}v)",
+        "share": "PERCENTILE({}v, 0.9)",
+    }  # fmt: skip
+    asked = {name: text.format("b.") for name, text in texts.items()}
+    found = ceql.spark.aggregate(frame, "SELECT b WHERE B AS b", asked)
+    spark = frame.filter("type = 'B'").selectExpr(*(f"{text.format('')} AS {name}" for name, text in texts.items()))
+    types = {field.name: field.dataType.simpleString() for field in found.schema.fields}
+    wanted = {field.name: field.dataType.simpleString() for field in spark.schema.fields}
+    assert types == wanted | {"different": "decimal(38,0)"}
+    assert plain([found.first().asDict()]) == [spark.first().asDict()]  # type: ignore[union-attr]

@@ -15,8 +15,8 @@ from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
 from ceql.syntax.parser import parse_aggregate
 
-COMBINED = ("COUNT", "SUM", "AVG", "MIN", "MAX")
-_EXAMPLES = "COUNT(*), COUNT(x), SUM(x.a), AVG(x.a), MIN(x.a) or MAX(x.a)"
+_OF_ONE_MATCH = ("FIRST", "LAST")
+_EXAMPLES = "COUNT(*), COUNT(x), COUNT(DISTINCT x.a), SUM(x.a), AVG(x.a), MIN(x.a), MAX(x.a) or MEDIAN(x.a)"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _read(query: t.Query, name: str, text: str) -> t.Aggregate:
             found.span,
             f"Write one of {_EXAMPLES}; calculate afterwards.",
         )
-    if found.function not in COMBINED:
+    if found.function in _OF_ONE_MATCH:
         raise QueryError(
             f"{found.function} is of one match, and matches have no order by which one is the {found.function.lower()}",
             text,

@@ -215,7 +215,7 @@ def hardest(condition: Condition, operand: int) -> Worst | None:
     return Worst.GREATEST if greatest else Worst.LEAST
 
 
-_GROWS = {"COUNT": Worst.GREATEST, "MAX": Worst.GREATEST, "MIN": Worst.LEAST}
+_GROWS = {"COUNT": Worst.GREATEST, "DISTINCT": Worst.GREATEST, "MAX": Worst.GREATEST, "MIN": Worst.LEAST}
 """Aggregates that never fall, or never rise, as more events come."""
 
 

@@ -18,6 +18,7 @@ from ceql.syntax import tree as t
 
 WHOLE = ""  # in place of a variable: all events of the filtered part
 FIRST_LAST = ("FIRST", "LAST")
+_CARRIED = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST")  # aggregates of which a value so far is enough
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _OF_TRUTHS = {("MAX", "<"): "MIN", ("MAX", ">"): "MAX", ("MIN", "<"): "MAX", ("MIN", ">"): "MIN"}
 """Whether all must satisfy the comparison, or one: the least or the greatest of truth values."""
@@ -36,7 +37,8 @@ class Operand(NamedTuple):
     """What is read of an event of a role, or of the event before it; with `fold`, of all events of the role together.
 
     `fold` is SUM, MIN, MAX, FIRST or LAST: what they skip is NULL, and of no event they are NULL. It is COUNT if `what`
-    tells of each event whether it counts. The others may be over truth values, too.
+    tells of each event whether it counts. The others may be over truth values, too. It is DISTINCT if the different
+    values are counted.
     """
 
     role: int
@@ -136,6 +138,8 @@ class Cut:
         return len(self._events(node)) > 1 or is_measured(node)
 
     def _fold(self, function: str, node: t.Aggregate, what: t.Expression | t.Predicate, truth: bool = False) -> Read:
+        if node.number is not None or node.function not in _CARRIED:
+            raise NotCut
         self.operands.append(Operand(self.folded[node.variable], False, what, function))
         return Read(len(self.operands) - 1, truth)
 
@@ -151,6 +155,8 @@ class Cut:
         if node.operand is None:
             return self._fold("COUNT", node, t.Literal(1))
         what = of_one_event(node.operand)
+        if node.distinct:
+            return self._fold("DISTINCT", node, what)
         if node.function == "COUNT":
             return self._fold("COUNT", node, t.IsNull(what, negated=True))
         if node.function != "AVG":

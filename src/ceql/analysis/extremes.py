@@ -50,9 +50,9 @@ def _asked(condition: t.Condition) -> _Asked | None:
     if isinstance(condition, t.Neg):
         condition = condition.item
     match condition:
-        case t.Comparison(op, t.Aggregate(function, name, operand), t.Literal(value) as limit):
+        case t.Comparison(op, t.Aggregate(function, name, operand, number=None), t.Literal(value) as limit):
             pass
-        case t.Comparison(op, t.Literal(value) as limit, t.Aggregate(function, name, operand)):
+        case t.Comparison(op, t.Literal(value) as limit, t.Aggregate(function, name, operand, number=None)):
             op = _TURNED.get(op, op)
         case _:
             return None

@@ -20,6 +20,7 @@ from ceql.analysis.equalities import Equality
 from ceql.analysis.later import easiest
 from ceql.analysis.lengths import TIME
 from ceql.analysis.shape import Leaves, Shape
+from ceql.automata.distinct import enough
 from ceql.automata.endings import Gaps, crossed, sides
 from ceql.automata.lookups import compared
 from ceql.automata.parallel import Parallel, Step
@@ -139,6 +140,9 @@ class _Work:
         if condition.denies >= 0 and operand.role == 0:
             return self._of_forbidden(condition, k, n)
         fold = Fold(operand.fold) if operand.fold else Fold.LATEST
+        if fold is Fold.DISTINCT:
+            full = enough(condition, n)
+            return self._register(Register(-1, fold, role.leaves, role.scope, terms=((term, False),), enough=full)), -1
         if operand.fold == "LAST" and operand.what == t.Attribute(TIME):
             fold = Fold.LATEST  # which is never NULL
         if not (operand.fold or role.single):
@@ -478,7 +482,7 @@ class _Work:
             return Move(r, carried)
         if not step.leaves & register.leaves:
             return Move(r, carried)
-        if register.fold is Fold.SET:
+        if register.is_set:
             return Move(r, carried, None, tuple(self._word(term, before, state) for term, before in register.terms))
         folds = register.fold is not Fold.LATEST and carried
         term = register.term if register.previous else self._own_term(r, step)

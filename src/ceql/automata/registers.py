@@ -31,12 +31,14 @@ class Fold(Enum):
     MAX = "MAX"
     FIRST = "FIRST"
     LAST = "LAST"
+    DISTINCT = "DISTINCT"  # the set of different values
 
 
 class Register(NamedTuple):
     """The value of a term at the events of some leaves; of the event before them, if `previous`.
 
-    A SET has a member for each event, which has the values of several terms, some of the event before.
+    A SET has a member for each event, which has the values of several terms, some of the event before. DISTINCT is a
+    set of the values of one term.
     """
 
     term: int
@@ -48,6 +50,11 @@ class Register(NamedTuple):
     terms: tuple[tuple[int, bool], ...] = ()  # SET: its terms, and whether they are of the event before
     absence: int = -1  # if it is of forbidden events: of which
     emptied: Leaves = frozenset()  # an event at one of these leaves empties it
+    enough: int = 0  # DISTINCT: how many values make it full
+
+    @property
+    def is_set(self) -> bool:
+        return self.fold in (Fold.SET, Fold.DISTINCT)
 
 
 def resets(shape: Shape, register: Register, step: Step) -> bool:

@@ -11,6 +11,7 @@ from ceql.automata.correlated import Correlated, Index, Transition
 from ceql.automata.registers import CARRIED, EVENT, NEW, Carrying, Evaluation, Fold, Move, Source
 from ceql.engine.groups.layout import (
     ADD,
+    ADD_DIFFERENT,
     ALIVE,
     BUCKETS,
     CASES,
@@ -328,6 +329,8 @@ class _Carriers:
         if register.fold is Fold.ALIVE:
             decided = {c.claim.number for t in transition.way.tests if (c := self._condition(t)) is not None}
             return (ALIVE, 0, self.slot[register.claim], 0) if register.claim in decided else (KEEP, kept, 0, 0)
+        if register.fold is Fold.DISTINCT and move.words:
+            return ADD_DIFFERENT, kept, self._read(transition, move.words[0]), register.enough
         if move.words:
             at = len(self.reads)
             self.reads += [self._read(transition, source) for source in move.words]

@@ -73,7 +73,10 @@ def uses(condition: Condition) -> list[tuple[Use, int | None]]:
                 case t.Minus(inner):
                     values([inner], how)
                 case _ if (k := _operand(node)) is not None:
-                    use(k, _added(operands[k]) if operands[k].fold else how, None)
+                    if operands[k].fold == "DISTINCT":
+                        use(k, Use.RANGE, k)  # the words of equal values are equal
+                    else:
+                        use(k, _added(operands[k]) if operands[k].fold else how, None)
 
     def use(k: int, how: Use, other: int | None) -> None:
         found[k] = (how, other)

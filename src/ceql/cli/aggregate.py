@@ -15,6 +15,7 @@ from ceql.cli.formatting import to_json
 from ceql.cli.output import Output, check_not_read
 from ceql.cli.run import Job, opened
 from ceql.cli.writers import Format, choose_format, write_table
+from ceql.results.matches import Matches
 from ceql.results.text import cell, to_rows
 
 _MATCHES = "matches, for the exit code"
@@ -66,6 +67,7 @@ def aggregate(job: Job, asked: Asked) -> ExitCode:
         output = Output(job.out)
     try:
         with opened(job) as matches:
+            assert isinstance(matches, Matches)
             table = matches.aggregate({_MATCHES: "COUNT(*)", **asked.columns}, by=asked.by, every=asked.every)
         any_match = table.num_rows > 0 and (pc.max(table[_MATCHES].cast(pa.string())).as_py() != "0")
         _write(table.drop_columns([_MATCHES]), format, None if output is None else output.path)

@@ -15,13 +15,23 @@ import ceql
 from ceql import warm
 from ceql.cli.aggregate import aggregate, read_asked
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
-from ceql.cli.inputs import STDIN, Files, is_live, read_events, read_query, read_text, say_skipped, single_or_named
+from ceql.cli.inputs import (
+    STDIN,
+    Files,
+    is_live,
+    read_events,
+    read_folder,
+    read_query,
+    read_text,
+    say_skipped,
+    single_or_named,
+)
 from ceql.cli.run import Job, count, run
-from ceql.cli.run_set import count_set, read_folder, run_set
 from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
 from ceql.io.dicts import is_writable
 from ceql.query import Query
+from ceql.query_set import QuerySet
 from ceql.recognition.options import duration
 
 CODES = """
@@ -200,17 +210,16 @@ def run_command(
         else:
             _refuse("needs --spark", {"--master": master, "--table": table, "--order-by": order_by})
             columns["threads"] = int(threads) if threads.isdecimal() else threads
-            rules = None
+            asked_for: Query | QuerySet
             if os.path.isdir(query):
                 _refuse("goes with one query, not with a folder", {"--events": with_events, "--aggregate": aggregates})
-                rules = read_folder(Path(query))
-                compiled = rules[rules.names[0]]
-                files = read_events(compiled, events or [], stream or [])
+                asked_for = rules = read_folder(Path(query))
+                files = read_events(rules[rules.names[0]], events or [], stream or [])
             else:
-                compiled, files = _inputs(query, events, stream)
+                asked_for, files = _inputs(query, events, stream)
             path = None if out is None else Path(out)
             job = Job(
-                compiled,
+                asked_for,
                 files,
                 columns,
                 path,
@@ -221,10 +230,7 @@ def run_command(
                 skip_bad_lines,
                 input_format,
             )
-            if rules is not None:
-                code = count_set(rules, job) if only_count else run_set(rules, job)
-            else:
-                code = aggregate(job, asked) if asked is not None else count(job) if only_count else run(job)
+            code = aggregate(job, asked) if asked is not None else count(job) if only_count else run(job)
     raise typer.Exit(code)
 
 

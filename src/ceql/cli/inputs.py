@@ -14,14 +14,17 @@ import pyarrow as pa
 
 from ceql.cli.exit_codes import UsageError, say
 from ceql.cli.times import TextTimes
+from ceql.errors import naming
 from ceql.io.files import Reader, open_copy, open_file
 from ceql.io.formats import copied, format_of_bytes
 from ceql.io.schemas import conform, is_text, unify_schemas
 from ceql.io.source import Source
 from ceql.query import Query, compile
+from ceql.query_set import QuerySet
 
 T = TypeVar("T")
 STDIN = "-"
+SUFFIX = ".ceql"
 FROM_TERMINAL = "reading events from the terminal, one JSON object per line; Ctrl-D ends"
 _NAMED = re.compile(r"(\w+)=(.+)", re.DOTALL)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
@@ -206,6 +209,18 @@ def say_skipped(sources: Iterable[Skipping]) -> None:
 def first_bytes() -> bytes:
     """The bytes of standard input that arrive first. Whoever reads it afterwards begins with them."""
     return os.read(sys.stdin.fileno(), 1 << 18)
+
+
+def read_folder(folder: Path) -> QuerySet:
+    """The queries of a folder, each under the name of its file."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.is_file())
+    if not paths:
+        raise UsageError(f"the folder {folder} has no queries: no file whose name ends in {SUFFIX}")
+    queries: dict[str, Query] = {}
+    for path in paths:
+        with naming(path.stem):
+            queries[path.stem] = compile(read_text(str(path)))
+    return QuerySet(queries)
 
 
 def is_live(format: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""`ceql run`: finds matches in files or in a pipe and writes them."""
+"""`ceql run`: finds the matches of a query, or of a folder of queries, in files or in a pipe and writes them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from ceql.cli.inputs import FROM_TERMINAL, STDIN, Files, first_bytes, is_live, s
 from ceql.cli.json_lines import JsonLines
 from ceql.cli.output import Output, check_not_read
 from ceql.cli.progress import EventProgress
+from ceql.cli.set_writers import SetColumnWriter, SetJsonWriter, SetTableWriter
 from ceql.cli.table import TextTableWriter
 from ceql.cli.times import shown_times
-from ceql.cli.writers import TABLE_LIMIT, ColumnWriter, Format, JsonWriter, Writer, choose_format
-from ceql.errors import did_you_mean
+from ceql.cli.writers import TABLE_LIMIT, ColumnWriter, Format, Found, JsonWriter, Writer, choose_format
+from ceql.errors import LateEventsWarning, did_you_mean
 from ceql.explain.stages import columns_read
-from ceql.query import LateEventsWarning, Query
+from ceql.query import Query
+from ceql.query_set import QuerySet
 from ceql.results.matches import Matches
 
 _MANY = 1000  # events after which an attribute that never came is worth a word
@@ -33,7 +35,7 @@ _MANY = 1000  # events after which an attribute that never came is worth a word
 class Job:
     """The arguments of `ceql run`."""
 
-    query: Query
+    query: Query | QuerySet
     files: dict[str | None, list[str]]
     columns: dict[str, Any]
     """The keyword arguments of `Query.run` and `Query.recognizer`: type, time, time_unit, lateness, memory, threads."""
@@ -55,13 +57,17 @@ class Job:
 def count(job: Job) -> ExitCode:
     """Prints how many matches there are, without enumerating them."""
     with opened(job) as matches:
-        n = matches.count()
-    print(n)
-    return ExitCode.DONE if n else ExitCode.NO_MATCH
+        found = matches.count()
+    if isinstance(found, int):
+        print(found)
+        return ExitCode.DONE if found else ExitCode.NO_MATCH
+    for name, n in found.items():
+        print(f"{n}\t{name}")
+    return ExitCode.DONE if any(found.values()) else ExitCode.NO_MATCH
 
 
 @contextmanager
-def opened(job: Job) -> Iterator[Matches]:
+def opened(job: Job) -> Iterator[Found]:
     """All matches, for what reads them at once; then says what the user should know of the events."""
     with not_warned_of_late_events():
         if job.streaming:
@@ -166,10 +172,12 @@ def _stream(job: Job, writer: Writer, limit: int | None, output: Output | None) 
         _report(job, lines, recognizer.late(), all_read=not asked)
 
 
-def _write(matches: Matches, writer: Writer, events: bool, limit: int | None) -> tuple[int, bool]:
+def _write(matches: Found, writer: Writer, events: bool, limit: int | None) -> tuple[int, bool]:
     """Writes up to `limit` matches and then stops reading. Returns how many, and whether the limit was reached."""
     pieces: Iterator[tuple[pa.RecordBatch, pa.Table | None]]
-    pieces = matches.with_rows() if events else ((batch, None) for batch in matches.to_batches())
+    pieces = ((batch, None) for batch in matches.to_batches())
+    if events and isinstance(matches, Matches):
+        pieces = matches.with_rows()
     found = 0
     for batch, rows in pieces:
         if limit is not None and found + batch.num_rows > limit:
@@ -187,10 +195,13 @@ def _write(matches: Matches, writer: Writer, events: bool, limit: int | None) ->
 
 
 def _writer(job: Job, format: Format, out: Path | None) -> Writer:
-    projections = job.query.plan.projections
+    several = isinstance(job.query, QuerySet)
     if format in (Format.csv, Format.parquet, Format.arrow):
-        return ColumnWriter(format, out)
+        return SetColumnWriter(format, out) if several else ColumnWriter(format, out)
     file = sys.stdout if out is None else out.open("w", encoding="utf-8")
+    if isinstance(job.query, QuerySet):
+        return SetJsonWriter(file) if format is Format.json else SetTableWriter(file, job.streaming)
+    projections = job.query.plan.projections
     if format is Format.json:
         return JsonWriter(file, projections)
     hidden = {name for name in (job.columns["type"], job.columns["time"]) if name is not None}
@@ -209,13 +220,13 @@ class TimesShown:
         self.flush = writer.flush
         self.close = writer.close
 
-    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
+    def add(self, matches: Found, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
         batch = shown_times(batch, self._names[:2], self._unit)
         rows = None if rows is None else shown_times(rows, self._names[2:], self._unit)
         self._writer.add(matches, batch, rows)
 
 
-def _open_files(job: Job) -> tuple[Matches, EventProgress, dict[str | None, Files]]:
+def _open_files(job: Job) -> tuple[Found, EventProgress, dict[str | None, Files]]:
     bar = EventProgress(
         job.progress and sys.stderr.isatty() and (job.out is not None or job.format in (None, Format.table))
     )
@@ -257,8 +268,10 @@ def say_left_out(sources: Sequence[JsonLines | Files], late: pa.Table) -> None:
 
 def _report_missing(job: Job, names: set[str], of: str) -> None:
     """A misspelt attribute is an error where columns are known beforehand, and NULL in JSON lines."""
-    items = job.query.plan.query.items or ()
-    wanted = dict.fromkeys([*columns_read(job.query.plan), *(name for item in items for name in item.attributes)])
+    plans = [job.query.plan] if isinstance(job.query, Query) else job.query.plans.values()
+    items = [item for plan in plans for item in plan.query.items or ()]
+    read = [name for plan in plans for name in columns_read(plan)]
+    wanted = dict.fromkeys([*read, *(name for item in items for name in item.attributes)])
     for name in wanted if names else ():
         if name not in names and name.partition(".")[0] not in names:
             say(f"none {of} has an attribute '{name}'. {did_you_mean(name, sorted(names)) or ''}".rstrip())

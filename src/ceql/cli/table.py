@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ceql.cli.writers import Found
 from ceql.recognition.result_columns import as_lists, is_measure, true_name, variable_fields
-from ceql.results.matches import Matches
 from ceql.results.text import between, cell, clean, event_text, to_python, to_rows
 
 _SHOWN = 8
@@ -30,7 +30,7 @@ class TextTableWriter:
         self._heads: list[str] = []
         self._lines: list[list[str]] = []
 
-    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
+    def add(self, matches: Found, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
         self._heads, lines = table_rows(batch, rows, self._projections, self._hidden)
         if not self._streaming:
             self._lines += lines

@@ -17,9 +17,11 @@ from ceql.cli.exit_codes import UsageError
 from ceql.cli.formatting import to_json
 from ceql.errors import DataError
 from ceql.recognition.result_columns import true_name, variable_fields
+from ceql.results.match_set import MatchSet
 from ceql.results.matches import Matches
 from ceql.results.text import to_python, to_rows
 
+Found = Matches | MatchSet
 Projections = dict[str, tuple[str, ...]]
 
 
@@ -43,7 +45,7 @@ SUFFIXES = {
 class Writer(Protocol):
     """Takes batches of matches, and the rows of their events where these are wanted."""
 
-    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None: ...
+    def add(self, matches: Found, batch: pa.RecordBatch, rows: pa.Table | None) -> None: ...
 
     def flush(self) -> None: ...
 
@@ -71,7 +73,7 @@ class JsonWriter:
         self._file = file
         self._projections = projections
 
-    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
+    def add(self, matches: Found, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
         for match in match_dicts(batch, rows, self._projections):
             self._file.write(to_json(match) + "\n")
 
@@ -116,9 +118,9 @@ class ColumnWriter:
         if out is not None:
             self._stream = pa.OSFile(str(out), "wb")
 
-    def add(self, matches: Matches, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
+    def add(self, matches: Found, batch: pa.RecordBatch, rows: pa.Table | None) -> None:
         n = batch.num_rows
-        if rows is not None:
+        if rows is not None and isinstance(matches, Matches):
             batch = matches.event_rows(batch, rows, self._matches)
         self._matches += n
         self.write_batch(batch)

@@ -11,6 +11,7 @@ from ceql.analysis.lengths import TIME, is_hidden, key_name
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Shape
 from ceql.automata.correlated import Correlated, Transition
+from ceql.automata.distinct import MANY
 from ceql.automata.registers import Carrying, Evaluation, Fold, Register
 from ceql.automata.uses import Use
 from ceql.explain.formula import print_normal, print_predicate
@@ -77,6 +78,9 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
         name = min(shape.absences[register.absence].names, default="")
     else:
         name = role.name if role is not None else leaf_variable(shape, min(register.leaves))
+    if register.fold is Fold.DISTINCT:
+        up_to = f", up to {register.enough}" if register.enough < MANY else ""
+        return f"every different {_print_term(auto.carrying, *register.terms[0], name)} so far{up_to}"
     if register.fold is Fold.SET:
         values = ", ".join(_print_term(auto.carrying, *term, name) for term in register.terms)
         plain = all(isinstance(auto.carrying.terms[term].what, t.Expression) for term, _ in register.terms)

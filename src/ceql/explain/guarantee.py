@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from ceql.automata.distinct import MANY
 from ceql.automata.registers import Fold
 from ceql.explain.carried import registers_met
 from ceql.explain.claims import judged
@@ -123,10 +124,11 @@ def when_decided(plan: PreferredPlan) -> str:
 def _update(plan: CorrelatedPlan) -> str:
     auto = plan.running
     met = [[auto.register(r) for r in registers] for _, registers in registers_met(auto)]
-    k = max(map(len, met), default=0)
+    k = max((sum(max(1, register.enough - 1) for register in registers) for registers in met), default=0)
     # what is known of forbidden events depends on the first of them alone
     folds = {register.fold for registers in met for register in registers if register.absence < 0}
-    if Fold.SET in folds:
+    unbounded = any(register.enough == MANY for registers in met for register in registers)
+    if Fold.SET in folds or unbounded:
         bound = "linear in the groups that an event meets, and in the sets that tell them apart: at most 2^w"
     elif Fold.SUM in folds:
         bound = "linear in the groups that an event meets, and in the sums that tell them apart: at most 2^w"

@@ -56,9 +56,7 @@ _CONSUME = {
 }
 
 
-def explain(
-    plan: Plan, schema: pa.Schema | None, type: str | None, time: str | None, time_unit: str | None
-) -> Explanation:
+def explain(plan: Plan, schema: pa.Schema | None, options: Options) -> Explanation:
     """All sections that can be written of this query."""
     sections = [
         section("Query", [line for text in print_query(plan.query).split("\n") for line in wrapped(text, "", "    ")]),
@@ -86,7 +84,6 @@ def explain(
             sections.append(section("Sides of ALL that run in parallel", _trees(plan.automaton)))
     sections.append(section("Reading", pairs(_reading(plan))))
     if schema is not None:
-        options = Options(type, time, time_unit)
         sections.append(section("Over this schema", _bound(plan, schema, options)))
     return Explanation("\n\n".join(sections) + "\n")
 

@@ -42,7 +42,7 @@ OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTS = {"+": p.ADD_INT, "-": p.SUBTRACT_INT, "*": p.MULTIPLY_INT, "%": p.REMAINDER_INT}
 _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": p.DIVIDE_FLOAT, "%": p.REMAINDER_FLOAT}
-_FOLDED = {"SUM": p.TOTAL, "COUNT": p.COUNTED}
+_FOLDED = {"SUM": p.TOTAL, "COUNT": p.COUNTED, "DISTINCT": p.DIFFERENT}
 _ORDERED = (Use.ORDER, Use.RANGE)
 _DEEPEST = 60  # of a program's stack
 TOO_SMALL = UNBOUND  # in place of a whole number that is no other word
@@ -307,7 +307,9 @@ class Operands:
         match node:
             case Read(operand):
                 self._read(k, operand, program)
-                return self._encoding_of(k, operand)
+                assert self.auto.carrying is not None
+                counts = self.auto.carrying.conditions[k].operands[operand].fold == "DISTINCT"
+                return Encoding.WORD if counts else self._encoding_of(k, operand)
             case t.Literal(value):
                 return _constant(value, program)
             case t.Duration(nanoseconds):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -19,15 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import ArgumentError, DataError, SchemaError, did_you_mean
-from ceql.io.sort_keys import decode, encode, ticks
+from ceql.io.sort_keys import decimal_words, decode, encode, ticks
 from ceql.jit import Array
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.checks import numbered
+from ceql.recognition.decimals import joined, pieces
 from ceql.recognition.folds import Folds
 from ceql.recognition.options import duration
 from ceql.recognition.result_columns import as_lists, true_name, variable_fields
-from ceql.recognition.totals import Slot, Totals, codes, is_coded, to_code
+from ceql.recognition.totals import EXACT, Slot, Totals, codes, is_coded, to_code
 from ceql.recognition.totals_table import BUCKET, Every, Layout, Request, slots_of
+from ceql.recognition.value_totals import counts, moments
 from ceql.syntax import tree as t
 
 Take = Callable[[Array], pa.RecordBatch]
@@ -65,7 +68,12 @@ class Aggregation:
 
     def type_of(self, slot: Slot) -> pa.DataType:
         """The type of what is added up in a slot."""
-        return self._folds[slot].type_of(t.Aggregate(*slot))
+        functions = {"VALUES": "MIN", "MOMENTS": "STDDEV"}  # which take values of the same types
+        return self._folds[slot].type_of(t.Aggregate(functions.get(slot.function, slot.function), *slot[1:]))
+
+    def operand_type(self, slot: Slot) -> pa.DataType:
+        """The type of what a slot is over."""
+        return self._folds[slot].type_of(t.Aggregate("FIRST", *slot[1:]))
 
     def values(self, slot: Slot, data: pa.RecordBatch) -> pa.Array:
         """What a slot reads of these events."""
@@ -123,12 +131,16 @@ class Aggregation:
         if values.null_count:
             valid = values.is_valid().to_numpy(zero_copy_only=False)[row]
             row, group = row[valid], group[valid]
-        counts = np.bincount(group, minlength=groups)
+        if slot.function == "VALUES":
+            return list(counts(values, row, group, groups))
+        if slot.function == "MOMENTS":
+            return list(moments(values, row, group, groups))
+        known = np.bincount(group, minlength=groups)
         if slot.function == "COUNT":
-            return list(counts.tolist())
+            return list(known.tolist())
         if slot.function == "SUM":
             found = _sums(values, row, group, groups)
-            return [value if count else None for value, count in zip(found, counts.tolist(), strict=True)]
+            return [value if count else None for value, count in zip(found, known.tolist(), strict=True)]
         if not len(row):
             return [None] * groups
         return self._extremes(slot, values, row, group, groups)
@@ -234,6 +246,11 @@ def _ranks(values: pa.Array) -> Array:
 
 def _sums(values: pa.Array, row: Array, group: Array, groups: int) -> list[Any]:
     """The sums of each group: exact for whole numbers, whose halves are added up apart so that nothing overflows."""
+    if pa.types.is_decimal(values.type):
+        totals = [np.zeros(groups, np.int64) for _ in range(values.type.bit_width // 32)]
+        for piece, to in zip(pieces(values), totals, strict=True):
+            np.add.at(to, group, piece[row])
+        return [decimal_of(number, values.type) for number in joined(totals).tolist()]
     if not pa.types.is_integer(values.type):
         plain = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
         return list(np.bincount(group, plain[row], groups).tolist())
@@ -246,8 +263,15 @@ def _sums(values: pa.Array, row: Array, group: Array, groups: int) -> list[Any]:
     return found
 
 
+def decimal_of(number: int, type: pa.DataType) -> Decimal:
+    """The decimal with this unscaled number."""
+    return EXACT.scaleb(Decimal(number), -type.scale)
+
+
 def wholes(values: pa.Array) -> Array:
-    """Whole numbers as int64, 0 for NULL."""
+    """Whole numbers as int64, 0 for NULL; of decimals the unscaled ones."""
+    if pa.types.is_decimal(values.type):
+        return decimal_words(values)[0]
     try:
         return np.asarray(values.cast(pa.int64()).fill_null(0))
     except pa.ArrowInvalid as error:

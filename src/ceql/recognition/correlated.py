@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from ceql.analysis.lengths import is_hidden
 from ceql.automata.correlated import Correlated
-from ceql.automata.registers import Fold
 from ceql.automata.shared_values import shared_value
 from ceql.engine.common.check import require, require_between
 from ceql.engine.common.chunk import Chunk
@@ -232,7 +231,7 @@ class CorrelatedRecognition(Recognition):
                 term = auto.register(register).term
                 column = auto.column(term) if term >= 0 else -1
                 numbered[k, first + n] = column >= len(ranked) or (column >= 0 and ranked[column])
-                sets[k, first + n] = auto.register(register).fold is Fold.SET
+                sets[k, first + n] = auto.register(register).is_set
         count = len(auto.indexes)
         if len(numbered) > count:  # the heads of lists have the first words of their groups
             numbered[count:] = numbered[:count]
@@ -462,7 +461,7 @@ class CorrelatedRecognition(Recognition):
                 "the snapshot was taken by a version of ceql that compiles this query to another automaton; "
                 "finish the stream with that version, or start anew"
             )
-        for term in header.get("ranked", []):
+        for term in header["ranked"]:
             self.operands = self.operands.with_rank(term)
         self.values.restore(tables["values"])  # before the machine, which sorts runs by the rank of their values
         super().restore(header, arrays, tables)

@@ -24,6 +24,7 @@ from ceql.plan import CorrelatedPlan, PreferredPlan
 from ceql.predicates.columns import MaskColumn
 from ceql.predicates.possible import may_hold
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
+from ceql.recognition.input import Input
 from ceql.recognition.rows import Positions, RowStore
 from ceql.recognition.types_seen import TypesSeen
 from ceql.syntax import tree as t
@@ -31,19 +32,21 @@ from ceql.syntax import tree as t
 _WIDE = 64  # positions that lie this far apart are sorted
 
 
-class FileScan:
+class FileScan(Input):
     """The passes of a query over Parquet files that are in order of time, or are so piece by piece."""
 
-    def __init__(self, bound: BoundPlan, scan: ParquetScan, batch_rows: int) -> None:
+    prunes = True
+
+    def __init__(self, bound: BoundPlan, scan: ParquetScan, batch_rows: int, types: TypesSeen) -> None:
         self._bound = bound
         self._scan = scan
         self._batch_rows = batch_rows
-        self.order: Int64s | None = None
-        """Of the pass begun last: the row of the files that each event is; None while they are the same."""
+        self._types = types
+        self._order: Int64s | None = None
         self._rows: list[_PieceRows] = []
 
     @staticmethod
-    def over(bound: BoundPlan, sources: Sequence[Source]) -> FileScan | None:
+    def over(bound: BoundPlan, sources: Sequence[Source], types: TypesSeen) -> FileScan | None:
         """The scan of these sources; None if they are not one that can be read so."""
         (source,) = sources if len(sources) == 1 else (None,)
         if source is None:
@@ -56,15 +59,16 @@ class FileScan:
             return None
         if isinstance(source, InOrder):
             scan.check_room = source.check_room
-        return FileScan(bound, scan, source.batch_rows)
+        return FileScan(bound, scan, source.batch_rows, types)
 
-    def batches(self, columns: Sequence[str], types: TypesSeen, keep: bool = False) -> Iterator[EventBatch]:
-        """A pass over the events, with these columns; with `keep`, one whose rows can be asked for."""
-        self.order = None
-        self._rows = []
-        wanted = self._scan.wanted(columns, _codable(self._bound, columns))
+    def batches(self, columns: Sequence[str] | None, keep: bool = False) -> Iterator[EventBatch]:
+        types, names = self._types, self._scan.schema.names if columns is None else columns
+        self._order = None
+        if keep:
+            self._rows = []
+        wanted = self._scan.wanted(names, _codable(self._bound, names))
         skipped = 0
-        for found in self._scan.read(wanted, self._looking(types, wanted)):
+        for found in self._scan.read(wanted, self._looking(wanted)):
             if isinstance(found, Left):
                 skipped += found.piece.rows
                 for batch in found.seen:
@@ -81,8 +85,12 @@ class FileScan:
                     yield made
         types.conclude()
 
-    def _looking(self, types: TypesSeen, wanted: Wanted) -> Looking:
-        bound, plan = self._bound, self._bound.plan
+    @property
+    def order(self) -> Int64s | None:
+        return self._order
+
+    def _looking(self, wanted: Wanted) -> Looking:
+        bound, plan, types = self._bound, self._bound.plan, self._types
         waits = isinstance(plan, CorrelatedPlan) and bool(plan.automaton.absences)
         waits |= isinstance(plan, PreferredPlan) and plan.query.window is not None  # any event may decide a match
         if not bound.skips or waits:
@@ -94,19 +102,17 @@ class FileScan:
 
     def _note(self, piece: Piece, order: Int64s | None) -> None:
         if order is not None:
-            if self.order is None:
-                self.order = np.arange(self._scan.pieces.rows)
-            self.order[piece.first : piece.first + piece.rows] = piece.first + order
+            if self._order is None:
+                self._order = np.arange(self._scan.pieces.rows)
+            self._order[piece.first : piece.first + piece.rows] = piece.first + order
 
     def forget_before(self, position: int) -> None:
-        """Give up the rows of pieces that end before `position`."""
         while len(self._rows) > 1 and self._rows[0].following <= position:
             del self._rows[0]
 
-    def rows(self, rows: Positions) -> pa.Table:
-        """Events by their rows in the files, in this order, repeats too; of the pieces that were not given up."""
+    def rows(self, numbers: Positions) -> pa.Table:
         schema = self._bound.schema
-        here, back = _distinct(rows)
+        here, back = _distinct(numbers)
         parts = []
         for held in self._rows:
             own = here[np.searchsorted(here, held.first) : np.searchsorted(here, held.following)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,16 @@ from ceql.io.schemas import is_comparable, kind_of, names_near, value_type
 from ceql.jit import Array
 from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.time_arithmetic import unit_in, with_unit
+from ceql.recognition import decimals
 from ceql.recognition.kernels import fold_best, fold_sums
+from ceql.recognition.lists import count_different, percentiles, variances
 from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression
 
 OWN = ("FIRST", "LAST", "MIN", "MAX")  # whose value is one of the values
+_BETWEEN = ("MEDIAN", "PERCENTILE")  # whose value lies between two of them
+_SPREAD = ("VARIANCE", "STDDEV")
 
 
 @dataclass(frozen=True)
@@ -60,20 +65,29 @@ class Folds:
                 return type if name != "DURATION" else pc.subtract(pa.nulls(1, type), pa.nulls(1, type)).type
             case t.Ref(_, attribute):
                 return self._column_type(attribute, part)
-            case t.Aggregate("COUNT"):
+            case t.Aggregate("COUNT", distinct=False):
                 for ref in (node for node in nodes(part.operand) if isinstance(node, t.Ref)):
                     self._column_type(ref.attribute, ref)
                 return pa.int64()
-            case t.Aggregate(function, _, operand) if operand is not None:
-                type = self._operand(operand)[0]
-                if function in OWN:
-                    if function in ("MIN", "MAX") and not is_comparable(type):
-                        raise SchemaError(f"{function} needs values that compare, not {type}", self.source, part.span)
-                    return type
-                if kind_of(type) not in ("number", "null"):
-                    raise SchemaError(f"{function} needs numbers, not a {kind_of(type)}", self.source, part.span)
-                return pa.int64() if function == "SUM" and pa.types.is_integer(type) else pa.float64()
+            case t.Aggregate(operand=operand) if operand is not None:
+                return self._folded_type(part, self._operand(operand)[0])
         raise AssertionError(part)
+
+    def _folded_type(self, part: t.Aggregate, type: pa.DataType) -> pa.DataType:
+        """The type of an aggregate of values of this type."""
+        function = part.function
+        if function in ("MIN", "MAX", "COUNT") and not is_comparable(type):
+            name = "COUNT(DISTINCT ...)" if part.distinct else function
+            raise SchemaError(f"{name} needs values that compare, not {type}", self.source, part.span)
+        if function == "COUNT":
+            return pa.int64()
+        if function in OWN:
+            return type
+        if kind_of(type) not in ("number", "null"):
+            raise SchemaError(f"{function} needs numbers, not a {kind_of(type)}", self.source, part.span)
+        if pa.types.is_decimal(type) and function not in _SPREAD:
+            return decimals.sum_type(type) if function == "SUM" else decimals.mean_type(type)
+        return pa.int64() if function == "SUM" and pa.types.is_integer(type) else pa.float64()
 
     def _column_type(self, name: str, node: t.Ref) -> pa.DataType:
         index = self.schema.get_field_index(name)
@@ -120,9 +134,13 @@ class Folds:
             return self._chosen(part, values, row, offsets)
         counts = np.diff(offsets)
         if part.function == "COUNT":
-            return pa.array(counts)
+            return pa.array(count_different(values, row, offsets) if part.distinct and len(row) else counts)
         if not len(row):
             return pa.nulls(len(counts), self.type_of(part))
+        if part.function in _BETWEEN or part.function in _SPREAD:
+            return self._of_lists(part, values, row, offsets)
+        if pa.types.is_decimal(values.type):
+            return self._added_decimals(part, values, row, offsets)
         whole = part.function == "SUM" and pa.types.is_integer(values.type)
         plain = _signed(part, values, row) if whole else values.cast(pa.float64(), safe=False)
         numbers = (plain.fill_null(0) if plain.null_count else plain).to_numpy(zero_copy_only=False)
@@ -136,15 +154,40 @@ class Folds:
         none = counts == 0
         return pa.array(sums, mask=none if none.any() else None)
 
+    def _of_lists(self, part: t.Aggregate, values: pa.Array, row: Array, offsets: Array) -> pa.Array:
+        """MEDIAN, PERCENTILE, VARIANCE or STDDEV."""
+        counts = np.diff(offsets)
+        if part.function in _SPREAD:
+            numbers = values.cast(pa.float64(), safe=False)
+            found = variances((numbers.fill_null(0) if numbers.null_count else numbers).to_numpy(), row, offsets)
+            return pa.array(np.sqrt(found) if part.function == "STDDEV" else found, mask=counts < 2)
+        type = self.type_of(part)
+        if pa.types.is_decimal(type):
+            found = percentiles(values, row, offsets, share_of(part), type.scale - values.type.scale)
+            return _decimals(found, counts, type, part)
+        return pa.array(percentiles(values, row, offsets, share_of(part)), mask=counts == 0)
+
+    def _added_decimals(self, part: t.Aggregate, values: pa.Array, row: Array, offsets: Array) -> pa.Array:
+        """SUM or AVG."""
+        counts, type = np.diff(offsets), self.type_of(part)
+        sums = [np.zeros(len(counts), np.int64) for _ in range(type.bit_width // 32)]
+        for piece, to in zip(decimals.pieces(values), sums, strict=True):
+            fold_sums(piece, row, offsets, to)
+        totals = decimals.joined(sums)
+        if part.function == "AVG":
+            totals = decimals.divided(totals, np.maximum(counts, 1).astype(object), type.scale - values.type.scale)
+        return _decimals(totals, counts, type, part)
+
     def _chosen(self, part: t.Aggregate, values: pa.Array, row: Array, offsets: Array) -> pa.Array:
         if not len(row):
             return pa.nulls(len(offsets) - 1, self.type_of(part))
         begin, end = offsets[:-1], offsets[1:]
-        empty = begin == end
+        further = int(part.number or 0) if part.function in ("FIRST", "LAST") else 0
+        empty = end - begin <= further
         if len(row) == len(empty) and not empty.any():
             return values.take(pa.array(row))  # one value each, as of a variable that is bound once
         if part.function in ("FIRST", "LAST"):
-            at = begin if part.function == "FIRST" else end - 1
+            at = begin + further if part.function == "FIRST" else end - 1 - further
             if not empty.any():
                 return values.take(pa.array(row[at]))
             return values.take(pa.array(row[np.where(empty, 0, at)], mask=empty))
@@ -153,6 +196,17 @@ class Folds:
         best = np.zeros(len(empty), np.int64)
         fold_best(ranks, row, offsets, 1 if part.function == "MIN" else -1, best)
         return values.take(pa.array(best, mask=empty if empty.any() else None))
+
+
+def share_of(part: t.Aggregate) -> Fraction:
+    """The share of values that a MEDIAN or PERCENTILE is not above."""
+    return Fraction(1, 2) if part.number is None else Fraction(part.number)
+
+
+def _decimals(numbers: Array, counts: Array, type: pa.DataType, part: t.Aggregate) -> pa.Array:
+    """Unscaled numbers as decimals; NULL where nothing was counted."""
+    found = [number if some else None for number, some in zip(numbers.tolist(), counts.tolist(), strict=True)]
+    return decimals.to_decimals(found, type, print_expression(part))
 
 
 def _signed(part: t.Aggregate, values: pa.Array, row: Array) -> pa.Array:
@@ -185,7 +239,7 @@ def outside(node: Any, parts: list[Any], wanted: Any, name: Callable[[int], t.Ex
     >>> found: list[object] = []
     >>> whole = t.Comparison(">", t.Aggregate("COUNT", "b"), t.Literal(3))
     >>> outside(whole, found, t.Aggregate, lambda k: t.Attribute(f"#{k}")).left, found
-    (Attribute(name='#0'), [Aggregate(function='COUNT', variable='b', operand=None)])
+    (Attribute(name='#0'), [Aggregate(function='COUNT', variable='b', operand=None, distinct=False, number=None)])
     """
 
     def inner(node: Any) -> Any:

@@ -23,7 +23,6 @@ from ceql.engine.common.machine import NO_PARTITIONS, Machine
 from ceql.engine.common.sharded import Sharded
 from ceql.engine.common.shares import Shares
 from ceql.engine.common.summing import Found, Summing
-from ceql.errors import DataError
 from ceql.io.schemas import no_rows
 from ceql.io.shared_keys import QueryKeys
 from ceql.io.sort_keys import bounds, encode
@@ -315,7 +314,7 @@ class Recognition(ABC):
     def is_idle(self) -> bool:
         """Whether no match is under way and the past is of no consequence, after `compact`."""
         counted = self.bound.window.counts_all_rows or self.bound.window.exact
-        return not len(self.held()) and not counted and not self.machine.remembers
+        return not (len(self.held()) or counted or self.machine.remembers or len(self._busy()))
 
     @property
     def expires_at(self) -> int | None:
@@ -512,11 +511,6 @@ class Recognition(ABC):
             self._kept.skip(position)
 
     def _check_header(self, header: dict[str, Any]) -> None:
-        if header.get("unsigned_keys") and self.bound.window.shift:
-            raise DataError(
-                "the snapshot was taken by a version of ceql that measured time in unsigned numbers in another way; "
-                "finish the stream with that version, or start anew"
-            )
         position, ends, symbols = header["position"], header["ends"], header["symbols"]
         numbers = [position, header["oldest"], header["partitions"], *(n for end in ends for n in end)]
         whole = all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers)

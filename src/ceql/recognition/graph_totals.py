@@ -14,10 +14,12 @@ import pyarrow as pa
 from ceql.engine.common.summing import Found, Summing
 from ceql.engine.common.sums import ABSENT, Weights
 from ceql.jit import Array
-from ceql.recognition.aggregation import Aggregation, Take, grouped, hashable, wholes
+from ceql.recognition.aggregation import Aggregation, Take, decimal_of, grouped, hashable, wholes
 from ceql.recognition.checks import numbered
 from ceql.recognition.frame import Recognition
 from ceql.recognition.totals import Slot, codes, is_coded
+
+_MOST_DIGITS = 18  # of a decimal whose unscaled number fits 64 bits
 
 
 def listen(aggregation: Aggregation, recognition: Recognition) -> None:
@@ -67,11 +69,20 @@ class GraphTotals:
         self._whole = [slot for slot in slots if slot.function == "COUNT" or self._is_whole(slot)]
         self._real = [slot for slot in slots if slot.function == "SUM" and not self._is_whole(slot)]
         self._code = [slot for slot in slots if slot.function in ("MIN", "MAX")]
-        able = all(is_coded(aggregation.type_of(slot)) for slot in self._code)
+        able = all(map(self._is_able, slots))
         self._recognition.use_sums(self.summing if able else None)
 
+    def _is_able(self, slot: Slot) -> bool:
+        """Whether the graph adds up what a slot takes: numbers of 64 bits."""
+        if slot.function in ("MIN", "MAX"):
+            return is_coded(self._aggregation.type_of(slot))
+        if slot.function == "SUM" and pa.types.is_decimal(self._aggregation.type_of(slot)):
+            return bool(self._aggregation.operand_type(slot).precision <= _MOST_DIGITS)
+        return slot.function in ("COUNT", "SUM")
+
     def _is_whole(self, slot: Slot) -> bool:
-        return slot.function == "SUM" and pa.types.is_integer(self._aggregation.type_of(slot))
+        type = self._aggregation.type_of(slot)
+        return slot.function == "SUM" and bool(pa.types.is_integer(type) or pa.types.is_decimal(type))
 
     def summing(self) -> Summing:
         """Adds up the matches of one machine."""
@@ -126,6 +137,8 @@ class GraphTotals:
                 values = [sums.real[self._real.index(slot)] for sums in found]
             else:
                 values = [sums.whole[counts[slot]] for sums in found]
+                if pa.types.is_decimal(type := aggregation.type_of(slot)):
+                    values = [decimal_of(value, type) for value in values]
             if slot.function != "COUNT":
                 values = [value if is_there else None for value, is_there in zip(values, some, strict=True)]
             columns.append(values)

@@ -1,19 +1,20 @@
-"""A recognition that any exception may interrupt, at any line, without harm.
+"""Recognitions of one stream that any exception may interrupt, at any line, without harm.
 
-A feed changes the recognition in many steps, in arrays, tables and dicts. None of these steps is undone. Instead the
-journal keeps a state in which the recognition once was whole, and the feeds since then. If an exception cuts a feed
-short, a new recognition is made of that state, does those feeds again without looking for their matches, and is where
-the old one was before the feed. A new state is taken when the feeds take more memory than the last state, so the cost
-of copying it is spread over many events. The last feed can be done again until the next one begins.
+A feed changes each query's recognition in many steps, in arrays, tables and dicts. None of these steps is undone.
+Instead the journal keeps the states in which the recognitions once were whole, and the feeds since then. If an
+exception cuts a feed short, new recognitions are made of those states, do those feeds again without looking for their
+matches, and are where the old ones were before the feed. New states are taken when the feeds take more memory than the
+last ones, so the cost of copying them is spread over many events. The last feed can be done again until the next one
+begins.
 
-`_done` is the only thing that says whether the recognition is whole, and it changes by a single assignment.
+`_done` is the only thing that says whether the recognitions are whole, and it changes by a single assignment.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from ceql.recognition.graph_totals import follow, leave
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import State
+from ceql.recognition.together import Round, needed_columns, rounds
 
 LEAST_BYTES = 8 << 20  # of feeds, before a new state is taken
 _OBJECT = 1024  # bytes that a batch takes besides its columns
@@ -38,7 +40,7 @@ _FEW = 4  # batches of matches that are dropped before it pays not to look for t
 _COUNTED = ("nodes_reclaimed", "collections")
 _log = logging.getLogger(__name__)
 
-Work = Generator[pa.RecordBatch, None, None]
+Work = Generator[Round, None, None]
 
 
 class _Entry(NamedTuple):
@@ -50,9 +52,9 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class _Past:
-    """The state before the feed `number` (None: before any event), and the feeds from there on."""
+    """The states before the feed `number` (None: before any event), and the feeds from there on."""
 
-    state: State | None
+    states: list[State] | None
     number: int
     feeds: list[_Entry] = field(default_factory=list)
 
@@ -63,12 +65,12 @@ class _Past:
 
     @cached_property
     def state_bytes(self) -> int:
-        """The memory that the state takes."""
-        if self.state is None:
-            return 0
-        _, arrays, tables = self.state
-        size = sum(int(array.nbytes) for array in arrays.values())
-        return size + sum(int(table.get_total_buffer_size()) for table in tables.values())
+        """The memory that the states take."""
+        size = 0
+        for _, arrays, tables in self.states or ():
+            size += sum(int(array.nbytes) for array in arrays.values())
+            size += sum(int(table.get_total_buffer_size()) for table in tables.values())
+        return size
 
     @property
     def limit(self) -> int:
@@ -77,16 +79,17 @@ class _Past:
 
 
 class Journal:
-    """A recognition, and what it takes to make it again. Feeds are numbered; the first is 0."""
+    """The recognitions of some queries, and what it takes to make them again. Feeds are numbered; the first is 0."""
 
-    def __init__(self, bound: BoundPlan, keep_rows: bool, state: State | None = None) -> None:
-        self._bound = bound
-        self._needed = None if keep_rows else set(bound.needed_columns())
-        self._past = _Past(state, 0)
+    def __init__(self, bounds: Sequence[BoundPlan], states: list[State] | None = None) -> None:
+        self._bounds = list(bounds)
+        self._needed = None if bounds[0].options.keep_rows else set(needed_columns(bounds))
+        self._past = _Past(states, 0)
         self._limit = self._past.limit
-        self._recognition = self._made(state)
-        self._done: int | None = 0  # how many feeds the recognition has done; None: an exception may have cut one short
-        self._position = self._recognition.position
+        self.recognitions = self._made(states)
+        """The recognitions, to be looked at; they may be in the middle of a feed."""
+        self._done: int | None = 0  # how many feeds they have done; None: an exception may have cut one short
+        self._position = self.recognitions[0].position
         self._batch = 0  # of the feed at work
         self._row_bytes = 0.0  # as it was last measured
         self._unmeasured = 0  # batches until it is measured again
@@ -100,20 +103,21 @@ class Journal:
 
     @property
     def state_bytes(self) -> int:
-        """The memory of the state from which recognition could be made anew."""
+        """The memory of the states from which recognition could be made anew."""
         return self._past.state_bytes
 
     def measures(self) -> dict[str, int]:
-        """Metrics by name."""
-        found = self._recognition.measures()
-        lost = {name: found[name] + count for name, count in self._before.items()}
+        """Metrics by name: the sums over all queries."""
+        found = self._counted()
+        found.update(self._before)
         journal = self.feeds_bytes + self.state_bytes
-        return found | lost | {"recoveries": self._recoveries, "memory_journal": journal}
+        return dict(found) | {"recoveries": self._recoveries, "memory_journal": journal}
 
-    @property
-    def recognition(self) -> Recognition:
-        """The recognition, to be looked at; it may be in the middle of a feed."""
-        return self._recognition
+    def _counted(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for recognition in self.recognitions:
+            found.update(recognition.measures())
+        return found
 
     @property
     def position(self) -> int:
@@ -121,59 +125,48 @@ class Journal:
         return self._position
 
     def set_memory(self, memory: int) -> None:
-        """Change the budget of the graph."""
-        self._bound = replace(self._bound, options=replace(self._bound.options, memory=memory))
-        self._recognition.set_memory(memory)
+        """Change the budget of the graphs."""
+        self._bounds = [replace(one, options=replace(one.options, memory=memory)) for one in self._bounds]
+        for recognition in self.recognitions:
+            recognition.set_memory(memory)
 
     def leave_room(self, memory: int) -> None:
-        """Let the graph, and the state that is a copy of it, have so much of the budget."""
-        self._recognition.set_memory(memory if memory < ALLOWANCE else ALLOWANCE + 2 * (memory - ALLOWANCE) // 3)
+        """Let each graph, and the state that is a copy of it, have so much of the budget."""
+        for recognition in self.recognitions:
+            recognition.set_memory(memory if memory < ALLOWANCE else ALLOWANCE + 2 * (memory - ALLOWANCE) // 3)
 
     def work(self, number: int, batches: Sequence[EventBatch], rows: RowStore | None) -> Work:
         """Do a feed, and give its matches. If it does not come to its end, the feed is not done."""
-        recognition = self._begin(number, batches)
+        recognitions = self._begin(number, batches)
         for k, batch in enumerate(batches):
             self._batch = k
             if rows is not None:
-                rows.add(batch.data, recognition.position)
-            yield from recognition.feed(batch)
-        yield from recognition.flush()
+                rows.add(batch.data, recognitions[0].position)
+            yield from rounds(recognitions, batch, flush=k + 1 == len(batches))
         self._end(number)
 
-    def begin(self, number: int, batches: Sequence[EventBatch]) -> Callable[[EventBatch], Iterator[pa.RecordBatch]]:
-        """Begin a feed whose batches are given one after the other, by way of what this returns: with each batch, its
-        matches. `end` is called after the last of them; otherwise the feed is not done."""
-        recognition = self._begin(number, batches)
-
-        def work(batch: EventBatch) -> Iterator[pa.RecordBatch]:
-            yield from recognition.feed(batch)
-            yield from recognition.flush()
-
-        return work
-
-    def end(self, number: int) -> None:
-        """Say that the feed that was begun is done."""
-        self._end(number)
-
-    def count(self, number: int, batches: Sequence[EventBatch], rows: RowStore | None) -> int:
-        """Do a feed, and count its matches without finding them where that is possible."""
-        recognition = self._begin(number, batches)
-        found: int = 0
-        recognition.mute(True, count=True)
+    def count(self, number: int, batches: Sequence[EventBatch], rows: RowStore | None) -> list[int]:
+        """Do a feed, and count each query's matches without finding them where that is possible."""
+        recognitions = self._begin(number, batches)
+        found = [0] * len(recognitions)
+        for recognition in recognitions:
+            recognition.mute(True, count=True)
         for batch in batches:
             if rows is not None:
-                rows.add(batch.data, recognition.position)
-            found += sum(matches.num_rows for matches in recognition.feed(batch))
-        found += sum(matches.num_rows for matches in recognition.flush()) + recognition.muted_count
-        recognition.mute(False)
+                rows.add(batch.data, recognitions[0].position)
+            for k, recognition in enumerate(recognitions):
+                found[k] += sum(matches.num_rows for matches in recognition.feed(batch))
+        for k, recognition in enumerate(recognitions):
+            found[k] += sum(matches.num_rows for matches in recognition.flush()) + recognition.muted_count
+            recognition.mute(False)
         self._end(number)
         return found
 
     def gather(
         self, number: int, batches: Sequence[EventBatch], rows: RowStore | None, aggregation: Aggregation, take: Take
     ) -> None:
-        """Do a feed, and add up its matches; `take` has the attributes of all events that they may name."""
-        recognition = self._begin(number, batches)
+        """Do a feed of one query, and add up its matches; `take` has the attributes of all that they may name."""
+        (recognition,) = self._begin(number, batches)
         follow(aggregation, recognition, take)
         for batch in batches:
             if rows is not None:
@@ -190,8 +183,8 @@ class Journal:
         for _ in range(_FEW):
             if next(work, None) is None:
                 return
-        recognition = self._recognition  # of `work`, which makes it anew if an exception cut the feed short
-        if recognition.enumerates:
+        recognition = self.recognitions[0]  # of `work`, which makes it anew if an exception cut the feed short
+        if recognition.enumerates or len(self.recognitions) > 1:
             for _ in work:
                 pass
             return
@@ -207,62 +200,66 @@ class Journal:
         recognition.mute(False)
         self._end(number)
 
-    def state(self, number: int) -> State:
-        """The state after so many feeds."""
-        recognition = self.after(number)
+    def states(self, number: int) -> list[State]:
+        """The states after so many feeds."""
+        recognitions = self.after(number)
         self._done = None
-        state = recognition.state()
+        states = [recognition.state() for recognition in recognitions]
         self._done = number
-        return state
+        return states
 
     def oldest_position(self, number: int) -> int:
         """No match from now on, after so many feeds, names an event before this position."""
-        recognition = self.after(number)
+        recognitions = self.after(number)
         self._done = None
-        oldest = recognition.oldest_position()
+        oldest = min(recognition.oldest_position() for recognition in recognitions)
         self._done = number
         return oldest
 
-    def after(self, number: int) -> Recognition:
-        """The recognition as it is after so many feeds: after the last one that is done, or one before it."""
+    def after(self, number: int) -> list[Recognition]:
+        """The recognitions as they are after so many feeds: after the last one that is done, or one before it."""
         if self._done == number:
-            return self._recognition
-        past, measures = self._past, self._recognition.measures()
+            return self.recognitions
+        past, measures = self._past, self._counted()
         _log.info("recognition is made anew, from the state after feed %d", past.number)
-        recognition = self._made(past.state)
-        recognition.mute(True)
+        recognitions = self._made(past.states)
+        for recognition in recognitions:
+            recognition.mute(True)
         for entry in past.feeds[: number - past.number]:
             for batch in entry.batches:
-                for _ in recognition.feed(batch):
+                for recognition in recognitions:
+                    for _ in recognition.feed(batch):
+                        pass
+            for recognition in recognitions:
+                for _ in recognition.flush():
                     pass
-            for _ in recognition.flush():
-                pass
-        recognition.mute(False)
+        for recognition in recognitions:
+            recognition.mute(False)
         self._recoveries += 1
         self._before.update({name: measures[name] for name in _COUNTED})
-        self._recognition = recognition
-        self._position = recognition.position
+        self.recognitions = recognitions
+        self._position = recognitions[0].position
         self._done = number
-        return recognition
+        return recognitions
 
-    def _made(self, state: State | None) -> Recognition:
-        recognition = recognise(self._bound)
-        if state is not None:
+    def _made(self, states: list[State] | None) -> list[Recognition]:
+        recognitions = [recognise(bound) for bound in self._bounds]
+        for recognition, state in zip(recognitions, states or (), strict=states is not None):
             recognition.restore(*state)
-        return recognition
+        return recognitions
 
-    def _begin(self, number: int, batches: Sequence[EventBatch]) -> Recognition:
-        recognition = self.after(number)
+    def _begin(self, number: int, batches: Sequence[EventBatch]) -> list[Recognition]:
+        recognitions = self.after(number)
         self._done = None
         del self._past.feeds[number - self._past.number :]  # of a feed that was not done, or is done again
         if self._past.bytes > self._limit:
-            self._past = _Past(recognition.state(), number)
+            self._past = _Past([recognition.state() for recognition in recognitions], number)
             self._limit = self._past.limit
         kept = [self._shortened(batch) for batch in batches]
         size = sum(self._size(batch.data) for batch in kept)
         self._past.feeds.append(_Entry(kept, self._past.bytes + size))
         self._batch = 0
-        return recognition
+        return recognitions
 
     def _shortened(self, batch: EventBatch) -> EventBatch:
         """The columns of a batch that recognition needs, where nobody else keeps the others."""
@@ -281,5 +278,5 @@ class Journal:
         return int(rows * self._row_bytes) + _OBJECT
 
     def _end(self, number: int) -> None:
-        self._position = self._recognition.position
+        self._position = self.recognitions[0].position
         self._done = number + 1

@@ -1,36 +1,83 @@
-"""The options of a run: which columns have the types and times, and how much memory may be used."""
+"""The options of a run or a recogniser: spelt out, read, checked and documented here, once for all who take them.
+
+A caller takes them as `**options: Unpack[RunOptions]` (or `FeedOptions`), under `spelt_out`, which shows each in the
+signature; `read` makes the one value of them that goes on: `Options`.
+"""
 
 from __future__ import annotations
 
-import math
+import inspect
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from fractions import Fraction
-from typing import Literal
+from math import inf
+from operator import index
+from typing import Any, Literal, TypedDict, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
-from ceql.errors import QueryError, SchemaError
+from ceql.errors import ArgumentError, DataError, QueryError, SchemaError, did_you_mean
+from ceql.io.dicts import is_writable
 from ceql.io.sort_keys import ticks
 from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 
 Lateness = int | float | str | timedelta
+Threads = int | Literal["all"]
 TIME_UNITS = ("s", "ms", "us", "ns")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class ColumnOptions(TypedDict, total=False):
+    """What is said of the events' columns."""
+
+    type: str | None
+    """The column of types. Where the default, `type`, is absent, an event's type is the name of its stream."""
+    time: str | None
+    """The column of times. Where the default, `time`, is absent, there is no time."""
+    time_unit: str | None
+    """What times count that are plain numbers: s, ms, us or ns."""
+
+
+class ReadingOptions(ColumnOptions, total=False):
+    """What is said of how events come."""
+
+    lateness: Lateness
+    """How far behind the latest time an event may come and still be put in order: a number, a text such as "10 seconds"
+    or a timedelta."""
+
+
+class _Limits(ReadingOptions, total=False):
+    memory: int
+    """The most bytes that partial matches may take; of a recogniser, all that it holds."""
+    max_states: int
+    """The most states that the automaton may have."""
+    max_buffered_rows: int
+    """The most rows that are held to put events in order."""
+    threads: Threads
+    """How many threads may work on partial matches at once; "all" stands for as many as there are cores."""
+
+
+class RunOptions(_Limits, total=False):
+    """The options of a run over an input."""
+
+    batch_rows: int
+    """The most rows of a batch that is recognised at once."""
+
+
+class FeedOptions(_Limits, total=False):
+    """The options of a recogniser."""
+
+    keep_rows: bool
+    """Whether the rows that matches may still name are kept, for `Matches.events()`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The columns of types and times, and the limits.
-
-    `type` and `time` name columns; where the default column is absent, an event's type is the name of its
-    stream, and there is no time. `memory` bounds the graph of partial matches, in bytes; of a recogniser, all it holds.
-    `threads` is how many may work on it at once.
-    """
+    """All options as one value; one that makes no sense is an `ArgumentError`. The classes above say what they are."""
 
     type: str | None = "type"
     time: str | None = "time"
@@ -39,23 +86,23 @@ class Options:
     memory: int = 4 << 30
     max_states: int = 1 << 16
     max_buffered_rows: int = 50_000_000
-    threads: int | Literal["all"] = 1
+    threads: Threads = 1
+    batch_rows: int = 1 << 17
+    keep_rows: bool = True
 
     def __post_init__(self) -> None:
-        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
-            raise ValueError(f"time_unit must be one of {', '.join(TIME_UNITS)}, not {self.time_unit!r}")
         for name in ("type", "time"):
-            if not isinstance(getattr(self, name), str | None):
-                raise ValueError(f"{name} must be the name of a column or None, not {getattr(self, name)!r}")
-        for name in ("memory", "max_states", "max_buffered_rows"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-                raise ValueError(f"{name} must be a whole number that is not negative, not {value!r}")
-        if self.threads != "all" and (type(self.threads) is not int or self.threads < 1):
-            raise ValueError(f"threads must be a whole number of at least 1 or 'all', not {self.threads!r}")
-        lateness = self.lateness
-        if not isinstance(lateness, Lateness) or (isinstance(lateness, float) and not math.isfinite(lateness)):
-            raise ValueError(f"lateness must be a number, a text such as '10 seconds' or a timedelta, not {lateness!r}")
+            column = getattr(self, name)
+            if column is not None and not (isinstance(column, str) and is_writable(column)):
+                raise ArgumentError(f"{name}= is the name of a column or None, not {column!r}")
+        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
+            raise ArgumentError(f"time_unit must be one of {', '.join(TIME_UNITS)}, not {self.time_unit!r}")
+        _check_lateness(self.lateness)
+        for name in ("memory", "max_states", "max_buffered_rows", "batch_rows"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        object.__setattr__(self, "threads", _threads(self.threads))
+        if type(self.keep_rows) is not bool:
+            raise ArgumentError(f"keep_rows= is True or False, not {self.keep_rows!r}")
 
     @property
     def cores(self) -> int:
@@ -121,6 +168,89 @@ class Options:
                 f"times are plain numbers ({type}): say their unit with time_unit='s', 'ms', 'us' or 'ns'"
             )
         return converted
+
+    def to_json(self) -> dict[str, Any]:
+        """The options as a snapshot has them: without what concerns the machine, not the stream."""
+        found = asdict(self)
+        del found["threads"], found["batch_rows"]
+        if isinstance(self.lateness, timedelta):
+            found["lateness"] = f"{self.lateness // timedelta(microseconds=1) / 1_000_000:.6f} seconds"
+        return found
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any], threads: Threads) -> Options:
+        """The options that a snapshot has."""
+        threads = _threads(threads)
+        try:
+            return cls(**found, threads=threads)
+        except ArgumentError as error:
+            raise DataError(f"the snapshot is damaged: {error}") from error
+
+
+_DEFAULTS = {field.name: field.default for field in fields(Options)}
+
+
+def read(given: Mapping[str, Any], known: type[Any]) -> Options:
+    """The options of a call, which knows those of `known` (one of the classes above)."""
+    for name in given:
+        if name not in known.__annotations__:
+            hint = did_you_mean(name, list(known.__annotations__)) or f"These are: {', '.join(known.__annotations__)}."
+            raise TypeError(f"there is no option '{name}'. {hint}")
+    return Options(**given)
+
+
+def spelt_out(known: type[Any]) -> Callable[[_Function], _Function]:
+    """Shows the options that a function takes in its signature, for `help` and for completion."""
+
+    def change(function: _Function) -> _Function:
+        own = inspect.signature(function)
+        shown = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        shown += [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=kind.__forward_arg__
+            )
+            for name, kind in known.__annotations__.items()
+        ]
+        function.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
+        return function
+
+    return change
+
+
+def _threads(value: object) -> Threads:
+    if value == "all":
+        return "all"
+    try:
+        return _whole("threads", value)
+    except ArgumentError:
+        raise ArgumentError(f"threads= is a whole number of at least 1, or 'all', not {value!r}") from None
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise ArgumentError(f"{name}= is a whole number of at least 1, not {value!r}")
+    return number
+
+
+def _check_lateness(value: object) -> None:
+    match value:
+        case str():
+            try:
+                duration(value)
+            except ValueError as error:
+                raise ArgumentError(f"lateness: {error}") from error
+        case timedelta() if value >= timedelta(0):
+            pass
+        case int() | float() if 0 <= value < inf:
+            pass
+        case _:
+            raise ArgumentError(
+                f"lateness= is a number of at least 0, a duration such as '10 seconds', or a timedelta, not {value!r}"
+            )
 
 
 def duration(text: str) -> int:

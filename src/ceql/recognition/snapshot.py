@@ -1,9 +1,8 @@
 """A recogniser's state as bytes: arrays in Arrow IPC under a small header. No pickle, nothing executable.
 
 The blob begins with a mark, the format's version and a checksum of all that follows: a JSON header, then one Arrow IPC
-stream for each named part. The header has the query's fingerprint. A blob of another query or a newer format is refused
-with the reason, and one of an older format is brought up to date (`migrations`). Versions up to 3 had another mark, and
-no checksum.
+stream for each named part. The header has the query's fingerprint. A blob of another query or another format is refused
+with the reason.
 
 The checksum tells damage, not malice. So whoever restores a part looks at its numbers before they are used
 (`engine.common.check`, `engine.states.check`), under `guarded`.
@@ -23,15 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.errors import CeqlError, DataError
-from ceql.io.plain_types import plain_batch, plain_schema
+from ceql.io.plain_types import plain_batch
 from ceql.jit import Array
-from ceql.recognition.migrations import STEPS, migrate
 from ceql.recognition.narrow import FEW, narrowed, widened
 
 MAGIC = b"CEQS"
-VERSION = 1 + len(STEPS)
-_OLD_MAGIC = b"CEQL"
-_OLD_VERSION = 3  # the last without a checksum
+VERSION = 6
+_OLD_MAGIC = b"CEQL"  # of the first versions
 _DIGEST = 16
 _CODEC = "lz4"
 _READING = pa.ipc.IpcReadOptions(use_threads=False)  # they cost more than what they would do
@@ -53,8 +50,7 @@ def write(
 ) -> bytes:
     """One blob of a header, numpy arrays and lists of record batches.
 
-    With `narrow` the arrays take fewer bytes, for states that are written often. Versions of ceql that did not know of
-    it must not read such a blob: whoever asks for it marks the header with another kind.
+    With `narrow` the arrays take fewer bytes, for states that are written often.
     """
     parts: dict[str, bytes] = {}
     codec = _CODEC if narrow else None
@@ -79,22 +75,27 @@ def sealed(version: int, content: Sequence[bytes]) -> bytes:
 
 
 def read(blob: bytes) -> Parts:
-    """The parts that `write` was given, in today's form. `DataError` if the blob is no snapshot, damaged, or newer."""
+    """The parts that `write` was given. `DataError` if the blob is no snapshot, damaged, or of another format."""
     with guarded():
         blob = bytes(blob)
         if blob[:4] == _OLD_MAGIC:
-            return _read_parts(None, memoryview(blob)[4:])
+            raise DataError(_of_other_version("an early format"))
         if blob[:4] != MAGIC:
             raise DataError("these bytes are not a snapshot of a recogniser")
         (version,) = struct.unpack("<I", blob[4:8])
-        if version > VERSION:
-            raise DataError(f"the snapshot has format {version}, newer than this version of ceql reads ({VERSION})")
+        if version != VERSION:
+            raise DataError(_of_other_version(f"format {version}"))
         content = memoryview(blob)[_FRONT:]
         if blob[8:_FRONT] != _digest(blob[4:8], content):
             raise DataError("the snapshot is damaged: its checksum does not agree with its content")
-        if version <= _OLD_VERSION:
-            raise DataError("the snapshot is damaged: snapshots of this format have no checksum")
-        return _read_parts(version, content)
+        return _read_parts(content)
+
+
+def _of_other_version(format: str) -> str:
+    return (
+        f"the snapshot has {format}, and this version of ceql reads format {VERSION}: finish the stream with the "
+        "version that took it, or start anew from the events"
+    )
 
 
 @contextmanager
@@ -154,14 +155,9 @@ def _digest(*content: bytes | memoryview) -> bytes:
     return hash.digest()
 
 
-def _read_parts(version: int | None, content: memoryview) -> Parts:
-    """The parts of a blob; without a version, of one whose header has it."""
+def _read_parts(content: memoryview) -> Parts:
     (length,) = struct.unpack("<Q", content[:8])
     header = json.loads(bytes(content[8 : 8 + length]))
-    if version is None:
-        version = header["version"]
-        if version not in range(1, _OLD_VERSION + 1):
-            raise DataError(f"the snapshot is damaged: there was no format {version!r} of this kind")
     at = 8 + length
     arrays: dict[str, Array] = {}
     tables: dict[str, list[pa.RecordBatch]] = {}
@@ -182,7 +178,7 @@ def _read_parts(version: int | None, content: memoryview) -> Parts:
         raise DataError("the snapshot is damaged: it is longer than it says")
     if NARROWED in header:
         arrays = widened(header[NARROWED], arrays)
-    return migrate(version, (header, arrays, tables))
+    return header, arrays, tables
 
 
 def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -206,5 +202,5 @@ def schema_to_text(schema: pa.Schema) -> str:
 
 
 def schema_from_text(text: str) -> pa.Schema:
-    """The schema that `schema_to_text` wrote. Older versions kept types that are not plain."""
-    return plain_schema(pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(text))))
+    """The schema that `schema_to_text` wrote."""
+    return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(text)))

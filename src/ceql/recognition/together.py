@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,16 +26,45 @@ from ceql.predicates.symbols import SymbolTable
 from ceql.recognition.bound_plan import BoundPlan, Sharing, Symbols
 from ceql.recognition.frame import Recognition
 
-Round = list[tuple[int, pa.RecordBatch]]
-"""Matches that belong together: for some queries, by number, a batch."""
-Bind = Callable[[Plan, Sharing], BoundPlan]
+Bind = Callable[[Plan, Sharing | None], BoundPlan]
 
 
-class BoundTogether:
-    """Plans that are bound to the same events, and read types, conditions and keys together.
+class Round(NamedTuple):
+    """Matches that belong together."""
 
-    `bind` binds one plan, given what it shares. Errors name the query that they are about.
-    """
+    found: list[tuple[int, pa.RecordBatch]]
+    """A batch for some of the queries, by number."""
+    order: Array | None = None
+    """The order in which the rows of the batches, one after the other, come; None where that is as they stand."""
+
+    @property
+    def size(self) -> int:
+        """How many matches there are."""
+        return sum(batch.num_rows for _, batch in self.found)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return sum(batch.nbytes for _, batch in self.found)
+
+
+def bound_together(plans: Mapping[str, Plan], bind: Bind) -> list[BoundPlan]:
+    """The plans, bound to the same events by `bind`, which is given what they share. Errors name the query, if it
+    has a name."""
+    if len(plans) == 1:
+        ((name, plan),) = plans.items()
+        with naming(name):
+            return [bind(plan, None)]
+    return _Together(plans, bind).bounds
+
+
+def needed_columns(bounds: Sequence[BoundPlan]) -> list[str]:
+    """The columns that recognition reads."""
+    return sorted({name for bound in bounds for name in bound.needed_columns()})
+
+
+class _Together:
+    """Plans that are bound to the same events, and read types, conditions and keys together."""
 
     def __init__(self, plans: Mapping[str, Plan], bind: Bind) -> None:
         self._names = tuple(plans)
@@ -75,16 +105,11 @@ class BoundTogether:
         assert self._guards is not None
         return self._guards[1].concerned(batch, streams)
 
-    @property
-    def needed_columns(self) -> list[str]:
-        """The columns that recognition reads."""
-        return sorted({name for bound in self.bounds for name in bound.needed_columns()})
-
 
 class _Share:
     """What one of the queries shares with the others (`recognition.bound_plan.Sharing`)."""
 
-    def __init__(self, together: BoundTogether, number: int) -> None:
+    def __init__(self, together: _Together, number: int) -> None:
         self._together = together
         self._number = number
 
@@ -95,14 +120,20 @@ class _Share:
         return self._together.keys_like(own, self._together.bounds[self._number]).query()
 
 
-def rounds(recognitions: Sequence[Recognition], batch: EventBatch) -> Iterator[Round]:
-    """Feed a batch to all; its matches, in order of where they end (queries with NOT at the end: are decided)."""
-    return in_rounds([_fed(recognition, batch) for recognition in recognitions])
+def rounds(recognitions: Sequence[Recognition], batch: EventBatch, flush: bool) -> Iterator[Round]:
+    """Feed a batch to all; its matches, in order of where they end (queries with NOT at the end: are decided).
+
+    Matches of a single query may wait for later batches, unless `flush` asks for them.
+    """
+    if len(recognitions) > 1:
+        return in_rounds([_fed(recognition, batch, True) for recognition in recognitions])
+    return (Round([(0, found)]) for found in _fed(recognitions[0], batch, flush))
 
 
-def _fed(recognition: Recognition, batch: EventBatch) -> Iterator[pa.RecordBatch]:
+def _fed(recognition: Recognition, batch: EventBatch, flush: bool) -> Iterator[pa.RecordBatch]:
     yield from recognition.feed(batch)
-    yield from recognition.flush()
+    if flush:
+        yield from recognition.flush()
 
 
 def in_rounds(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[Round]:
@@ -110,6 +141,9 @@ def in_rounds(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[Round]:
 
     A round ends with the last match of the query that has come least far: what this query finds next comes after it.
     """
+    if len(streams) == 1:
+        yield from (Round([(0, batch)]) for batch in streams[0])
+        return
     here: dict[int, pa.RecordBatch] = {}
     waiting = dict(enumerate(streams))
     while True:
@@ -123,7 +157,7 @@ def in_rounds(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[Round]:
             return
         ends = {number: _reached(batch) for number, batch in here.items()}
         least = min(((int(ends[number][-1]), number) for number in waiting), default=None)
-        found: Round = []
+        found: list[tuple[int, pa.RecordBatch]] = []
         for number in sorted(here):
             batch = here[number]
             count = batch.num_rows
@@ -135,7 +169,7 @@ def in_rounds(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[Round]:
                 del here[number]
             else:
                 here[number] = batch.slice(count)
-        yield found
+        yield merged(found)
 
 
 def _reached(batch: pa.RecordBatch) -> Array:
@@ -143,9 +177,8 @@ def _reached(batch: pa.RecordBatch) -> Array:
     return np.asarray(np.maximum.accumulate(batch.column("end").to_numpy()))
 
 
-def in_order(found: Round) -> Array:
-    """The order in which the rows of a round's batches, one after the other, come.
-
-    Of matches that end at the same place, those of the query that comes first in the set come first.
-    """
-    return np.argsort(np.concatenate([_reached(batch) for _, batch in found]), kind="stable")
+def merged(found: list[tuple[int, pa.RecordBatch]]) -> Round:
+    """The matches of a round. Of those that end at the same place, those of the query that is first come first."""
+    if len(found) == 1:
+        return Round(found)
+    return Round(found, np.argsort(np.concatenate([_reached(batch) for _, batch in found]), kind="stable"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,14 +19,20 @@ import pyarrow as pa
 from ceql.errors import DataError
 from ceql.io.sort_keys import decode, encode
 from ceql.jit import Array
+from ceql.recognition.value_totals import added
 from ceql.syntax import tree as t
 
 Key = tuple[Hashable, ...]
+EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""In which sums of decimals lose no digit."""
 _INT64 = 1 << 63
 
 
 class Slot(NamedTuple):
-    """COUNT, SUM, MIN or MAX over the events of a variable; COUNT without an operand counts them all."""
+    """COUNT, SUM, MIN, MAX, VALUES or MOMENTS over the events of a variable; COUNT without an operand counts them all.
+
+    The last two are of `value_totals`. Sums of decimals are Python's.
+    """
 
     function: str
     variable: str
@@ -66,9 +73,18 @@ class Totals:
 
 
 def _joined(slot: Slot, one: Any, other: Any) -> Any:
-    if slot.function == "MIN":
-        return min(one, other)
-    return max(one, other) if slot.function == "MAX" else one + other
+    match slot.function:
+        case "MIN":
+            return min(one, other)
+        case "MAX":
+            return max(one, other)
+        case "VALUES":
+            return added(one, other)
+        case "MOMENTS":
+            return one.with_others(other)
+    if isinstance(one, float) or isinstance(other, float):
+        return float(one) + float(other)  # dicts may have floats after decimals
+    return EXACT.add(one, other) if isinstance(one, Decimal) or isinstance(other, Decimal) else one + other
 
 
 # --- least and greatest values, and keys ---

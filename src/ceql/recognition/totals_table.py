@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,10 @@ import pyarrow as pa
 from ceql.analysis.aggregates import Summary
 from ceql.errors import ArgumentError
 from ceql.io.sort_keys import decode, encode
+from ceql.recognition.decimals import divided, to_decimals
+from ceql.recognition.folds import share_of
 from ceql.recognition.totals import Slot, Totals, from_codes, to_code, whole_numbers
+from ceql.recognition.value_totals import counts_of, moments_of, percentile, to_text, unscaled
 from ceql.syntax import tree as t
 
 Every = str | int | float | timedelta | None
@@ -60,6 +64,10 @@ def slots_of(aggregate: t.Aggregate) -> list[Slot]:
     function, variable, operand = aggregate.function, aggregate.variable, aggregate.operand
     if variable == t.EVERY_MATCH:
         return []
+    if aggregate.distinct or function in ("MEDIAN", "PERCENTILE"):
+        return [Slot("VALUES", variable, operand)]
+    if function in ("VARIANCE", "STDDEV"):
+        return [Slot("MOMENTS", variable, operand)]
     if function == "COUNT" or operand is None:
         return [Slot("COUNT", variable, operand)]
     return [Slot(function if function != "AVG" else "SUM", variable, operand), Slot("COUNT", variable, operand)]
@@ -114,20 +122,28 @@ class Layout:
         if not slots:
             return whole_numbers(counts, whole)
         found = [row[slots[0]] for row in rows]
-        match summary.aggregate.function:
-            case "COUNT":
-                return whole_numbers(found, whole)
-            case "SUM":
-                return whole_numbers(found, whole) if pa.types.is_integer(type) else pa.array(_floats(found), type)
-            case "AVG":
-                pairs = zip(found, (row[slots[1]] for row in rows), strict=True)
-                return pa.array([_mean(total, count) for total, count in pairs], pa.float64())
-        return from_codes(found, type)
+        aggregate, function = summary.aggregate, summary.aggregate.function
+        if function == "COUNT":
+            return whole_numbers([len(one or ()) for one in found] if aggregate.distinct else found, whole)
+        if function in ("MIN", "MAX"):
+            return from_codes(found, type)
+        if function == "SUM" and pa.types.is_integer(type):
+            return whole_numbers(found, whole)
+        if function == "AVG":
+            found = [_mean(*pair, type) for pair in zip(found, (row[slots[1]] for row in rows), strict=True)]
+        elif function in ("MEDIAN", "PERCENTILE"):
+            found = [one and percentile(one, share_of(aggregate), type) for one in found]
+        elif function != "SUM":
+            found = [one and one.variance for one in found]
+            found = found if function == "VARIANCE" else [one if one is None else math.sqrt(one) for one in found]
+        elif pa.types.is_decimal(type):
+            found = [one if one is None else unscaled(one, type) for one in found]
+        return to_decimals(found, type, summary.text) if pa.types.is_decimal(type) else pa.array(_floats(found), type)
 
     # --- partial totals ---
 
     def slot_types(self) -> list[pa.DataType]:
-        """The types of slots in a batch of partial totals; numbers are text, which holds them all."""
+        """The types of slots in a batch of partial totals; what adds up is text, which holds it all."""
         types: dict[Slot, pa.DataType] = {}
         for summary, type in zip(self.request.summaries, self.types, strict=True):
             for slot in slots_of(summary.aggregate):
@@ -149,7 +165,7 @@ class Layout:
             if slot.function in ("MIN", "MAX"):
                 arrays.append(from_codes(values, type))
             else:
-                arrays.append(pa.array([None if value is None else repr(value) for value in values], type))
+                arrays.append(pa.array([None if value is None else _text(slot, value) for value in values], type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.partial_schema)
 
     def add_partial(self, totals: Totals, batch: pa.RecordBatch) -> None:
@@ -169,12 +185,26 @@ class Layout:
             if slot.function in ("MIN", "MAX"):
                 columns.append(to_code(column, column.type))
             else:
-                columns.append([None if text is None else _number(text) for text in column.to_pylist()])
+                columns.append([None if text is None else _read(slot, text) for text in column.to_pylist()])
         keys = zip(*groups, strict=True) if groups else [()] * batch.num_rows
         totals.add(keys, map(int, batch.column(_MATCHES).to_pylist()), columns)
 
 
-def _number(text: str) -> int | float:
+def _text(slot: Slot, value: Any) -> str:
+    if slot.function in ("VALUES", "MOMENTS"):
+        return to_text(value)
+    return f"{value}d" if isinstance(value, Decimal) else repr(value)
+
+
+def _read(slot: Slot, text: str) -> Any:
+    """What `_text` has made this of."""
+    match slot.function:
+        case "VALUES":
+            return counts_of(text)
+        case "MOMENTS":
+            return moments_of(text)
+    if text.endswith("d"):
+        return Decimal(text[:-1])
     return int(text) if text.lstrip("-").isdecimal() else float(text)
 
 
@@ -182,9 +212,12 @@ def _floats(values: list[Any]) -> list[float | None]:
     return [None if value is None else float(value) for value in values]
 
 
-def _mean(total: Any, count: int) -> float | None:
+def _mean(total: Any, count: int, type: pa.DataType) -> float | int | None:
+    """The mean; of decimals its unscaled number."""
     if total is None or not count:
         return None
+    if pa.types.is_decimal(type):
+        return int(divided(np.array([unscaled(total, type)], object), count, 0)[0])
     try:
         return float(total / count)
     except OverflowError:  # more pairs than the greatest float

@@ -72,8 +72,7 @@ class UnaryRecognition(Recognition):
     def _sharded(self, whole: StateMachine, shards: list[StateMachine], shares: Shares) -> Sharded[StateMachine]:
         return Sharded.of(whole, shards, shares, shares.owners, self.bound.options.cores)
 
-    def _make_machine(self, replay: bool = False) -> StateMachine:
-        """The machine; with `replay`, one that goes through the window for a strategy, as older snapshots have it."""
+    def _make_machine(self) -> StateMachine:
         plan, window, memory = self.plan, self.bound.window, self.bound.options.memory
         settings = Settings(
             window=window.kind,
@@ -96,7 +95,7 @@ class UnaryRecognition(Recognition):
             return StateMachine(
                 self._cache(rivalled, lambda symbol: bits(symbol) | start), settings, timed, memory, **self._buffers
             )
-        if self._chooses_at_once and not replay:
+        if self._chooses_at_once:
             later = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start, later=True)
             cache = self._cache(later, lambda symbol: bits(symbol) | start)
             if plan.query.strategy is t.Strategy.MAX:
@@ -187,10 +186,6 @@ class UnaryRecognition(Recognition):
         machine = self.machine
         assert isinstance(machine, StateMachine)
         shards = shards_in(arrays)
-        choosing = self.plan.rivalry is not None and self.plan.query.window is not None and self._chooses_at_once
-        if choosing and state_from_json(header["states"][0]) == self._plain.initial():
-            machine = self.machine = self._make_machine(replay=True)
-            machine.room_for_partitions(1 if self.keys is None else 0)
         if not shards:
             self._know(machine, header["states"])
         else:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ceql.jit import Array
 from ceql.recognition.result_columns import (
     POSITIONS,
     as_lists,
@@ -42,10 +41,10 @@ class Combined:
         fields += [pa.field("events", POSITIONS), pa.field("bindings", BINDINGS), pa.field("measures", MEASURES)]
         self.schema = pa.schema(fields)
 
-    def batch(self, found: Round, order: Array) -> pa.RecordBatch:
-        """Matches of some queries as rows, in this order."""
-        together = pa.concat_batches([self._rows(number, batch) for number, batch in found])
-        return together.take(pa.array(order))
+    def batch(self, found: Round) -> pa.RecordBatch:
+        """The matches of a round as rows."""
+        together = pa.concat_batches([self._rows(number, batch) for number, batch in found.found])
+        return together if found.order is None else together.take(pa.array(found.order))
 
     def _rows(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = batch.num_rows

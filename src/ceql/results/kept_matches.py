@@ -1,72 +1,59 @@
-"""The matches of one query of a set: found with those of the others, and kept (`results.source.MatchSource`)."""
+"""The matches of one query of a set: found with those of the others, and kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ceql.analysis.selection import Selection
-from ceql.errors import DataError
 from ceql.io.schemas import one_batch
 from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
-from ceql.recognition.totals_table import Request
-from ceql.results.source import RowsKept
-from ceql.syntax import tree as t
+from ceql.recognition.together import Round
+from ceql.results.source import MatchSource, RowsKept
 
 
-@dataclass(frozen=True)
-class KeptMatches:
-    """What gives the matches, and their events."""
+class KeptMatches(MatchSource):
+    """One query of a source, whose matches `kept` has and whose events `take` gives."""
 
-    plan: Plan
-    schema: pa.Schema
-    bound: BoundPlan | None
-    """None while the columns of the events are not known."""
-    kept: Callable[[], list[pa.RecordBatch]]
-    take: Callable[[Array], pa.Table]
-    late: Callable[[], pa.Table]
-    rows_kept: RowsKept = RowsKept.ALL
-    replayable: bool = True
-    restarts: bool = True
+    replayable = True
+    restarts = True
+
+    def __init__(
+        self, source: MatchSource, number: int, kept: Callable[[], list[Round]], take: Callable[[Array], pa.Table]
+    ) -> None:
+        self._source = source
+        self._number = number
+        self._kept = kept
+        self._take = take
 
     @property
-    def query(self) -> t.Query:
-        return self.plan.query
+    def rows_kept(self) -> RowsKept:
+        return RowsKept.NONE if self._source.rows_kept is RowsKept.NONE else RowsKept.ALL
 
     @property
-    def selection(self) -> Selection:
-        return self.plan.selection
+    def plans(self) -> list[Plan]:
+        return [self._source.plans[self._number]]
 
     @property
-    def type(self) -> str | None:
-        return self.bound.type if self.bound is not None else None
+    def bounds(self) -> list[BoundPlan] | None:
+        bounds = self._source.bounds
+        return None if bounds is None else [bounds[self._number]]
 
-    @property
-    def time(self) -> str | None:
-        return self.bound.time if self.bound is not None else None
+    def rounds(self, rows: bool = False) -> Iterator[Round]:
+        return (Round([(0, batch)]) for one in self._kept() for number, batch in one.found if number == self._number)
 
-    def batches(self, rows: bool = False) -> Iterator[pa.RecordBatch]:
-        return iter(self.kept())
-
-    def count(self) -> int:
-        return sum(batch.num_rows for batch in self.kept())
-
-    def foreseen(self) -> int | None:
-        return None  # they are in memory already
-
-    def aggregation(self, request: Request) -> Aggregation:
-        if self.bound is None:
-            raise DataError("no events were fed yet, so their columns are not known")
-        return Aggregation(request, self.bound)
+    def counts(self) -> list[int]:
+        return [sum(batch.num_rows for batch in self.batches())]
 
     def add_up(self, aggregation: Aggregation) -> None:
-        for batch in self.kept():
-            aggregation.add(batch, lambda positions: one_batch(self.take(positions)))
+        for batch in self.batches():
+            aggregation.add(batch, lambda positions: one_batch(self.rows(positions)))
+
+    def late(self) -> pa.Table:
+        return self._source.late()
 
     def rows(self, positions: Array) -> pa.Table:
-        return self.take(positions)
+        return self._take(positions)

@@ -7,70 +7,29 @@ keeps nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
+from collections.abc import Iterable, Iterator
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
-from ceql.errors import did_you_mean
+from ceql.errors import ResourceError, did_you_mean
 from ceql.jit import Array
 from ceql.recognition.together import Round
 from ceql.results.combined import Combined
+from ceql.results.kept_matches import KeptMatches
+from ceql.results.kept_rows import KeptRows
 from ceql.results.match import EventRows, Match, to_matches
 from ceql.results.matches import Matches
 from ceql.results.reader import positions_of
-from ceql.results.source import MatchSource
+from ceql.results.source import MatchSource, RowsKept
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
 _SHOWN = 5
-
-
-class Shown(NamedTuple):
-    """Matches of some queries, numbered as the caller's rows are, and the order in which their rows come."""
-
-    found: Round
-    order: Array
-
-
-class MatchSetSource(Protocol):
-    """Several queries with their input, which finds the matches."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    @property
-    def schemas(self) -> list[pa.Schema]:
-        """The columns of each query's matches."""
-
-    @property
-    def memory(self) -> int: ...
-
-    def rounds(self, rows: bool = False) -> Iterator[Shown]:
-        """A pass over the input; with `rows`, one whose events can be asked for until the next round."""
-
-    def rows(self, positions: Array) -> pa.Table:
-        """The events at these positions, of the last round."""
-
-    def kept(self) -> list[Shown]:
-        """All rounds of one pass, which are kept."""
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether all matches are known."""
-
-    def counts(self) -> list[int]:
-        """The number of each query's matches, by a pass that does not enumerate them."""
-
-    def source(self, number: int) -> MatchSource:
-        """The matches of one query."""
-
-    def late(self) -> pa.Table:
-        """The events of the last pass that came too late."""
 
 
 class MatchSet:
@@ -80,15 +39,19 @@ class MatchSet:
     order of the queries in the set.
     """
 
-    def __init__(self, source: MatchSetSource) -> None:
+    def __init__(self, names: Iterable[str], source: MatchSource, memory: int = 4 << 30) -> None:
+        self._names = tuple(names)
         self._source = source
+        self._memory = memory
+        self._found: list[Round] | None = None  # all of them
+        self._rows: KeptRows | None = None  # their events
         self._matches: dict[str, Matches] = {}
         self._counts: dict[str, int] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the queries, in the order of the set."""
-        return self._source.names
+        return self._names
 
     def keys(self) -> tuple[str, ...]:
         """The names of the queries: with this, `dict(matches)` has the matches of each query."""
@@ -102,8 +65,8 @@ class MatchSet:
             hint = did_you_mean(str(name), list(self.names)) or f"These are: {', '.join(self.names) or 'none'}."
             raise KeyError(f"the set has no query '{name}'. {hint}")
         if name not in self._matches:
-            source = self._source.source(self.names.index(name))
-            self._matches[name] = Matches(source, self._source.memory)
+            kept = KeptMatches(self._source, self.names.index(name), self._kept, self._rows_of_kept)
+            self._matches[name] = Matches(kept, self._memory)
         return self._matches[name]
 
     def items(self) -> Iterator[tuple[str, Matches]]:
@@ -121,8 +84,8 @@ class MatchSet:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The matches of all queries as record batches of bounded size, found as they are asked for."""
-        rounds = iter(self._source.kept()) if self._source.is_kept else self._source.rounds()
-        return (self._combined.batch(*shown) for shown in rounds)
+        rounds = self._source.rounds() if self._found is None else iter(self._found)
+        return map(self._combined.batch, rounds)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The same as a reader, for whatever takes one."""
@@ -139,7 +102,7 @@ class MatchSet:
         type); `events`; `bindings`, a map from each selected variable to its rows; `measures`, a map from each measure
         to its value as text. `matches["name"].to_arrow()` has a query's own columns.
         """
-        self._source.kept()
+        self._kept()
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -155,38 +118,64 @@ class MatchSet:
         return frame
 
     def __iter__(self) -> Iterator[tuple[str, Match]]:
-        sources = [self._source.source(number) for number in range(len(self.names))]
-        if self._source.is_kept:
-            for shown in self._source.kept():
-                yield from self._objects(shown, [source.rows for source in sources], sources)
-            return
-        for shown in self._source.rounds(rows=True):
-            yield from self._objects(shown, [self._source.rows] * len(sources), sources)
+        rounds = self._source.rounds(rows=True) if self._found is None else iter(self._found)
+        for found in rounds:
+            yield from self._objects(found)
 
-    def _objects(
-        self, shown: Shown, take: list[Callable[[Array], pa.Table]], sources: list[MatchSource]
-    ) -> Iterator[tuple[str, Match]]:
+    def _objects(self, found: Round) -> Iterator[tuple[str, Match]]:
         matches: list[tuple[str, Match]] = []
-        for number, batch in shown.found:
+        for number, batch in found.found:
             positions = np.unique(positions_of(batch))
-            rows = take[number](positions)
-            events = EventRows(positions, lambda rows=rows: rows, sources[number].selection)  # type: ignore[misc]
+            load = partial(self._source.rows if self._found is None else self._rows_of_kept, positions)
+            if self._found is None and self._source.rows_kept is RowsKept.LAST:
+                load = partial(pa.table, load())  # the source is about to move on
+            events = EventRows(positions, load, self._source.plans[number].selection)
             matches += ((self.names[number], match) for match in to_matches(batch, events))
-        return (matches[row] for row in shown.order.tolist())
+        return iter(matches if found.order is None else [matches[row] for row in found.order.tolist()])
+
+    # --- what is kept ---
+
+    def _kept(self) -> list[Round]:
+        """All matches, by one pass."""
+        if self._found is None:
+            source, found, kept, held = self._source, list[Round](), KeptRows(), 0
+            once = source.rows_kept is RowsKept.LAST and not source.replayable
+            for one in source.rounds(rows=once):
+                found.append(one)
+                held += one.nbytes
+                if once:
+                    held += kept.add([batch for _, batch in one.found], source.rows)
+                if held > self._memory:
+                    raise ResourceError(
+                        f"all matches together take more than {self._memory:,} bytes: count() counts them, "
+                        "to_batches() and iteration give them piece by piece; or raise memory=",
+                        limit="memory",
+                    )
+            self._found = found
+            self._rows = kept if once else None
+        return self._found
+
+    def _rows_of_kept(self, positions: Array) -> pa.Table:
+        """The events of matches that are kept. If the input can be read again, it is, for all of them at once."""
+        if self._source.rows_kept is not RowsKept.LAST:
+            return self._source.rows(positions)
+        if self._rows is None:
+            self._rows = self._source.rows_again([batch for one in self._kept() for _, batch in one.found])
+        return self._rows.take(positions)
 
     def __len__(self) -> NoReturn:
         raise TypeError("matches are found as they are read, so that they have no len(): write matches.count()")
 
     def __bool__(self) -> bool:
         """Whether any query has matches."""
-        if self._source.is_kept:
-            return bool(self._source.kept())
-        return any(True for _ in self.to_batches())
+        return any(batch.num_rows for batch in self.to_batches())
 
     def count(self) -> dict[str, int]:
         """How many matches each query has; they are counted without being enumerated where that is possible."""
         if self._counts is None:
-            self._counts = dict(zip(self.names, self._source.counts(), strict=True))
+            source, found = self._source, self._found
+            counts = source.counts() if found is None else [self[name].count() for name in self.names]
+            self._counts = dict(zip(self.names, counts, strict=True))
         return self._counts
 
     def late(self) -> pa.Table:

@@ -22,6 +22,7 @@ from ceql.recognition.result_columns import unique_names, variable_fields
 from ceql.recognition.totals_table import Every, Request
 from ceql.results import views
 from ceql.results.bindings import bindings, names_column, project
+from ceql.results.episodes import Gap, episodes
 from ceql.results.match import Match, true_names
 from ceql.results.reader import First, Reader, WithRows, positions_of
 from ceql.results.source import MatchSource
@@ -176,6 +177,18 @@ class Matches:
         aggregation = self._source.aggregation(request)
         self._reader.add_up(aggregation)
         return aggregation.table()
+
+    def episodes(self, gap: Gap = None) -> pa.Table:
+        """Matches of a key that overlap, or are no more than `gap` apart, united: a row for each such episode.
+
+        Columns: `start`, `end` (positions); `start_time`, `end_time` where there is time; the keys of PARTITION BY;
+        `matches`, how many there are; `events`, how many different events they show. In order of the start.
+
+        `gap` is from the latest end so far to the next start: `"5 minutes"` or a timedelta; a number in the unit of
+        times where these are plain numbers, and a number of events where there is no time. Without it, matches must
+        overlap or touch. All matches are enumerated, and as much is held as episodes and their events take.
+        """
+        return episodes(self.to_batches(), self.schema, gap)
 
     def late(self) -> pa.Table:
         """The events that came later than the lateness allows, and took no part."""

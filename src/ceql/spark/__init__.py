@@ -9,6 +9,7 @@ Batch or streaming, by what the DataFrame is. `pip install "ceql[spark]"`.
 from ceql.spark.aggregate import aggregate
 from ceql.spark.api import explain, late_rows, match, matcher
 from ceql.spark.checkpoint import emitted_until, end_of_input
+from ceql.spark.episodes import episodes
 from ceql.spark.result_frames import match_id, matches_to_rows, result_schema
 from ceql.spark.session import prepare, session
 from ceql.spark.ship import ship_kernels
@@ -20,6 +21,7 @@ __all__ = [
     "aggregate",
     "emitted_until",
     "end_of_input",
+    "episodes",
     "errors",
     "explain",
     "late_rows",

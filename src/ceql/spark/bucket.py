@@ -21,12 +21,10 @@ from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.recognition import snapshot
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
-from ceql.spark.set_task import SetSpec, recognizer_over
 from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
-from ceql.spark.task_spec import TIME, TaskSpec
+from ceql.spark.task_spec import TIME, Specs
 
-KIND = "spark bucket, narrow"
-_KINDS = ("spark bucket", KIND)  # that of states with wide arrays, and today's
+KIND = "spark bucket"
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class CheckpointTerms:
 class Bucket:
     """The state of one bucket."""
 
-    def __init__(self, spec: TaskSpec | SetSpec, terms: CheckpointTerms) -> None:
+    def __init__(self, spec: Specs, terms: CheckpointTerms) -> None:
         self._spec = spec
         self._terms = terms
         self._recognizer: TaskRecognizer | None = None
@@ -80,7 +78,7 @@ class Bucket:
             order = [(name, "ascending") for name in self._terms.order]
             table = pa.table(ready).sort_by(order).combine_chunks()
             if self._recognizer is None:
-                self._recognizer = recognizer_over(self._spec, table.schema)
+                self._recognizer = TaskRecognizer(self._spec, table.schema)
             for batch in table.to_batches():
                 yield from self._recognizer.feed(batch)
         yield from self._compact(watermark)
@@ -171,11 +169,11 @@ class Bucket:
         return snapshot.write(header, arrays, tables, narrow=True)
 
     @classmethod
-    def from_bytes(cls, blob: bytes, spec: TaskSpec | SetSpec, terms: CheckpointTerms) -> Bucket:
+    def from_bytes(cls, blob: bytes, spec: Specs, terms: CheckpointTerms) -> Bucket:
         """Go on from a blob; `DataError` says why when it is of another query or division."""
         header, arrays, tables = snapshot.read(blob)
         with snapshot.guarded():
-            if header.get("kind") not in _KINDS:
+            if header.get("kind") != KIND:
                 raise DataError("the checkpoint's state is not that of a streaming query of ceql")
             _check(header, terms)
             self = cls(spec, terms)
@@ -189,7 +187,7 @@ class Bucket:
                     )
             if header["shard"] is not None:
                 own = header["shard"]
-                self._recognizer = recognizer_over(spec, schema_from_text(own["first_schema"]))
+                self._recognizer = TaskRecognizer(spec, schema_from_text(own["first_schema"]))
                 self._recognizer.restore(own, arrays, tables)
             return self
 

@@ -21,11 +21,10 @@ from ceql.recognition import snapshot
 from ceql.spark.api import EventsAs, match_arguments, stream_job
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.prepare import Frames, check_order
-from ceql.spark.set_task import SetSpec
 from ceql.spark.stream_job import spec_of
 from ceql.spark.streaming import SEAL
 from ceql.spark.task_report import Task, reported
-from ceql.spark.task_spec import TaskSpec
+from ceql.spark.task_spec import Specs
 
 
 def emitted_until(spark: SparkSession, checkpoint: str) -> datetime | None:
@@ -87,7 +86,7 @@ def end_of_input(
     return states.mapInArrow(reported("end of input", _finishing(job.specs, job.terms)), job.schema)
 
 
-def _finishing(specs: tuple[TaskSpec | SetSpec, ...], terms: CheckpointTerms) -> Task:
+def _finishing(specs: tuple[Specs, ...], terms: CheckpointTerms) -> Task:
     """The function that turns states of buckets into the matches that are left in them."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,8 +1,8 @@
 """Many queries over one DataFrame: `match(df, {"fraud": ..., "bot": ...})`.
 
 Queries whose events are divided among tasks in the same way form a group: those with the same keys, those that a window
-of time cuts into chunks, those that run in one task. Each group is one scan, one shuffle and one pass (`set_task`). The
-rows of a group are shipped by way of a query that stands for all of them: any event of a type that some query names, by
+of time cuts into chunks, those that run in one task. Each group is one scan, one shuffle and one pass. The rows of a
+group are shipped by way of a query that stands for all of them: any event of a type that some query names, by
 the group's keys. The results of all groups have the same columns and are united. Over a stream, all groups go through
 one stateful step (`streaming`), and those that have no keys are one group.
 """
@@ -31,9 +31,10 @@ from ceql.spark.batch import Way, divide, rows_in_tasks
 from ceql.spark.collations import refuse_collations
 from ceql.spark.lacking_types import telling
 from ceql.spark.prepare import Frames, MatchArguments, Prepared, prepare
-from ceql.spark.set_task import SetSpec, set_task
 from ceql.spark.stream_job import RowGroup, StreamJob, terms_of
+from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
+from ceql.spark.task_spec import SetSpec
 from ceql.syntax import tree as t
 
 FIXED = ("query", "start_time", "end_time", "bindings", "measures", "events")
@@ -49,7 +50,7 @@ def run(frames: Frames, queries: QuerySet, arguments: MatchArguments, partitions
     bound = _bind(frames, queries, arguments)
     schema = _schema(bound)
     results = [
-        rows_in_tasks(group.carrier, partitions).mapInArrow(reported("match", set_task(group.spec)), schema)
+        rows_in_tasks(group.carrier, partitions).mapInArrow(reported("match", batch_task(group.spec)), schema)
         for group in _groups(frames, bound, arguments)
     ]
     formulas = {name: plan.query.formula for name, plan in queries.plans.items()}
@@ -95,7 +96,7 @@ def _bind(frames: Frames, queries: QuerySet, arguments: MatchArguments) -> _Boun
     return _Bound(whole, bounds, _keys(bounds))
 
 
-def _groups(frames: Frames, bound: _Bound, arguments: MatchArguments, streaming: bool = False) -> list[SetGroup]:
+def _groups(frames: Frames, bound: _Bound, arguments: MatchArguments, streaming: bool = False) -> list[RowGroup]:
     """The queries that run in one pass: those that are divided in the same way, by the same.
 
     A stream is divided by keys or not at all.
@@ -110,16 +111,9 @@ def _groups(frames: Frames, bound: _Bound, arguments: MatchArguments, streaming:
     return [_group(frames, bound, own, way, arguments) for (way, _), own in found.items()]
 
 
-@dataclass(frozen=True)
-class SetGroup(RowGroup):
-    """Queries that are divided in the same way, and the rows that are shipped for them."""
-
-    spec: SetSpec
-
-
 def _group(
     frames: Frames, bound: _Bound, bounds: Mapping[str, BoundPlan], way: Way, arguments: MatchArguments
-) -> SetGroup:
+) -> RowGroup:
     whole = bound.whole
     plans = [own.plan for own in bounds.values()]
     guarded = sorted({name for own in bounds.values() for name in _read_by_guards(own)})
@@ -146,7 +140,7 @@ def _group(
         )
         _ = own.plan  # made here once, and pickled along
         specs.append(own)
-    return SetGroup(carrier, SetSpec(tuple(bounds), tuple(specs), tuple(bound.keys.items())))
+    return RowGroup(carrier, SetSpec(tuple(bounds), tuple(specs), tuple(bound.keys.items())))
 
 
 def _read_by_guards(bound: BoundPlan) -> set[str]:

@@ -12,8 +12,11 @@ from ceql.jit import Array
 from ceql.plan import Plan
 from ceql.recognition.result_columns import ResultColumns, as_lists, is_measure, true_name, variable_fields
 from ceql.results.bindings import bindings, project
-from ceql.spark.task_spec import TaskSpec
+from ceql.results.combined import as_text, key_fields, map_of
+from ceql.spark.task_spec import SetSpec, TaskSpec
 
+COMMON = ("start_time", "end_time", "bindings", "measures", "events")
+"""The last columns of the result of a set."""
 FlatColumn = tuple[str, str | tuple[str, ...]]
 """A column of a flat result: a variable, and its attribute; or several attributes, for a list of its events."""
 
@@ -66,6 +69,41 @@ def result_rows(
     found += measures
     found.append(all_events)
     return pa.RecordBatch.from_arrays(found, names=result_names(spec.keys, [*variables, *measured]))
+
+
+def rows_of(
+    spec: SetSpec, number: int, matches: pa.RecordBatch, take: Callable[[npt.NDArray[np.int64]], pa.Table]
+) -> pa.RecordBatch:
+    """Matches of a query as rows of the common result."""
+    rows, own = matches.num_rows, spec.specs[number]
+    events = matches.column("events")
+    positions = np.unique(np.asarray(events.flatten()))
+    values = _values(take(positions), own.ids)
+
+    def shown(lists: pa.Array) -> pa.Array:
+        return _lists(lists, positions, values)
+
+    known = dict(zip(own.keys, key_fields(matches.schema), strict=True))
+    keys = [
+        matches.column(known[name].name).cast(type) if name in known else pa.nulls(rows, type)
+        for name, type in spec.keys
+    ]
+    variables = {
+        true_name(field): shown(as_lists(matches.column(field.name))) for field in variable_fields(matches.schema)
+    }
+    measures = {field.name: as_text(matches.column(field.name)) for field in matches.schema if is_measure(field)}
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(spec.names[number]), rows),
+            *keys,
+            matches.column("start_time"),
+            matches.column("end_time"),
+            map_of(variables, rows, pa.map_(pa.string(), pa.list_(values.type))),
+            map_of(measures, rows, pa.map_(pa.string(), pa.string())),
+            shown(events),
+        ],
+        names=["query", *(f"key{k}" for k in range(len(keys))), *COMMON],
+    )
 
 
 def _for_spark(column: pa.Array) -> pa.Array:

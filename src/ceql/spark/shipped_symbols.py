@@ -1,17 +1,25 @@
-"""Symbols from the bits that the JVM computed; the task itself decides the guards that the JVM left undecided."""
+"""Symbols from the bits that the JVM computed; the task itself decides the guards that the JVM left undecided.
+
+Several queries decide them together, and number the keys that they have in common once (`Together`).
+"""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from ceql.io.partition_keys import PartitionKeys
+from ceql.io.shared_keys import QueryKeys, SharedKeys
 from ceql.jit import Array
 from ceql.predicates import kernels
 from ceql.predicates.bind import InputSchema, bind
+from ceql.predicates.shared_symbols import SymbolReader
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.predicates.time_arithmetic import with_unit
 from ceql.recognition.snapshot import schema_from_text
-from ceql.spark.task_spec import BITS, STREAM, TaskSpec, bits_column
+from ceql.spark.task_spec import BITS, SetSpec, TaskSpec, bits_column
 
 _DENSE = 20  # up to so many guards, every combination has a place in a table
 
@@ -76,12 +84,7 @@ class ShippedSymbols:
 
     def _decide(self, batch: pa.RecordBatch) -> Array:
         assert self._undecided is not None
-        columns = [batch.column(self._spec.place[name]) for name in self._names]
-        named = pa.RecordBatch.from_arrays(columns, names=self._names)
-        streams: int | Array = 0
-        if len(self._spec.streams) > 1:
-            streams = self._column(batch, STREAM).astype(np.int32)
-        return self._undecided.symbols(named, streams).astype(np.int64)
+        return self._undecided.symbols(*self._spec.read(self._names, batch)).astype(np.int64)
 
     def _number(self, row: tuple[int, ...]) -> int:
         """The symbol of a combination: the shipped words of bits, then the undecided guards' symbol."""
@@ -97,3 +100,25 @@ class ShippedSymbols:
                     bits |= (own >> place & 1) << guard
             known = self._known[row] = self._table.number(bits)
         return known
+
+
+class Together:
+    """What the queries of a task share (`recognition.bound_plan.Sharing`)."""
+
+    def __init__(self, spec: SetSpec) -> None:
+        self._guards = spec.guards
+        self._keys: SharedKeys | None = None
+
+    def reader(self, number: int, spec: TaskSpec, table: SymbolTable) -> SymbolReader | ShippedSymbols:
+        """What gives the symbols of a query."""
+        return self._guards.reader(number, table) or ShippedSymbols(spec, table)
+
+    def symbols(self, schema: pa.Schema, table: SymbolTable) -> None:
+        """Guards are decided by way of `reader`."""
+
+    def keys(self, own: PartitionKeys) -> QueryKeys:
+        """The keys of a query: all queries of a task have the same."""
+        if self._keys is None:
+            make = partial(PartitionKeys, own.parts, own.schema, None, False, own.source)
+            self._keys = SharedKeys(make, self._guards.concerned, (None,))
+        return self._keys.query()

@@ -9,8 +9,7 @@ from pyspark.sql.types import DataType, StructType
 from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import CheckpointTerms
 from ceql.spark.prepare import Prepared
-from ceql.spark.set_task import SetSpec
-from ceql.spark.task_spec import TaskSpec
+from ceql.spark.task_spec import Specs
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class RowGroup:
 
     carrier: Prepared
     """The rows."""
-    spec: TaskSpec | SetSpec
+    spec: Specs
 
     @property
     def is_keyed(self) -> bool:
@@ -39,7 +38,7 @@ class StreamJob:
     """The type of an event in the result."""
 
     @property
-    def specs(self) -> tuple[TaskSpec | SetSpec, ...]:
+    def specs(self) -> tuple[Specs, ...]:
         """What recognises the rows of a bucket; see `spec_of`."""
         return tuple(group.spec for group in self.groups)
 
@@ -54,7 +53,7 @@ class StreamJob:
         return sum(self.buckets_of(number)[1] for number in range(len(self.groups)))
 
 
-def spec_of(bucket: int, specs: tuple[TaskSpec | SetSpec, ...], terms: CheckpointTerms) -> TaskSpec | SetSpec:
+def spec_of(bucket: int, specs: tuple[Specs, ...], terms: CheckpointTerms) -> Specs:
     """What recognises the rows of a bucket: groups of rows have as many numbers of buckets, one after the other."""
     return specs[bucket // terms.buckets]
 

@@ -42,13 +42,12 @@ from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.prepare import WATERMARK, Prepared
 from ceql.spark.result_types import arrow_types, as_rows
 from ceql.spark.second_watermark import refusing, tell_if_held_back
-from ceql.spark.set_task import SetSpec
 from ceql.spark.settle import settle
 from ceql.spark.stream_job import StreamJob, spec_of
 from ceql.spark.task_metrics import Counts, observed_name, sums
 from ceql.spark.task_recognizer import larger
 from ceql.spark.task_report import Task, TaskLog, reported
-from ceql.spark.task_spec import TaskSpec
+from ceql.spark.task_spec import Specs, TaskSpec
 from ceql.spark.worker_errors import message_alone
 
 BUCKET, DATA, ROWS, LATE, CLOCK = "bucket", "data", "rows", "late", "clock"
@@ -153,7 +152,7 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class BucketProcessor(StatefulProcessor):
     """The stateful step, as transformWithState calls it."""
 
-    def __init__(self, specs: tuple[TaskSpec | SetSpec, ...], terms: CheckpointTerms, keeps_late: bool) -> None:
+    def __init__(self, specs: tuple[Specs, ...], terms: CheckpointTerms, keeps_late: bool) -> None:
         self._given = (specs, terms, keeps_late)
         self._log = TaskLog("step")
         self._total = Counts()
@@ -256,9 +255,7 @@ class BucketUpdate:
     the watermark in milliseconds from which on the bucket has something to do without new rows.
     """
 
-    def __init__(
-        self, spec: TaskSpec | SetSpec, terms: CheckpointTerms, keeps_late: bool, before: bytes | None, clock: int
-    ) -> None:
+    def __init__(self, spec: Specs, terms: CheckpointTerms, keeps_late: bool, before: bytes | None, clock: int) -> None:
         self._spec = spec.first
         self._keeps_late = keeps_late
         self._clock = max(0, clock)

@@ -1,4 +1,4 @@
-"""One recogniser over many keys, as it runs in a task: shipped rows in time order in, rows of the result out."""
+"""Recognises one query or several over many keys in a task: shipped rows in time order in, rows of the result out."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql import jit
+from ceql.engine.common.check import require
 from ceql.engine.common.layout import Events
 from ceql.errors import DataError
 from ceql.io.sorted_runs import EventBatch
@@ -24,12 +25,12 @@ from ceql.recognition.frame import Recognition
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
 from ceql.results.reader import pieces
-from ceql.spark.result_rows import result_rows
+from ceql.spark.result_rows import result_rows, rows_of
 from ceql.spark.settle import settle
 from ceql.spark.ship import look_for_kernels
-from ceql.spark.shipped_symbols import ShippedSymbols
+from ceql.spark.shipped_symbols import ShippedSymbols, Together
 from ceql.spark.swappable import swappable_symbols
-from ceql.spark.task_spec import MAIN, TIME, TaskSpec
+from ceql.spark.task_spec import MAIN, TIME, SetSpec, Specs, TaskSpec
 from ceql.spark.ties import TieCheck
 
 NO_TIME = "an event has no time: the time column is NULL; filter such rows out, or give them a time"
@@ -83,25 +84,24 @@ class TaskQuery:
 
 
 class TaskRecognizer:
-    """The state of a query over the rows of one task, or of one bucket of a stream.
+    """The state of a query, or of several, over the rows of one task, or of one bucket of a stream.
 
-    `set_task` makes one of several queries, which see the same rows and have matches by number.
+    Each query has its own recognition. Types, conditions and keys are read once for all, and the rows that matches may
+    name are kept once.
     """
 
-    def __init__(self, spec: TaskSpec, schema: pa.Schema) -> None:
+    def __init__(self, specs: Specs, schema: pa.Schema) -> None:
         tell_if_interpreted()
         look_for_kernels()
-        self.spec = spec
+        self.specs = specs
+        self.spec = spec = specs.first
         self.schema = schema
-        self._queries = self._make_queries()
+        self._queries = _queries(specs, schema)
         self._columns = [spec.place[name] for name in spec.shown]
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
         self._held = np.zeros(0, np.int64)  # their positions
-
-    def _make_queries(self) -> list[TaskQuery]:
-        return [TaskQuery(self.spec, self.schema)]
 
     @property
     def recognition(self) -> Recognition:
@@ -182,8 +182,17 @@ class TaskRecognizer:
         return header, arrays | {"rows.positions": self._held}, tables | {"rows": self.rows.batches}
 
     def _state_of_queries(self) -> snapshot.Parts:
-        header, arrays, own = self.recognition.state()
-        return {"recognition": header}, arrays, {name: [batch] for name, batch in own.items()}
+        """The states of the queries by name. One that is idle has none: it begins anew where the others are."""
+        states = {
+            name: query.recognition.state()
+            for name, query in zip(self.specs.names, self._queries, strict=True)
+            if not query.recognition.is_idle
+        }
+        headers, arrays, tables = snapshot.joined(list(states.values()))
+        for own in headers:
+            del own["schema"]  # that of all queries is there already
+        header = {"position": self.rows.following, "queries": list(states), "recognitions": headers}
+        return header, arrays, tables
 
     def restore(
         self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
@@ -198,8 +207,16 @@ class TaskRecognizer:
     def _restore_queries(
         self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
     ) -> None:
-        own = {name: batches[0] for name, batches in tables.items() if name not in ("rows", "waiting")}
-        self.recognition.restore(header["recognition"], arrays, own)
+        headers = [{**own, "schema": header["first_schema"]} for own in header["recognitions"]]
+        known = dict(zip(header["queries"], snapshot.parted(headers, arrays, tables), strict=True))
+        for name, query in zip(self.specs.names, self._queries, strict=True):
+            if name in known:
+                query.recognition.restore(*known.pop(name))
+            else:
+                query.recognition.begin_at(header["position"])
+        require(not known, "it has states of queries that are not in the set")
+        positions = {query.recognition.position for query in self._queries}
+        require(positions == {header["position"]}, "its queries are not at the same place")
 
     # --- matches ---
 
@@ -219,15 +236,27 @@ class TaskRecognizer:
                 yield self._shown(number, piece)
 
     def _shown(self, number: int, matches: pa.RecordBatch) -> pa.RecordBatch:
+        if isinstance(self.specs, SetSpec):
+            return rows_of(self.specs, number, matches, self.rows.take)
         return result_rows(matches, self.rows.take, self.spec, self.recognition.bound.result)
+
+
+def _queries(specs: Specs, schema: pa.Schema) -> list[TaskQuery]:
+    if isinstance(specs, TaskSpec):
+        return [TaskQuery(specs, schema)]
+    together = Together(specs)
+    return [
+        TaskQuery(own, schema, partial(together.reader, number, own), together)
+        for number, own in enumerate(specs.specs)
+    ]
 
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def batch_task(spec: TaskSpec) -> Task:
+def batch_task(specs: Specs) -> Task:
     """The function that a task of a batch job runs over its rows, which are in order."""
-    return task_of(partial(TaskRecognizer, spec))
+    return task_of(partial(TaskRecognizer, specs))
 
 
 def task_of(make: Callable[[pa.Schema], TaskRecognizer]) -> Task:

@@ -10,16 +10,24 @@ The JVM ships columns to Python under names of their own, which never clash with
     main        whether a row belongs to its chunk, or only warms it up
     a0 ...      attributes of events: for the output, to compare events, and for guards that the JVM cannot decide
 
-Everything here is plain data, pickled to the workers.
+Everything here is plain data, pickled to the workers. A task has one query (`TaskSpec`) or several (`SetSpec`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
+import numpy as np
+import pyarrow as pa
+
+from ceql.jit import Array
 from ceql.plan import Plan
+from ceql.predicates.bind import InputSchema, bind_together
+from ceql.predicates.shared_symbols import SharedGuards
+from ceql.predicates.time_arithmetic import with_unit
 from ceql.recognition.options import Options
+from ceql.recognition.snapshot import schema_from_text
 from ceql.spark.shipped_plan import shipped_plan
 
 TIME, ORDER, MAIN, CHUNK, STREAM = "time", "order", "main", "chunk", "stream"
@@ -79,10 +87,18 @@ class TaskSpec:
     flat: bool = False
     """Whether the attributes of variables of one event are columns of the result."""
 
+    names = ("",)
+    """The names of queries: one that is alone has none."""
+
     @property
     def first(self) -> TaskSpec:
         """The query that says how rows are read: this one; of a `SetSpec`, the first."""
         return self
+
+    @property
+    def specs(self) -> tuple[TaskSpec, ...]:
+        """The queries."""
+        return (self,)
 
     @cached_property
     def plan(self) -> Plan:
@@ -102,7 +118,41 @@ class TaskSpec:
         """The shipped column of each attribute."""
         return {name: attribute_column(k) for k, name in enumerate(self.attributes)} | dict(self.shared)
 
+    def read(self, names: list[str], batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
+        """These attributes under their own names, and the stream of each row."""
+        columns = [batch.column(self.place[name]) for name in names]
+        streams: int | Array = 0
+        if len(self.streams) > 1:
+            streams = np.asarray(batch.column(STREAM).to_numpy(zero_copy_only=False)).astype(np.int32)
+        return pa.RecordBatch.from_arrays(columns, names=names), streams
+
     @property
     def bit_columns(self) -> list[str]:
         """The shipped columns of bits."""
         return [bits_column(k) for k in range(-(-len(self.exact) // BITS))]
+
+
+@dataclass(frozen=True)
+class SetSpec:
+    """Queries by name, which ship the same columns, and the keys that the result shows, with their types."""
+
+    names: tuple[str, ...]
+    specs: tuple[TaskSpec, ...]
+    keys: tuple[tuple[str, pa.DataType], ...]
+
+    @property
+    def first(self) -> TaskSpec:
+        """Any query of the set: all share schema and keys."""
+        return self.specs[0]
+
+    @cached_property
+    def guards(self) -> SharedGuards:
+        """The guards of all queries, for one bucket after another: they remember nothing but the last batch."""
+        first = self.first
+        schema = with_unit(schema_from_text(first.schema), first.options.time, first.options.time_unit)
+        events = InputSchema(schema, False, first.type, first.streams, first.untyped)
+        queries = [(one.plan.guards, one.plan.source) for one in self.specs]
+        return SharedGuards(bind_together(queries, events), partial(first.read, schema.names))
+
+
+Specs = TaskSpec | SetSpec

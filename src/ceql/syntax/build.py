@@ -182,6 +182,10 @@ class ConditionBuilder:
         arguments = tuple(as_expression(child) for child in children[2:-1:2])
         return function_call(children[0], arguments, span_of(children))
 
+    def distinct_call(self, children: Children) -> tree.Call | tree.Aggregate:
+        arguments = tuple(as_expression(child) for child in children[3:-1:2])
+        return function_call(children[0], arguments, span_of(children), distinct=True)
+
     def count_all(self, children: Children) -> tree.Aggregate:
         return count_of_matches(children[0], span_of(children))
 

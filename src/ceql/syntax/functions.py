@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import TypeGuard
+
 from ceql.errors import Span, did_you_mean
 from ceql.syntax import tree
 from ceql.syntax.limits import QueryProblem, nodes
@@ -30,12 +33,19 @@ FUNCTIONS: dict[str, tuple[int, int | None]] = {
 _OTHER_NAMES = {
     "CEILING": "CEIL", "SUBSTR": "SUBSTRING", "LEN": "LENGTH", "CHAR_LENGTH": "LENGTH", "LCASE": "LOWER",
     "UCASE": "UPPER", "NVL": "COALESCE", "IFNULL": "COALESCE", "DAYOFMONTH": "DAY", "TRUNC": "FLOOR", "MEAN": "AVG",
+    "STD": "STDDEV", "STDDEV_SAMP": "STDDEV", "VAR": "VARIANCE", "VAR_SAMP": "VARIANCE", "QUANTILE": "PERCENTILE",
+    "PERCENTILE_CONT": "PERCENTILE",
 }  # fmt: skip
-AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST")
+AGGREGATES = (
+    "COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST", "STDDEV", "VARIANCE", "MEDIAN", "PERCENTILE",
+)  # fmt: skip
+_MOST_AFTER = 2**31 - 1  # the n of FIRST(e, n)
 _PREVIOUS = ("PREV", "LAG", "PREVIOUS")
 
 
-def function_call(name: str, arguments: tuple[tree.Expression, ...], span: Span) -> tree.Call | tree.Aggregate:
+def function_call(
+    name: str, arguments: tuple[tree.Expression, ...], span: Span, distinct: bool = False
+) -> tree.Call | tree.Aggregate:
     """The call of a function; `QueryProblem` if there is no such function, or it takes other arguments."""
     function = name.upper()
     if function in _PREVIOUS:
@@ -45,10 +55,10 @@ def function_call(name: str, arguments: tuple[tree.Expression, ...], span: Span)
             case _:
                 hint = "Write PREV.price for the value of the event before this one in the match."
         raise QueryProblem(f"{function} is no function", span, hint)
-    if function == "DISTINCT":
-        raise QueryProblem("Aggregates cannot take DISTINCT yet", span, "Count different values in the result.")
+    if distinct and function != "COUNT":
+        raise QueryProblem(f"{function} cannot take DISTINCT", span, _without_distinct(function))
     if function in AGGREGATES:
-        return _aggregate(function, arguments, span)
+        return _aggregate(function, arguments, span, distinct)
     if function not in FUNCTIONS:
         other = _OTHER_NAMES.get(function)
         near = f"Did you mean '{other}'?" if other else did_you_mean(function, [*FUNCTIONS, *AGGREGATES])
@@ -67,17 +77,25 @@ def function_call(name: str, arguments: tuple[tree.Expression, ...], span: Span)
     return tree.Call(function, arguments, span=span)
 
 
-def _aggregate(function: str, arguments: tuple[tree.Expression, ...], span: Span) -> tree.Aggregate:
+def _without_distinct(function: str) -> str:
+    if function in ("MIN", "MAX"):
+        return f"Leave it out: {function} is the same with it."
+    return "COUNT(DISTINCT x.a) counts the different values of x.a; no other function takes DISTINCT."
+
+
+def _aggregate(
+    function: str, arguments: tuple[tree.Expression, ...], span: Span, distinct: bool = False
+) -> tree.Aggregate:
     """An aggregate over the events of one variable."""
-    if len(arguments) != 1:
-        raise QueryProblem(f"{function} takes 1 argument, not {len(arguments)}", span)
-    (operand,) = arguments
+    operand, number = _with_number(function, arguments, span)
     if isinstance(operand, tree.Attribute):
-        if function != "COUNT":
+        if function != "COUNT" or distinct:
+            each = "DISTINCT " if distinct else ""
+            more = "" if number is None else f", {number}"
             raise QueryProblem(
-                f"{function} needs an attribute of '{operand.name}'",
+                f"{function}{'(DISTINCT)' * distinct} needs an attribute of '{operand.name}'",
                 operand.span or span,
-                f"Write {function}({operand.name}.price), with your attribute in place of price.",
+                f"Write {function}({each}{operand.name}.price{more}), with your attribute in place of price.",
             )
         return tree.Aggregate("COUNT", operand.name, span=span)
     names: dict[str, None] = {}
@@ -94,7 +112,41 @@ def _aggregate(function: str, arguments: tuple[tree.Expression, ...], span: Span
             operand.span or span,
             "Write the aggregates of several variables apart: SUM(x.a) + SUM(y.a).",
         )
-    return tree.Aggregate(function, next(iter(names)), operand, span=span)
+    return tree.Aggregate(function, next(iter(names)), operand, distinct, number, span=span)
+
+
+def _with_number(
+    function: str, arguments: tuple[tree.Expression, ...], span: Span
+) -> tuple[tree.Expression, int | Decimal | None]:
+    """What an aggregate is over, and the number that stands beside it."""
+    if function == "PERCENTILE":
+        if len(arguments) != 2:
+            wanted = "Write PERCENTILE(x.a, 0.9): nine tenths of the values are not above it."
+            raise QueryProblem(f"PERCENTILE takes 2 arguments, not {len(arguments)}", span, wanted)
+        operand, share = arguments
+        value = share.value if isinstance(share, tree.Literal) else None
+        if isinstance(value, bool | str | None) or not 0 <= value <= 1:
+            hint = f"Write {value / 100} for {value} per cent." if _is_per_cent(value) else "Write 0.5 for the median."
+            raise QueryProblem("The share that PERCENTILE takes is a number from 0 to 1", share.span or span, hint)
+        return operand, value
+    if function not in ("FIRST", "LAST") or len(arguments) != 2:
+        if len(arguments) != 1:
+            wanted = "1 or 2 arguments" if function in ("FIRST", "LAST") else "1 argument"
+            raise QueryProblem(f"{function} takes {wanted}, not {len(arguments)}", span)
+        return arguments[0], None
+    operand, further = arguments
+    value = further.value if isinstance(further, tree.Literal) else None
+    if type(value) is not int or not 0 <= value <= _MOST_AFTER:
+        raise QueryProblem(
+            f"{function} takes a value and a whole number, which is not negative",
+            further.span or span,
+            f"{function}(x.a, 1) is the value next to {function}(x.a), {function}(x.a, 2) the one beyond.",
+        )
+    return operand, value or None
+
+
+def _is_per_cent(value: object) -> TypeGuard[int | Decimal]:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool) and 1 < value <= 100
 
 
 def count_of_matches(name: str, span: Span) -> tree.Aggregate:

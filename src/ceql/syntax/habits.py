@@ -97,13 +97,6 @@ HABITS = (
     ),
     Habit(
         "anywhere",
-        r"[^)]*\)?",
-        "{function} cannot take DISTINCT yet",
-        "COUNT(x) is how many events of x a match has. Count different values in the result: to_pandas(events='long').",
-        before=r"(?P<here>\b(?P<function>COUNT|SUM|AVG|MIN|MAX)\s*\(\s*DISTINCT\b)",
-    ),
-    Habit(
-        "anywhere",
         r"PREV\s*[.(]",
         "PREV cannot stand here",
         "It stands in conditions: x[price > PREV.price]. SELECT shows events of the match: x.price, FIRST(x.price).",

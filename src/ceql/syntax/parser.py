@@ -44,7 +44,7 @@ def parse_aggregate(text: str) -> tree.Expression:
     """Read what is to be combined over all matches.
 
     >>> parse_aggregate("COUNT(*)")
-    Aggregate(function='COUNT', variable='*', operand=None)
+    Aggregate(function='COUNT', variable='*', operand=None, distinct=False, number=None)
     """
     expression: tree.Expression = _parse(text, "aggregated")
     return expression

@@ -247,8 +247,12 @@ def _bare_expression(expression: tree.Expression) -> tuple[str, int]:
             return f"PREV.{print_name(attribute)}", LEAF
         case tree.Duration(nanoseconds):
             return print_duration(nanoseconds), LEAF if nanoseconds >= 0 else UNARY
-        case tree.Aggregate(function, variable, operand):
-            return f"{function}({print_name(variable) if operand is None else print_expression(operand)})", LEAF
+        case tree.Aggregate(function, variable, operand, distinct, number):
+            over = print_name(variable) if operand is None else print_expression(operand)
+            if distinct and not (over[0].isalnum() or over[0] in "_`("):
+                over = f"({over})"  # `DISTINCT -b.v` is a difference
+            more = "" if number is None else f", {_literal(number)}"
+            return f"{function}({'DISTINCT ' * distinct}{over}{more})", LEAF
         case tree.Lapse(name):
             return name, LEAF
         case tree.Call(function, arguments):

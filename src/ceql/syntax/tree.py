@@ -94,11 +94,17 @@ EVERY_MATCH = "*"
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """COUNT, SUM, AVG, MIN, MAX, FIRST or LAST over the events of a variable; COUNT(x) has no operand."""
+    """COUNT, SUM, AVG, MIN, MAX, FIRST, LAST, STDDEV, VARIANCE, MEDIAN or PERCENTILE over the events of a variable.
+
+    COUNT(x) has no operand. `distinct` is of COUNT alone. `number` is the p of PERCENTILE(e, p), and of FIRST(e, n) and
+    LAST(e, n) the n, unless it is 0.
+    """
 
     function: str
     variable: str
     operand: Expression | None = None
+    distinct: bool = False
+    number: int | Decimal | None = None
     span: Span | None = _span()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ceql.engine.groups.layout import (
     ADD,
+    ADD_DIFFERENT,
     ALIVE,
     ALIVE_IN,
     ALIVE_OUT,
@@ -70,7 +71,7 @@ from ceql.engine.groups.programs import (
     to_float,
     to_key,
 )
-from ceql.engine.groups.sets import NO_CELL, cell_of, with_member
+from ceql.engine.groups.sets import NO_CELL, NO_ROOM, cell_of, with_different, with_member
 from ceql.jit import Array, called, inlined
 
 PASSES, RULED_OUT, CANNOT_TELL = 1, 0, -1
@@ -272,6 +273,13 @@ def carry_on(
             continue
         if move == KEEP:
             vector[m, k - first] = old
+            continue
+        if move == ADD_DIFFERENT:
+            word = value_of(carrier.moves[k, TAKEN], values, i, entries, g, base, carrier.scratch)
+            enough = np.int64(carrier.moves[k, BY_RANK])
+            vector[m, k - first] = with_different(carrier.cells, carrier.cell_slots, regs, old, word, enough)
+            if vector[m, k - first] == NO_ROOM:
+                return False
             continue
         new = value_of(carrier.moves[k, TAKEN], values, i, entries, g, base, carrier.scratch)
         if move >= SUM_WHOLE:

@@ -116,6 +116,7 @@ MEMBER = 2 * NOWHERE  # from here down: a word of the member at hand
 MOVE, KEPT, TAKEN, BY_RANK = range(4)
 KEEP, TAKE, GREATEST, LEAST_OF, ONLY, ALIVE, ADD = range(7)
 SUM_WHOLE, SUM_FLOATS, FIRST_KNOWN, LAST_KNOWN, GREATEST_KNOWN, LEAST_KNOWN = range(7, 13)
+ADD_DIFFERENT = 13  # a set of single values with one more, unless it has as many as BY_RANK says
 TOO_LARGE = np.iinfo(np.int64).max  # in place of a sum that does not fit
 
 CELL_HEAD, CELL_TAIL, CELL_KIND = range(3)  # columns of a cell

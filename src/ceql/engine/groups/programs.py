@@ -19,11 +19,12 @@ from ceql.engine.groups.layout import (
     UNBOUND,
     Carrier,
 )
+from ceql.engine.groups.sets import size_of_set
 from ceql.jit import Array, called, inlined
 
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
-KNOWN, COUNTED, TOTAL = range(40, 43)  # after READ of an aggregate, which may be of no event, or a sum too large
-DENIED, MAY_HOLD = 43, 44  # at the end: whether the rest is not true, or not false
+KNOWN, COUNTED, TOTAL, DIFFERENT = range(40, 44)  # after READ of an aggregate: of no event, a sum too large, a set
+DENIED, MAY_HOLD = 44, 45  # at the end: whether the rest is not true, or not false
 ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT = range(10, 14)
 ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, REMAINDER_FLOAT = range(20, 25)
 COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT, COMPARE_FLOATS = range(30, 34)  # the argument is the operator
@@ -163,6 +164,9 @@ def run_program(
         a = stack[top]
         if operation >= DENIED:
             stack[top] = FALSE if a == (TRUE if operation == DENIED else FALSE) else TRUE
+            continue
+        if operation == DIFFERENT:
+            stack[top] = size_of_set(carrier.cells, a)
             continue
         if operation >= KNOWN:
             if a == TOO_LARGE and operation == TOTAL:

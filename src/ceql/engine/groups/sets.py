@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.layout import CELL_HEAD, CELL_KIND, CELL_TAIL, CELLS_USED, SET_CELL, UNBOUND
+from ceql.engine.groups.layout import CELL_HEAD, CELL_KIND, CELL_TAIL, CELLS_USED, MEMBER_CELL, NULL, SET_CELL, UNBOUND
 from ceql.jit import LOWER, Array, called, inlined, kernel, mix
 
 NO_CELL = -1
@@ -63,6 +63,37 @@ def with_member(cells: Array, slots: Array, regs: Array, found: int, member: int
         for _ in range(greater):
             at = cells[at, CELL_TAIL]
         result = cell_of(cells, slots, regs, cells[at, CELL_HEAD], result, np.int64(SET_CELL))
+    return result
+
+
+@called
+def size_of_set(cells: Array, found: int) -> int:
+    """How many members a set has; UNBOUND is no set yet."""
+    size = np.int64(0)
+    at = np.int64(found)
+    while at >= 0:
+        at = cells[at, CELL_TAIL]
+        size += 1
+    return size
+
+
+@called
+def with_different(cells: Array, slots: Array, regs: Array, found: int, value: int, enough: int) -> int:
+    """The set with one more value, NULL being none. All sets of `enough` values are one, and take no more."""
+    if value == NULL or size_of_set(cells, found) >= enough:
+        return found
+    member = cell_of(cells, slots, regs, value, np.int64(NO_CELL), np.int64(MEMBER_CELL))
+    if member < 0:
+        return member
+    result = with_member(cells, slots, regs, found, member)
+    if result < 0 or size_of_set(cells, result) < enough:
+        return result
+    member = cell_of(cells, slots, regs, np.int64(0), np.int64(NO_CELL), np.int64(MEMBER_CELL))
+    result = np.int64(NO_CELL)
+    for _ in range(enough):
+        if member < 0 or result == NO_ROOM:
+            return np.int64(NO_ROOM)
+        result = cell_of(cells, slots, regs, member, result, np.int64(SET_CELL))
     return result
 
 

@@ -1,0 +1,60 @@
+"""How many different values a condition on COUNT(DISTINCT) can tell apart: more need not be carried.
+
+`COUNT(DISTINCT b.port) >= 3` holds from the third port on, so a partial match carries two ports at the most. From then
+on all partial matches are alike to the condition, whatever their ports are, and go on as one group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from ceql.analysis.cutting import Condition, Read
+from ceql.syntax import tree as t
+
+MANY = 2**31 - 1  # no number is enough
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def enough(condition: Condition, operand: int) -> int:
+    """The number of different values from which on further ones make no difference to a condition."""
+    return min(MANY, max(_limits(condition.predicate, operand), default=MANY))
+
+
+def _limits(node: Any, operand: int) -> Iterator[int]:
+    """Of each place in which a predicate reads an operand: the number from which on nothing changes."""
+    match node:
+        case t.Conj(items) | t.Disj(items):
+            for item in items:
+                yield from _limits(item, operand)
+        case t.Neg(item):
+            yield from _limits(item, operand)
+        case t.Comparison(op, left, t.Literal(value)) if _is(left, operand):
+            yield _limit(op, value)
+        case t.Comparison(op, t.Literal(value), right) if _is(right, operand):
+            yield _limit(_TURNED.get(op, op), value)
+        case _ if _reads(node, operand):
+            yield MANY
+
+
+def _limit(op: str, value: Any) -> int:
+    if isinstance(value, bool | str | None):
+        return 1
+    number = math.ceil(value) if op in ("<", ">=") else math.floor(value) + 1
+    return max(1, int(number))
+
+
+def _is(node: Any, operand: int) -> bool:
+    return isinstance(node, Read) and bool(node.operand == operand)
+
+
+def _reads(node: Any, operand: int) -> bool:
+    if _is(node, operand):
+        return True
+    match node:
+        case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
+            return _reads(left, operand) or _reads(right, operand)
+        case t.Minus(inner) | t.IsNull(inner):
+            return _reads(inner, operand)
+    return False

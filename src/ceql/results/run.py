@@ -1,0 +1,118 @@
+"""Drives queries over an input: one pass for each reading, for all queries at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ceql.io.nested import with_columns
+from ceql.io.ordering import put_in_order
+from ceql.io.source import Source
+from ceql.io.sources import open_streams
+from ceql.plan import Plan
+from ceql.recognition.aggregation import Aggregation
+from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.file_scan import FileScan
+from ceql.recognition.frame import Recognition
+from ceql.recognition.graph_totals import listen
+from ceql.recognition.input import Input, Merged
+from ceql.recognition.options import Options
+from ceql.recognition.recognise import recognise
+from ceql.recognition.result_columns import renumbered
+from ceql.recognition.together import Round, bound_together, in_rounds, needed_columns, rounds
+from ceql.recognition.types_seen import TypesSeen
+from ceql.results.kept_rows import KeptRows
+from ceql.results.source import MatchSource, Positions
+
+
+class Run(MatchSource):
+    """Queries over an input, in which matches name their events by the caller's rows."""
+
+    def __init__(self, plans: Mapping[str, Plan], sources: list[Source], bounds: Sequence[BoundPlan]) -> None:
+        first = bounds[0]
+        self._bounds = bounds
+        self._sources = put_in_order(sources, first.time, first.options.max_buffered_rows)
+        self._types = TypesSeen(first, {name: plan.query.formula for name, plan in plans.items()})
+
+    @classmethod
+    def over(
+        cls, plans: Mapping[str, Plan], events: Any, options: Options, known: Sequence[BoundPlan] | None = None
+    ) -> Run:
+        """The queries over whatever holds events; `known` are they as they were bound to the last input."""
+        dotted = tuple(dict.fromkeys(name for plan in plans.values() for name in plan.dotted))
+        streams = next(iter(plans.values())).query.streams
+        opened = open_streams(events, streams, options.batch_rows, options.time)
+        sources = [with_columns(source, options.nested(dotted)) for source in opened]
+        if known is None or not known[0].fits(sources, options):
+            known = bound_together(plans, lambda plan, sharing: BoundPlan.over(plan, sources, options, sharing))
+        return cls(plans, sources, known)
+
+    @property
+    def plans(self) -> list[Plan]:
+        return [bound.plan for bound in self._bounds]
+
+    @property
+    def bounds(self) -> Sequence[BoundPlan]:
+        return self._bounds
+
+    @cached_property
+    def replayable(self) -> bool:
+        return all(source.replayable for source in self._sources)
+
+    @cached_property
+    def _input(self) -> Input:
+        """What a scan leaves out for one query, another may want; so several read whole files."""
+        scan = FileScan.over(self._bounds[0], self._sources, self._types) if len(self._bounds) == 1 else None
+        return Merged(self._bounds[0], self._sources, self._types) if scan is None else scan
+
+    def rounds(self, rows: bool = False) -> Iterator[Round]:
+        recognitions = [recognise(bound) for bound in self._bounds]
+        events = self._input
+        for batch in events.batches(None if rows and not events.prunes else needed_columns(self._bounds), rows):
+            yield from map(self._by_caller_rows, rounds(recognitions, batch, flush=rows))
+            if rows:
+                events.forget_before(min(one.oldest_position() for one in recognitions))
+        yield from map(self._by_caller_rows, in_rounds([recognition.finish() for recognition in recognitions]))
+
+    def _by_caller_rows(self, found: Round) -> Round:
+        """The matches with the caller's rows in place of positions; their order is that of positions."""
+        order = self._input.order
+        return found if order is None else Round([(k, renumbered(one, order)) for k, one in found.found], found.order)
+
+    def counts(self) -> list[int]:
+        return self._counted([recognise(bound, counting=True) for bound in self._bounds])
+
+    def foreseen(self) -> int | None:
+        recognition = recognise(self._bounds[0], counting=True)
+        return None if recognition.enumerates or not self.replayable else self._counted([recognition])[0]
+
+    def _counted(self, recognitions: list[Recognition]) -> list[int]:
+        for batch in self._input.batches(needed_columns(self._bounds)):
+            for recognition in recognitions:
+                for _ in recognition.feed(batch):
+                    pass
+        return [recognition.counted for recognition in recognitions]
+
+    def add_up(self, aggregation: Aggregation) -> None:
+        recognition = recognise(self._bounds[0])
+        listen(aggregation, recognition)
+        columns = sorted({*needed_columns(self._bounds), *aggregation.request.attributes})
+        for batch in self._input.batches(columns):
+            for _ in recognition.feed(batch):
+                pass
+        for _ in recognition.finish():
+            pass
+
+    def late(self) -> pa.Table:
+        return self._input.late()
+
+    def rows(self, positions: Positions) -> pa.Table:
+        return self._input.rows(positions)
+
+    def rows_again(self, found: Sequence[pa.RecordBatch]) -> KeptRows:
+        kept = KeptRows()
+        kept.read(found, self._input.batches(None), self._input.order, self._bounds[0].schema)
+        return kept
