@@ -189,7 +189,7 @@ class PreferredPlan(UnaryPlan):
     @property
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing."""
-        return self.ordered.skips_safely
+        return super().skips_safely and self.ordered.skips_safely
 
     @property
     def ends_starts(self) -> bool:
@@ -474,7 +474,7 @@ def to_plan(draft: Draft) -> Plan:
     normal = normalize(shape) if draft.whole is None else to_normal(shape)
     cea = compile_formula(normal, variables(query))
     if query.after_match is not None:
-        return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea.guards))
+        return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea))
     strategy = _strategy(query)
     if strategy is not None and strategy.restrict is not None:
         cea = strategy.restrict(cea)

@@ -12,14 +12,14 @@ a run is a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from ceql.analysis import normal
 from ceql.analysis.normal import Atom, Normal
-from ceql.automata.cea import Label
+from ceql.automata.cea import CEA, Label
 from ceql.errors import ResourceError
 from ceql.syntax.tree import Joint
 
@@ -140,10 +140,10 @@ class _Part(NamedTuple):
         return any(isinstance(ahead, _Out) for ahead in self.begin)
 
 
-def compile_ordered(formula: Normal, guards: Sequence[Atom] = ()) -> Ordered:
-    """The ordered automaton of `formula`; its guards are numbered after those given."""
-    builder = _Builder(guards)
-    return builder.finished(builder.build(formula))
+def compile_ordered(formula: Normal, cea: CEA) -> Ordered:
+    """The ordered automaton of `formula`, which begins at the guards of `cea` and numbers them as it does."""
+    builder = _Builder(cea.guards)
+    return builder.finished(builder.build(formula), {transition.guard for transition in cea.initial})
 
 
 class _Builder:
@@ -253,8 +253,8 @@ class _Builder:
             return again
         return _with_one_out([_Out(), *again] if reluctant else [*again, _Out()])
 
-    def finished(self, whole: _Part) -> Ordered:
-        """The automaton of the whole formula."""
+    def finished(self, whole: _Part, begins: Collection[int]) -> Ordered:
+        """The automaton of the whole formula, which begins at these guards, as bits."""
         waits: dict[Wait, int] = {}
         leaves = []
         for (guard, label), after in zip(self.atoms, self.after, strict=True):
@@ -268,13 +268,19 @@ class _Builder:
                 wait = Wait(ahead.leaves, tight, 0 if tight else forbidden)
                 following[waits.setdefault(wait, len(waits))] = None
             leaves.append(Leaf(guard, label, tuple(following)))
-        begin = [ahead for ahead in whole.begin if isinstance(ahead, _Ahead)]
+        begin = [
+            (leaf, ahead.unless)
+            for ahead in whole.begin
+            if isinstance(ahead, _Ahead)
+            for leaf in ahead.leaves
+            if 1 << self.atoms[leaf][0] in begins
+        ]
         return Ordered(
             tuple(self.guards),
             tuple(leaves),
             tuple(waits),
-            tuple(leaf for ahead in begin for leaf in ahead.leaves),
-            tuple(ahead.unless for ahead in begin for _ in ahead.leaves),
+            tuple(leaf for leaf, _ in begin),
+            tuple(unless for _, unless in begin),
         )
 
 
