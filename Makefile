@@ -146,7 +146,7 @@ dist-check: dist  ## install the platform wheel into an empty environment; ten k
 	"$(PYTHON)" -m venv --clear $(VENV)-dist
 	$(VENV)-dist/bin/python -m pip install --quiet "$$(ls dist/*-cp*.whl)[studio]"
 	$(PY) -m bench.coldstart --installed $(VENV)-dist/bin/python
-	cd $(VENV)-dist && bin/ceql demo | tail -n 3 && bin/python -c "import ceql.studio.app, ceql; print(ceql.__file__)"
+	cd $(VENV)-dist && NUMBA_CACHE_DIR=$(CACHE) bin/ceql demo | tail -n 3 && bin/python -c "import ceql.studio.app, ceql; print(ceql.__file__)"
 
 chart: $(DEV)  ## the chart of the README from docs/benchmarks.md
 	PYTHONPATH=. $(PY) tools/chart.py

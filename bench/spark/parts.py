@@ -21,7 +21,8 @@ import ceql.spark
 from bench.spark import data, rivals_by_hand
 from ceql.plan import make_plan
 from ceql.recognition.options import Options
-from ceql.spark.prepare import MatchArguments, prepare
+from ceql.spark.match_options import MatchArguments
+from ceql.spark.prepare import prepare
 
 RUNS = 3
 Timed = tuple[list[float], list[float]]

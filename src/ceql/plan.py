@@ -20,6 +20,7 @@ from ceql.analysis.counts import MOST_STATES, MOST_STATES_COMPARED, check_counts
 from ceql.analysis.fields import dotted_names, misspelt, with_fields
 from ceql.analysis.lengths import window_of_all
 from ceql.analysis.measures import check_measures, with_lapses
+from ceql.analysis.neighbours import Lag, lags_in, with_lags
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.one_form import one_form
 from ceql.analysis.preferred import check_preferred
@@ -29,6 +30,7 @@ from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import counts_events, is_simple, split_off
 from ceql.automata.ambiguity import is_ambiguous
+from ceql.automata.beginnings import without_lags_at_first
 from ceql.automata.cea import CEA
 from ceql.automata.compile import compile_formula
 from ceql.automata.compile_correlated import compile_shape
@@ -69,6 +71,21 @@ class _BasePlan:
     def misspelt(self) -> tuple[tuple[t.Attribute, str], ...]:
         """Fields that may be attributes of variables whose names are misspelt, each with a suggestion."""
         return misspelt(self.query)
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events."""
+        raise NotImplementedError
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether events may be passed over at which all that begins is given up at the next event."""
+        return False
+
+    @cached_property
+    def lags(self) -> tuple[Lag, ...]:
+        """The attributes of events before that guards read."""
+        return lags_in(predicate for guard in self.guards for predicate in guard.predicates)
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -152,7 +169,11 @@ class UnaryPlan(_BasePlan):
     @property
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing."""
-        return self.cea.skips_safely()
+        return not self.lags and self.cea.skips_safely()
+
+    @cached_property
+    def looks_ahead(self) -> bool:
+        return self.rivalry is None and self.cea.only_goes_on()
 
     @cached_property
     def chooses_at_once(self) -> bool:
@@ -190,6 +211,11 @@ class PreferredPlan(UnaryPlan):
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing."""
         return super().skips_safely and self.ordered.skips_safely
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether events may be passed over at which all that begins is given up: not those that may decide a match."""
+        return False
 
     @property
     def ends_starts(self) -> bool:
@@ -249,7 +275,7 @@ class CorrelatedPlan(_BasePlan):
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing."""
         strict = self.query.strategy is t.Strategy.STRICT and bool(self.partition)
-        return not self.automaton.is_tight and not strict
+        return not self.automaton.is_tight and not strict and not self.lags
 
     @cached_property
     def candidate_reasons(self) -> tuple[CandidateReason, ...]:
@@ -301,6 +327,8 @@ class Draft:
     """The formula of the query, as the passes have rewritten it."""
     whole: Shape | None = None
     shape: Shape | None = None
+    single: bool = False
+    """Whether claims on neighbours are guards, and none is left on several events."""
     automaton: Correlated | None = None
     """Of the loop over groups; None if the loop over states runs the query."""
     unsure: bool = False
@@ -387,6 +415,20 @@ def find_claims(draft: Draft) -> Draft:
     return replace(draft, whole=whole, shape=whole)
 
 
+def compare_neighbours(draft: Draft) -> Draft:
+    """Make claims on events that are always as many steps apart conditions on the last of them.
+
+    >>> text = "SELECT * WHERE A AS x : B AS y FILTER x.v < y.v"
+    >>> draft = compare_neighbours(find_claims(count_rounds(to_tree(text))))
+    >>> draft.single, len(draft.whole.claims)
+    (True, 1)
+    """
+    if draft.whole is None:
+        return draft
+    shape, single = with_lags(draft.whole, _runs_on_states(draft.whole, draft.query))
+    return replace(draft, shape=shape, single=single)
+
+
 def split_stream(draft: Draft) -> Draft:
     """Make substreams of what every match has in common, where that changes nothing else.
 
@@ -394,9 +436,9 @@ def split_stream(draft: Draft) -> Draft:
     >>> draft.split_by, draft.shape.claims
     ((Part(refs=(PartRef(attribute='k', name=None),)),), ())
     """
-    if draft.whole is None:
+    if draft.shape is None or draft.whole is None:
         return draft
-    split_by, shape = split_off(draft.whole, draft.query)
+    split_by, shape = split_off(draft.shape, draft.query)
     return replace(draft, split_by=split_by, shape=shape)
 
 
@@ -409,7 +451,7 @@ def compile_runs(draft: Draft) -> Draft:
     """
     shape, query = draft.shape, draft.query
     assert shape is not None
-    if draft.whole is None or query.after_match is not None:
+    if draft.whole is None or draft.single or query.after_match is not None:
         return draft
     if _is_simple(draft) and (draft.prefers_unary or shape.absences):
         return draft
@@ -471,8 +513,8 @@ def to_plan(draft: Draft) -> Plan:
         return CorrelatedPlan(*common, shape, automaton, draft.running)
     if query.after_match is not None:
         check_preferred(shape, query, draft.source)
-    normal = normalize(shape) if draft.whole is None else to_normal(shape)
-    cea = compile_formula(normal, variables(query))
+    normal = normalize(shape) if draft.whole is None or draft.single else to_normal(shape)
+    cea = without_lags_at_first(compile_formula(normal, variables(query)))
     if query.after_match is not None:
         return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea))
     strategy = _strategy(query)
@@ -485,6 +527,11 @@ def _is_simple(draft: Draft) -> bool:
     """Whether the loop over states could run the query."""
     assert draft.shape is not None
     return is_simple(draft.shape) and not _looks_up_absences(draft.shape, draft.query)
+
+
+def _runs_on_states(shape: Shape, query: t.Query) -> bool:
+    """Whether the loop over states could run the query, if its claims were on single events."""
+    return is_simple(shape.without({claim.number for claim in shape.claims})) and not _looks_up_absences(shape, query)
 
 
 def _looks_up_absences(shape: Shape, query: t.Query) -> bool:
@@ -522,6 +569,7 @@ PASSES: tuple[Callable[[Any], Any], ...] = (
     read_clause,  # PARTITION BY: substreams, or the operator
     count_rounds,  # conditions on COUNT become counts (analysis/counted.py)
     find_claims,  # unary or correlated; the tree becomes a shape with claims (analysis/resolve.py)
+    compare_neighbours,  # claims on events that `:` joins become conditions on one (analysis/neighbours.py)
     split_stream,  # claims that every match shares become substreams (analysis/substreams.py)
     compile_runs,  # the shape becomes an automaton over groups (automata/compile_correlated.py, automata/carrying.py)
     tell_runs_apart,  # no match has two runs (automata/ambiguity.py, automata/unambiguous.py)

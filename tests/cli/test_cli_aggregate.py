@@ -74,3 +74,26 @@ def test_errors(events: Path, arguments: list[str], code: int, message: str) -> 
     done = call(QUERY, events, *arguments)
     assert message in done.stderr
     assert done.exit_code == code
+
+
+def test_episodes(events: Path) -> None:
+    done = call(QUERY, events, "--episodes", "5 minutes", "--format", "json")
+    (row,) = map(json.loads, done.stdout.splitlines())
+    assert (done.exit_code, row["k"], row["matches"], row["events"]) == (0, 1, 3, 3)
+    assert call("SELECT * WHERE B AS b ; A AS a", events, "--episodes", "1 minute").exit_code == 1
+    apart = call("SELECT * WHERE B AS b", events, "--episodes", "30 seconds").stdout.splitlines()
+    assert [line.split()[-2:] for line in apart] == [["matches", "events"], ["2", "2"], ["1", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--episodes", "1 minute", "--count"], 2, "--episodes prints a row for each episode"),
+        (["--episodes", "soon"], 2, "--episodes: not a duration"),
+        (["--episodes", "5"], 2, "--episodes is a duration"),
+    ],
+)
+def test_errors_of_episodes(events: Path, arguments: list[str], code: int, message: str) -> None:
+    done = call(QUERY, events, *arguments)
+    assert message in done.stderr
+    assert done.exit_code == code

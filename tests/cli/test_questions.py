@@ -76,6 +76,11 @@ COUNTS = {
     "twice in a week": """
         SELECT count(*) FROM f a JOIN f b USING (carrier, flight)
         WHERE a.arr_delay >= 180 AND b.arr_delay >= 180 AND a.n < b.n AND b.time - a.time <= INTERVAL 168 HOUR""",
+    "at least three airports": """
+        SELECT count(*) FROM (
+            SELECT b.n FROM f a JOIN f b USING (tailnum) WHERE a.n <= b.n AND b.time - a.time <= INTERVAL 12 HOUR
+            GROUP BY b.n HAVING count(DISTINCT a.dest) >= 3)""",
+    "in trouble": in_a_row("origin", 3, every(1, 3, "dep_delay >= 60")),
     "once and whole": f"SELECT count(*) FROM ({islands('dep_delay > 15')})",
     "counted twice": f"SELECT sum(length // 3) FROM ({islands('dep_delay >= 30')})",
     "fly again": "SELECT count(*) FROM f WHERE tailnum IS NOT NULL AND dep_time IS NULL",
@@ -90,7 +95,7 @@ def test_counts(script, database, words):
 
 
 def test_every_question_is_counted(script):
-    assert len(script["QUESTIONS"]) == len(COUNTS) == 13
+    assert len(script["QUESTIONS"]) == len(COUNTS) == 15
 
 
 def test_the_longest_runs(script, database):
@@ -118,6 +123,31 @@ def test_how_far_planes_came_after_a_cancelled_flight(script, database):
         SELECT count(again), count((SELECT min(c.n) FROM f c WHERE c.tailnum = s.tailnum AND c.n > s.again
                 AND c.arr_delay <= 0 AND c.time - s.time <= INTERVAL 48 HOUR)) FROM ({steps}) s"""
     assert [(found["again"].count(), found["early"].count())] == database.execute(both).fetchall()
+
+
+def test_the_episodes(script, database):
+    """Stretches of triples between which no more than two hours pass, with the flights of any triple."""
+    (query,) = [query for question, query in script["QUESTIONS"].items() if "in trouble" in question]
+    found = script["answer"](query).episodes("2 hours")
+    expected = database.execute("""
+        WITH triple AS (
+            SELECT origin, n, time AS first, lead(time, 2) OVER w AS last, lead(n) OVER w AS n2, lead(n, 2) OVER w AS n3
+            FROM f WINDOW w AS (PARTITION BY origin ORDER BY n)
+            QUALIFY dep_delay >= 60 AND lead(dep_delay) OVER w >= 60 AND lead(dep_delay, 2) OVER w >= 60
+        ), begun AS (
+            SELECT *, first > max(last) OVER before + INTERVAL 2 HOUR AS begins FROM triple
+            WINDOW before AS (PARTITION BY origin ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        ), numbered AS (
+            SELECT *, count(*) FILTER (begins) OVER (PARTITION BY origin ORDER BY n) AS episode FROM begun
+        )
+        SELECT origin, min(first), max(last), count(DISTINCT n), count(DISTINCT place)
+        FROM (SELECT *, unnest([n, n2, n3]) AS place FROM numbered) GROUP BY origin, episode""").fetchall()
+    names = ("origin", "start_time", "end_time", "matches", "events")
+    rows = [tuple(row[name] for name in names) for row in found.to_pylist()]
+    assert sorted(
+        (row[0], row[1].replace(tzinfo=None), row[2].replace(tzinfo=None), *row[3:]) for row in rows
+    ) == sorted(expected)
+    assert len(expected) > 50
 
 
 def test_the_script_prints_them(script, capsys):

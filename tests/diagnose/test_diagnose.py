@@ -460,7 +460,7 @@ def test_a_long_stream_is_sampled() -> None:
     rows = 200_000
     kinds = np.array(["A", "B"])[np.arange(rows) % 2]
     found = diagnose(
-        "SELECT * WHERE A AS x : B AS y FILTER y[k = PREV.k] WITHIN 9 EVENTS",
+        "SELECT * WHERE A AS x ; B AS y FILTER y[k = PREV.k] WITHIN 9 EVENTS",
         pa.table({"type": kinds, "k": np.arange(rows)}),
     )
     assert found.events == rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,41 @@ def test_a_feed_that_fails_is_not_taken_in() -> None:
     assert recognizer.feed([{"type": "B", "v": 2}]).count() == {"ab": 1, "w": 1}
 
 
+def test_a_feed_whose_matches_are_too_many_is_not_taken_in() -> None:
+    recognizer = ceql.compile_all({"ab": "SELECT * WHERE A ; B", "b": "SELECT * WHERE B"}).recognizer(memory=1 << 20)
+    events = [{"type": "A"}] * 3000 + [{"type": "B"}] * 20
+    with pytest.raises(ceql.ResourceError, match="feed fewer events at once"):
+        recognizer.feed(events)
+    assert (recognizer.fed, recognizer.position) == (0, 0)
+    recognizer.memory = 1 << 30
+    assert recognizer.feed(events).count() == {"ab": 60_000, "b": 20}
+
+
+def test_a_recogniser_of_several_queries_has_metrics() -> None:
+    recognizer = ceql.compile_all(RULES).recognizer()
+    assert recognizer.feed(EVENTS).count() == {"quick": 2, "large": 2, "never": 0}
+    metrics = recognizer.metrics()
+    assert (metrics.events, metrics.feeds, metrics.matches, metrics.recoveries) == (7, 1, 4, 0)
+    assert metrics.partitions == recognizer.partitions == 2
+
+
+def test_matches_without_rows() -> None:
+    found = ceql.compile_all(RULES).recognizer(keep_rows=False).feed(EVENTS)
+    assert [name for name, _ in found] == ["quick", "quick", "large", "large"]
+    with pytest.raises(ceql.SchemaError, match="keep_rows=True"):
+        found["large"].events()
+
+
+def test_options_are_those_of_one_query() -> None:
+    rules = ceql.compile_all(RULES)
+    with pytest.raises(TypeError, match=r"there is no option .latenes.\. Did you mean .lateness."):
+        rules.run(EVENTS, latenes=3)  # type: ignore[call-arg]
+    with pytest.raises(ceql.ArgumentError, match="keep_rows= is True or False"):
+        rules.recognizer(keep_rows="no")  # type: ignore[arg-type]
+    ours, theirs = (inspect.signature(run).parameters for run in (ceql.QuerySet.run, ceql.Query.run))
+    assert list(ours) == list(theirs)
+
+
 def test_snapshots_are_of_one_set() -> None:
     rules = ceql.compile_all(RULES)
     recognizer = rules.recognizer()
@@ -262,7 +298,7 @@ def test_snapshots_are_of_one_set() -> None:
     blob = recognizer.snapshot()
     with pytest.raises(ceql.DataError, match="of other queries"):
         ceql.compile_all({"quick": RULES["quick"]}).restore(blob)
-    with pytest.raises(ceql.DataError):
+    with pytest.raises(ceql.DataError, match="that of a set of queries"):
         ceql.compile(RULES["quick"]).restore(blob)
     with pytest.raises(ceql.DataError, match="not that of a set"):
         rules.restore(ceql.compile(RULES["quick"]).recognizer().snapshot())

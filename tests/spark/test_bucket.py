@@ -223,6 +223,21 @@ def test_states_go_on(case: dict[str, Any]) -> None:
     assert restored.found == whole.found > begun
 
 
+def test_a_forbidden_event_is_remembered_though_no_match_is_under_way() -> None:
+    query = "SELECT * WHERE NOT B AS n ; (A AS a ; C AS c) FILTER n.v > a.v WITHIN 5 MILLISECONDS"
+    events = [{"type": kind, "v": v, "time": time} for kind, v, time in [("B", 9, 1), ("A", 1, 3), ("C", 1, 4)]]
+    shipped = hand_made.ship(ways.Example.of(query, events, time_unit="ms"), buckets=1)
+    operator, stamps = hand_made.Operator(shipped), shipped.stamps
+    operator.micro_batch([0], stamps[0] - 1)
+    operator.micro_batch([], stamps[0] + 1)
+    assert operator.states
+    operator.micro_batch([1, 2], stamps[0] + 1)
+    operator.micro_batch([], stamps[2] + 1)
+    assert not operator.found
+    operator.micro_batch([], stamps[2] + 100)
+    assert not operator.states
+
+
 @pytest.mark.parametrize("by", [-1, 1])
 def test_a_state_of_another_version_is_refused(by: int) -> None:
     operator, _ = stopped(STORED[0])

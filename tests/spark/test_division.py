@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 import ceql
 import ceql.spark
 from ceql.recognition.options import Options
-from ceql.spark.prepare import MatchArguments, prepare
+from ceql.spark.match_options import MatchArguments
+from ceql.spark.prepare import prepare
 from ceql.spark.time_chunks import edges, segment
 
 ROWS = 20_000

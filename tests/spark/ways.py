@@ -27,7 +27,8 @@ import ceql
 import paths
 from ceql.recognition.options import Options
 from ceql.spark import match, streaming
-from ceql.spark.prepare import MatchArguments, prepare
+from ceql.spark.match_options import MatchArguments
+from ceql.spark.prepare import prepare
 from ceql.spark.stream_job import job_of
 
 POSITION, STAMP = "pos", "stamp"

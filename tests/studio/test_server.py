@@ -19,6 +19,7 @@ from tests.studio.served import Studio, serving
 
 import ceql
 from ceql.cli.demo import payments
+from ceql.jit import told
 from ceql.studio.data import Columns
 from ceql.studio.examples import EXAMPLES
 from ceql.studio.loading import arriving, sample
@@ -156,6 +157,16 @@ def test_a_run_can_be_cancelled(studio: Studio) -> None:
     assert status["state"] == "cancelled"
     assert status["matches"] < 1_000_000
     assert status["problem"] == f"cancelled after {status['events']:,} events"
+
+
+def test_a_run_that_waits_for_the_compiler_says_so(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told, "now", lambda: "Compiling the engine")
+    status = studio.tell("/api/run", query=ENDLESS, data=studio.load())
+    assert (status["state"], status["compiling"]) == ("running", "Compiling the engine")
+    until = time.monotonic() + 60
+    while status["state"] == "running" and time.monotonic() < until:
+        status = studio.tell(f"/api/run/{status['id']}/cancel")
+    assert status["compiling"] == ""
 
 
 def test_events_whose_matches_are_listed_have_been_read(studio: Studio) -> None:

@@ -16,8 +16,9 @@ from ceql.analysis.scopes import subformulas
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_window
 
-_HIDDEN = "\x1f"  # not NUL, which ends a name in C
-TIME = f"{_HIDDEN}time of the event"
+HIDDEN = "\x1f"  # not NUL, which ends a name in C
+"""Begins the names of columns that are no attributes of the events."""
+TIME = f"{HIDDEN}time of the event"
 """Stands for the column of times, which a plan does not know."""
 
 
@@ -25,21 +26,21 @@ def key_name(window: t.Window) -> str:
     """The column of the keys; windows of one kind share it."""
     match window:
         case t.EventsWindow():
-            return f"{_HIDDEN}position"
+            return f"{HIDDEN}position"
         case t.TimeWindow():
-            return f"{_HIDDEN}time"
+            return f"{HIDDEN}time"
         case t.AttributeWindow():
-            return f"{_HIDDEN}start of {print_window(window)}"
+            return f"{HIDDEN}start of {print_window(window)}"
 
 
 def bound_name(window: t.Window) -> str:
     """The column of the bounds."""
-    return f"{_HIDDEN}least start of {print_window(window)}"
+    return f"{HIDDEN}least start of {print_window(window)}"
 
 
 def is_hidden(name: str) -> bool:
     """Whether a column is one of these."""
-    return name.startswith(_HIDDEN)
+    return name.startswith(HIDDEN)
 
 
 def never_falls(window: t.Window) -> bool:

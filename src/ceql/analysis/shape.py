@@ -301,7 +301,7 @@ class Shape:
         predicates = {number: list(leaf.predicates) for number, leaf in self.leaf.items()}
         left: list[Claim] = []
         for claim in self.claims:
-            leaves = self._sure_leaves(claim)
+            leaves = self.sure_leaves(claim)
             if leaves is None:
                 left.append(claim)
                 continue
@@ -311,7 +311,7 @@ class Shape:
         placed = {k: replace(leaf, predicates=tuple(predicates[k])) for k, leaf in self.leaf.items()}
         return replace(self, leaf=placed, claims=tuple(left))
 
-    def _sure_leaves(self, claim: Claim) -> Leaves | None:
+    def sure_leaves(self, claim: Claim) -> Leaves | None:
         """The leaves that a claim can stand at."""
         if not isinstance(claim.what, Test) or not claim.what.is_unary:
             return None

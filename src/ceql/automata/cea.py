@@ -109,6 +109,11 @@ class CEA:
             not row or self._rests(s, waits, moves) for s, row in enumerate(self.states)
         )
 
+    def only_goes_on(self) -> bool:
+        """Whether runs begin at any event, and go on from one event to the next: none waits, none is kept away."""
+        waits = any(transition.guard == 0 for row in (self.initial, *self.states) for transition in row)
+        return not waits and not any(transition.after for transition in self.initial)
+
 
 def tidy(cea: CEA) -> CEA:
     """`cea` without useless states, and with states of equal future made one."""

@@ -1,9 +1,12 @@
-"""`ceql run --aggregate`: totals over all matches, as a table on the terminal or in a file."""
+"""`ceql run --aggregate` and `--episodes`: totals over all matches, and matches that are near each other as one row.
+
+They are tables, on the terminal or in a file.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,6 +63,27 @@ def _number(every: str) -> str | float:
 
 def aggregate(job: Job, asked: Asked) -> ExitCode:
     """Writes the totals. The exit code says whether there are matches."""
+
+    def totals(matches: Matches) -> tuple[pa.Table, bool]:
+        table = matches.aggregate({_MATCHES: "COUNT(*)", **asked.columns}, by=asked.by, every=asked.every)
+        any_match = table.num_rows > 0 and (pc.max(table[_MATCHES].cast(pa.string())).as_py() != "0")
+        return table.drop_columns([_MATCHES]), any_match
+
+    return _tabulate(job, totals)
+
+
+def episodes(job: Job, gap: str) -> ExitCode:
+    """Writes the episodes that matches are united to."""
+
+    def united(matches: Matches) -> tuple[pa.Table, bool]:
+        table = matches.episodes(_number(gap))
+        return table, table.num_rows > 0
+
+    return _tabulate(job, united)
+
+
+def _tabulate(job: Job, tabled: Callable[[Matches], tuple[pa.Table, bool]]) -> ExitCode:
+    """Writes a table that is made of the matches, if there are any; `tabled` says so."""
     format = choose_format(job.format, job.out)
     output = None
     if job.out is not None:
@@ -68,9 +92,8 @@ def aggregate(job: Job, asked: Asked) -> ExitCode:
     try:
         with opened(job) as matches:
             assert isinstance(matches, Matches)
-            table = matches.aggregate({_MATCHES: "COUNT(*)", **asked.columns}, by=asked.by, every=asked.every)
-        any_match = table.num_rows > 0 and (pc.max(table[_MATCHES].cast(pa.string())).as_py() != "0")
-        _write(table.drop_columns([_MATCHES]), format, None if output is None else output.path)
+            table, any_match = tabled(matches)
+        _write(table, format, None if output is None else output.path)
         if output is not None:
             output.publish()
     finally:

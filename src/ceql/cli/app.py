@@ -13,7 +13,7 @@ import typer
 
 import ceql
 from ceql import warm
-from ceql.cli.aggregate import aggregate, read_asked
+from ceql.cli.aggregate import aggregate, episodes, read_asked
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
 from ceql.cli.inputs import (
     STDIN,
@@ -149,7 +149,7 @@ def run_command(
         typer.Option(
             "--aggregate",
             metavar="[NAME=]TOTAL",
-            help="Print totals over all matches: COUNT(*), COUNT(x), SUM(x.a), AVG(x.a), MIN(x.a), MAX(x.a).",
+            help="Print totals over all matches: COUNT(*), COUNT(x), SUM(x.a), AVG(x.a), MIN(x.a), MEDIAN(x.a) …",
         ),
     ] = None,
     by: Annotated[
@@ -159,6 +159,15 @@ def run_command(
         str | None,
         typer.Option(
             "--every", metavar="TIME", help="Totals for each stretch of time, such as '1 minute'.", show_default=False
+        ),
+    ] = None,
+    gap: Annotated[
+        str | None,
+        typer.Option(
+            "--episodes",
+            metavar="GAP",
+            help="Unite matches of a key that overlap or are no more than this apart, such as '5 minutes'.",
+            show_default=False,
         ),
     ] = None,
     progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on long files.")] = True,
@@ -192,6 +201,9 @@ def run_command(
         asked = read_asked(aggregates or [], by, every)
         if asked is not None and (limit_output or with_events or only_count or spark):
             raise UsageError("--aggregate prints totals: leave out --events, --limit-output, --count and --spark")
+        if gap is not None and (limit_output or with_events or only_count or spark or asked is not None):
+            others = "--events, --limit-output, --count, --aggregate and --spark"
+            raise UsageError(f"--episodes prints a row for each episode: leave out {others}")
         if spark:
             _refuse(
                 "does not go with --spark",
@@ -212,7 +224,8 @@ def run_command(
             columns["threads"] = int(threads) if threads.isdecimal() else threads
             asked_for: Query | QuerySet
             if os.path.isdir(query):
-                _refuse("goes with one query, not with a folder", {"--events": with_events, "--aggregate": aggregates})
+                alone = {"--events": with_events, "--aggregate": aggregates, "--episodes": gap}
+                _refuse("goes with one query, not with a folder", alone)
                 asked_for = rules = read_folder(Path(query))
                 files = read_events(rules[rules.names[0]], events or [], stream or [])
             else:
@@ -230,7 +243,10 @@ def run_command(
                 skip_bad_lines,
                 input_format,
             )
-            code = aggregate(job, asked) if asked is not None else count(job) if only_count else run(job)
+            if gap is not None:
+                code = episodes(job, gap)
+            else:
+                code = aggregate(job, asked) if asked is not None else count(job) if only_count else run(job)
     raise typer.Exit(code)
 
 

@@ -14,6 +14,12 @@ _PHRASES = [
     (re.compile(r"give the lateness as text \('10 seconds'\) or as a timedelta"), "give it as --lateness '10 seconds'"),
     (re.compile(r"give every= as text \('1 minute'\) or as a timedelta"), "give it as --every '1 minute'"),
     (re.compile(r"^every: "), "--every: "),
+    (re.compile(r"^gap: "), "--episodes: "),
+    (
+        re.compile(r"\bgap= is a duration such as .5 minutes. or a timedelta"),
+        "--episodes is a duration such as '5 minutes'",
+    ),
+    (re.compile(r"\bgap="), "--episodes"),
     (re.compile(r"^lateness needs a time column"), "--lateness needs a column of times: name it with --time"),
     (re.compile(r"later than the lateness allows"), "later than --lateness allows"),
     (re.compile(r"; raise max_states, or make"), "; make"),

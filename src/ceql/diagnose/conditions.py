@@ -13,12 +13,14 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from ceql.analysis.neighbours import lags_in, shown
 from ceql.analysis.normal import Atom
 from ceql.diagnose.findings import GuardFinding, PredicateFinding
 from ceql.explain.formula import conjuncts, print_guard
 from ceql.jit import Array
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.lags import LaggedEvents
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition
 
@@ -49,6 +51,9 @@ class ConditionCounts:
         self._last: Array = np.full(1, -1, np.int64)
         self._symbolizer: Symbolizer | None = None
         self._schema = bound.schema
+        lags = lags_in(predicate for guard in self._all for predicate in guard.predicates)
+        self._lagged = LaggedEvents(lags, bound.columns) if lags else None
+        self._keys = bound.partition_keys() if lags else None
 
     def mask_of(self, guards: tuple[Atom, ...], mask: int) -> int:
         """A mask over such guards, for `count`."""
@@ -60,7 +65,7 @@ class ConditionCounts:
     def _probe(self, guard: Atom, depth: int, predicate: t.Predicate) -> Probe:
         holds = Atom(guard.type, guard.stream, frozenset(), (predicate,))
         fails = Atom(guard.type, guard.stream, frozenset(), (t.Neg(predicate),))
-        return Probe(print_condition(predicate), depth, self._number(holds), self._number(fails))
+        return Probe(print_condition(shown(predicate)), depth, self._number(holds), self._number(fails))
 
     def feed(self, batch: pa.RecordBatch, streams: int | Array, position: int) -> Array:
         """Count the conditions of a batch that begins at `position`; which of its events satisfy some guard."""
@@ -68,6 +73,8 @@ class ConditionCounts:
             self._schema = batch.schema
             bound = self._bound.guards_over(batch.schema, tuple(self._all))
             self._symbolizer = Symbolizer(bound, self._table)
+        if self._lagged is not None:
+            batch = self._with_lags(self._lagged, batch, streams)
         symbols = self._symbolizer.symbols(batch, streams)
         new = len(self._table.bits) - len(self._counts)
         if new:
@@ -78,6 +85,12 @@ class ConditionCounts:
         own = (1 << len(self.guards)) - 1
         relevant: Array = np.array([bits & own != 0 for bits in self._table.bits], np.bool_)
         return relevant[symbols]
+
+    def _with_lags(self, lagged: LaggedEvents, batch: pa.RecordBatch, streams: int | Array) -> pa.RecordBatch:
+        if self._keys is None:
+            return lagged.extended(batch, np.zeros(batch.num_rows, np.int32), 1)
+        columns = batch.select([name for name in self._keys.columns if name in batch.schema.names])
+        return lagged.extended(batch, self._keys.numbers(columns, streams, self._bound.streams), len(self._keys))
 
     def count(self, mask: int) -> tuple[int, int]:
         """How many events satisfied all guards (probes too) of the mask, and the position of the last, or -1."""

@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ceql.analysis.between import conditions
+from ceql.analysis.conditions import of_one_event
 from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.lengths import never_falls
+from ceql.analysis.neighbours import lags_in, over_lags
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim, Kind, Length, Shape, Test
 from ceql.analysis.substreams import part_of, relative_to_substreams
@@ -77,7 +79,20 @@ def claim_text(claim: Claim) -> str:
 def _judge(plan: Plan, whole: Shape, claim: Claim) -> tuple[How, str]:
     if isinstance(plan, CorrelatedPlan) and claim in plan.shape.claims:
         return _Judge(plan).judge(claim)
+    if plan.lags:
+        return How.AT_EVENT, _of_neighbours(whole, claim)
     return How.SUBSTREAMS, _split(whole, claim)
+
+
+def _of_neighbours(whole: Shape, claim: Claim) -> str:
+    single = over_lags(whole, claim)
+    variables = listed(print_name(name) for one in single for test in one.tests for name in test.variables)
+    lags = [steps for one in single for _, steps in lags_in(of_one_event(test.predicate) for test in one.tests)]
+    far = max(lags, default=0)
+    if not far:
+        return f"when {variables} comes"
+    before = "the event before" if far == 1 else f"the {far} events before"
+    return f"when {variables} comes, by {before}: as ':' joins them, their values are columns of the event"
 
 
 def _split(whole: Shape, claim: Claim) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ceql.analysis.neighbours import shown
 from ceql.analysis.normal import Atom, Both, Choice, Normal, Repeat, Sequence
 from ceql.automata.cea import Label
 from ceql.syntax import tree as t
@@ -28,6 +29,7 @@ def conjuncts(predicate: t.Condition) -> Iterator[t.Condition]:
 
 def print_predicate(predicate: t.Condition) -> str:
     """A part of a guard: a disjunction stands in parentheses, as `&` binds tighter."""
+    predicate = shown(predicate)
     if isinstance(predicate, t.Comparison) and predicate.op == "=" and predicate.left == predicate.right:
         return f"{print_expression(predicate.left)} not NULL"
     text = print_condition(predicate)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ceql.analysis.conditions import leaves
 from ceql.analysis.equalities import Equality
 from ceql.analysis.lengths import is_hidden
+from ceql.analysis.neighbours import attribute_in
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim, Length
 from ceql.automata.correlated import Correlated
@@ -31,6 +32,7 @@ from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.operands import Encoding, Operands
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
+from ceql.recognition.lags import with_lags
 from ceql.recognition.lengths import Lengths
 from ceql.recognition.options import Options
 from ceql.recognition.window import bind_window
@@ -271,7 +273,7 @@ def columns_read(plan: Plan) -> list[str]:
         read += plan.automaton.terms
         read += [term.what for term in plan.automaton.reads]
         checks = plan.automaton.checks + plan.automaton.denials
-    names = [leaf.name for node in read for leaf in leaves(node) if isinstance(leaf, t.Attribute)]
+    names = [attribute_in(leaf.name) for node in read for leaf in leaves(node) if isinstance(leaf, t.Attribute)]
     names += [name for claim in checks for name in sorted(attributes(claim))]
     windows = [claim.what.window for claim in claims(plan) if isinstance(claim.what, Length)]
     names += [window.attribute for window in windows if isinstance(window, t.AttributeWindow)]
@@ -284,12 +286,14 @@ def columns_read(plan: Plan) -> list[str]:
 def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
     type, time = options.type_column(schema), options.time_column(schema)
     streams: tuple[str | None, ...] = plan.query.streams or (None,)
-    bound = bind(plan.guards, InputSchema(schema, False, type, streams), plan.source)
+    bound = bind(plan.guards, InputSchema(with_lags(schema, plan.lags), False, type, streams), plan.source)
     rows = []
     for column in bound.columns:
         match column:
-            case AttributeColumn(attribute=name):
-                rows.append([name, str(schema.field(name).type), _kind(column), str(column.classes)])
+            case AttributeColumn(attribute=column_name):
+                name = attribute_in(column_name)
+                before = "" if name == column_name else " of an event before"
+                rows.append([f"{name}{before}", str(schema.field(name).type), _kind(column), str(column.classes)])
             case StreamColumn():
                 rows.append(["(stream)", "", _kind(column), str(column.classes)])
             case MaskColumn():

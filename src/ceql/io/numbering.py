@@ -135,7 +135,8 @@ class Numbering:
         free[table.free[: table.registers[FREED]]] = free[numbers] = True
         self._set_free(np.flatnonzero(free))
         used = self.used
-        slots = np.zeros(max(_LEAST, 1 << (4 * len(used)).bit_length()), np.int64)
+        # what was needed is likely to be needed again: slots shrink by and by
+        slots = np.zeros(max(_LEAST, len(table.slots) // 2, 1 << (4 * len(used)).bit_length()), np.int64)
         move_slots(table.slots, table.keys, slots)
         room = max(_LEAST // 2, 2 * (int(used[-1]) + 1 if len(used) else 0))
         keys = table.keys[:room].copy() if 2 * room < len(table.keys) else table.keys

@@ -179,6 +179,21 @@ def copy_key(rows: Array, i: int, data: Array, n: int, table: Table) -> bool:
 
 
 @kernel
+def number_near(keys: Array, low: int, table: Array, numbers: Array, unknown: Array) -> int:
+    """Write the numbers that a table from `low` on has for keys, and the rows of those that it lacks: so many."""
+    count = 0
+    end = low + len(table)
+    for i in range(len(keys)):
+        number: Word = np.int32(-1)
+        if low <= keys[i] < end:
+            number = table[keys[i] - low]
+        numbers[i] = number
+        unknown[count] = i
+        count += number < 0
+    return count
+
+
+@kernel
 def hash_keys(table: Table, numbers: Array, hashes: Array) -> None:
     """Write a hash of the key of each of these numbers: 32 bits that do not depend on the number."""
     for i in range(len(numbers)):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError, SchemaError, no_column
+from ceql.io.near_keys import NearKeys, is_near
 from ceql.io.numbering import Numbering, Values
 from ceql.io.schemas import codes_of, column_of, is_comparable, is_text, kind_of, names_near, value_type
 from ceql.io.soundness import require_utf8
@@ -48,6 +49,7 @@ class PartitionKeys:
         self.columns = list(dict.fromkeys(columns))
         self._by_stream = (type_column is None or bool(untyped)) and any(r.name for part in parts for r in part.refs)
         self._numbering = Numbering(len(parts))
+        self._near = NearKeys()
         self.reused: list[int] = []  # numbers used again; the caller empties the list
 
     def _part_type(self, part: t.Part, schema: pa.Schema, open_schema: bool) -> pa.DataType:
@@ -85,17 +87,21 @@ class PartitionKeys:
     @property
     def nbytes(self) -> int:
         """The memory that the keys take."""
-        return self._numbering.nbytes
+        return self._numbering.nbytes + self._near.nbytes
 
     def numbers(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
         """The substream of every row, -1 for none."""
         if len(self.columns) == 1 and not self._by_stream:
-            column = coded(_column(batch, self.columns[0]))
-            if column is not None:
-                return numbers_by_code(
-                    column,
-                    lambda values: self._numbers_by_row(pa.record_batch([values], names=self.columns), 0, stream_names),
-                )
+            column = _column(batch, self.columns[0])
+
+            def ask(values: pa.Array) -> Array:
+                return self._numbers_by_row(pa.record_batch([values], names=self.columns), 0, stream_names)
+
+            if is_near(column.type):
+                return self._near.numbers(column, ask)
+            by_code = coded(column)
+            if by_code is not None:
+                return numbers_by_code(by_code, ask)
         return self._numbers_by_row(batch, streams, stream_names)
 
     def _numbers_by_row(self, batch: pa.RecordBatch, streams: int | Array, stream_names: Sequence[str | None]) -> Array:
@@ -114,7 +120,9 @@ class PartitionKeys:
 
     def release(self, numbers: Sequence[int] | Array) -> None:
         """Forget the keys of these substreams, which are empty."""
-        self._numbering.release(np.asarray(numbers, np.int64))
+        released = np.asarray(numbers, np.int64)
+        self._near.forget(released)
+        self._numbering.release(released)
 
     def key_columns(self, numbers: Sequence[int] | Array) -> pa.RecordBatch:
         """The keys of these substreams, a column for each part."""
@@ -140,6 +148,7 @@ class PartitionKeys:
         """Continue from a `state` with room for `count` substreams."""
         numbers, parts = state_parts(state, len(self.parts))
         self._numbering = Numbering.restored(numbers, parts, count)
+        self._near = NearKeys()
 
 
 def state_batch(numbers: Array, parts: Sequence[Values]) -> pa.RecordBatch:

@@ -15,6 +15,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ceql.analysis.neighbours import attribute_in
 from ceql.analysis.normal import Atom
 from ceql.errors import QueryError, SchemaError, no_column
 from ceql.io.schemas import is_text, names_near, value_type
@@ -334,7 +335,8 @@ class _Binder:
             return schema.field(index).type
         if self.input.open_schema:
             return pa.null()
-        raise no_column(node.name, names_near(schema, node.name), self.source, node.span, is_value=True)
+        name = attribute_in(node.name)
+        raise no_column(name, names_near(schema, name), self.source, node.span, is_value=True)
 
     def mismatch(self, attribute: t.Attribute, type: pa.DataType, why: str) -> SchemaError:
         return SchemaError(f"{show_column(attribute, type, self.source)} {why}", self.source, attribute.span)

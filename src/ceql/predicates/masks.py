@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.analysis.conditions import leaves
+from ceql.analysis.lengths import is_hidden
 from ceql.errors import DataError, QueryError, SchemaError
-from ceql.io.schemas import is_comparable, is_text, kind_of, value_type
+from ceql.io.schemas import column_of, is_comparable, is_text, kind_of, value_type
+from ceql.predicates.exact import exact
 from ceql.predicates.functions import CALENDAR, Unfit, compile_call
 from ceql.predicates.patterns import compile_pattern
 from ceql.predicates.ranges import Mismatch, show, to_domain
@@ -56,6 +58,10 @@ class MaskCompiler:
 
     def comparison(self, node: t.Comparison) -> Callable[[pa.RecordBatch], pa.Array]:
         """`left op right` of one event."""
+        if isinstance(node.left, t.Attribute) and isinstance(node.right, t.Attribute):
+            of_numbers = self._of_columns(node, node.left, node.right)
+            if of_numbers is not None:
+                return of_numbers
         unit = self.unit_of(node.left, node.right)
         left_type, left = self._typed(node.left, node.right, unit)
         right_type, right = self._typed(node.right, node.left, unit)
@@ -82,6 +88,23 @@ class MaskCompiler:
                 nan = pc.or_(_is_nan(a), _is_nan(b))
                 result = pc.if_else(nan, pa.scalar(None, pa.bool_()), result)
             return _spread(result, batch.num_rows)
+
+        return mask
+
+    def _of_columns(
+        self, node: t.Comparison, left: t.Attribute, right: t.Attribute
+    ) -> Callable[[pa.RecordBatch], pa.Array] | None:
+        """The comparison of two columns of numbers that differ in type, or may not be rounded to floats."""
+        compare = exact(node.op, value_type(self.lookup(left)), value_type(self.lookup(right)))
+        if compare is None:
+            return None
+
+        def mask(batch: pa.RecordBatch) -> pa.Array:
+            columns = []
+            for side in (left, right):
+                column = column_of(batch, side.name)
+                columns.append(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+            return self._run(lambda: compare(*columns), node)
 
         return mask
 
@@ -246,7 +269,7 @@ class MaskCompiler:
 
 def show_column(node: t.Attribute, type: pa.DataType, source: str) -> str:
     """A column as an error message names it; of one that a query makes, its author knows only the text."""
-    if node.name.startswith((".", "#")) and node.span is not None:
+    if (node.name.startswith((".", "#")) or is_hidden(node.name)) and node.span is not None:
         return f"{source[slice(*node.span)]} ({type})"
     return f"column '{node.name}' ({type})"
 

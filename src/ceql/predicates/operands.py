@@ -28,6 +28,7 @@ from ceql.errors import DataError, QueryError
 from ceql.io.schemas import column_of, take_rows, value_type
 from ceql.io.sort_keys import decode, encode
 from ceql.jit import Array
+from ceql.predicates.exact_decimals import FLIPPED, OPERATORS, ExactDecimals, read_of, write_unscaled
 from ceql.predicates.kernels import float_words
 from ceql.predicates.logic import TRUE, UNKNOWN
 from ceql.predicates.masks import MaskCompiler
@@ -38,11 +39,8 @@ from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression
 
-OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
-_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTS = {"+": p.ADD_INT, "-": p.SUBTRACT_INT, "*": p.MULTIPLY_INT, "%": p.REMAINDER_INT}
 _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": p.DIVIDE_FLOAT, "%": p.REMAINDER_FLOAT}
-_FOLDED = {"SUM": p.TOTAL, "COUNT": p.COUNTED, "DISTINCT": p.DIFFERENT}
 _ORDERED = (Use.ORDER, Use.RANGE)
 _DEEPEST = 60  # of a program's stack
 TOO_SMALL = UNBOUND  # in place of a whole number that is no other word
@@ -94,6 +92,7 @@ class Operands:
                 bind_side_by_side(condition.asked, schema, self.open_schema, self.source)
         self._compiler = MaskCompiler(partial(_type_in, schema), self.source, lambda node: unit_in(schema, node.name))
         self._tick = self._finest_unit(conditions)
+        self._decimals = ExactDecimals(auto, schema, open_schema)
         self.encodings = [self._encoding(term) for term in self.auto.reads]
         self._read_words: dict[object, Reader] = {}
         self._readers = [self._reader(term, e) for term, e in zip(self.auto.reads, self.encodings, strict=True)]
@@ -121,7 +120,7 @@ class Operands:
         return finest("s", *units)
 
     def _encoding(self, term: Term) -> Encoding:
-        if term.use is Use.TRUTH:
+        if term.use is Use.TRUTH or self._decimals.scale(term) is not None:
             return Encoding.WORD
         if term.use in (Use.VALUE, Use.NULLABLE):
             type = self._compiler.expression(term.what)[0]  # type: ignore[arg-type]
@@ -210,6 +209,9 @@ class Operands:
                 to[:] = np.where(found == UNKNOWN, NULL, (found == TRUE).astype(np.int64))
 
             return truth
+        decimal = self._decimals.column(term)
+        if decimal is not None:
+            return lambda batch, _, to: write_unscaled(decimal, batch, to)
         what: t.Expression = term.what  # type: ignore[assignment]
         column: Callable[[pa.RecordBatch], Any]
         if isinstance(what, t.Attribute) and term.use in _ORDERED:
@@ -286,15 +288,18 @@ class Operands:
 
     def _read(self, k: int, operand: int, program: Program) -> None:
         assert self.auto.carrying is not None
-        fold = self.auto.carrying.conditions[k].operands[operand].fold
-        program += [(p.READ, operand), *([(_FOLDED.get(fold, p.KNOWN), 0)] if fold else [])]
+        program += read_of(self.auto.carrying, k, operand)
 
     def _comparison(self, k: int, op: str, left: Any, right: Any, program: Program) -> None:
+        exact = self._decimals.comparison(k, op, left, right)
+        if exact is not None:
+            program += exact
+            return
         sides: list[Program] = [[], []]
         unit = self._unit_of(k, left, right)
         one, two = (self._expression(k, side, part, unit) for side, part in zip((left, right), sides, strict=True))
         if one is Encoding.FLOAT and two is Encoding.WORD:
-            op, one, two, sides = _FLIPPED[op], two, one, sides[::-1]
+            op, one, two, sides = FLIPPED[op], two, one, sides[::-1]
         program += sides[0] + sides[1]
         if one is Encoding.WORD and two is Encoding.FLOAT:
             program.append((p.COMPARE_INT_FLOAT, OPERATORS[op]))
@@ -307,9 +312,12 @@ class Operands:
         match node:
             case Read(operand):
                 self._read(k, operand, program)
-                assert self.auto.carrying is not None
-                counts = self.auto.carrying.conditions[k].operands[operand].fold == "DISTINCT"
-                return Encoding.WORD if counts else self._encoding_of(k, operand)
+                if self._decimals.is_count(k, operand):
+                    return Encoding.WORD
+                scale = self._decimals.scale_of(k, operand)
+                if scale is not None:
+                    program.append((p.UNSCALE, scale))
+                return self._encoding_of(k, operand) if scale is None else Encoding.FLOAT
             case t.Literal(value):
                 return _constant(value, program)
             case t.Duration(nanoseconds):

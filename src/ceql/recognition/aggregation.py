@@ -22,13 +22,14 @@ import pyarrow.compute as pc
 from ceql.errors import ArgumentError, DataError, SchemaError, did_you_mean
 from ceql.io.sort_keys import decimal_words, decode, encode, ticks
 from ceql.jit import Array
+from ceql.predicates.exact_decimals import EXACT
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.checks import numbered
 from ceql.recognition.decimals import joined, pieces
 from ceql.recognition.folds import Folds
 from ceql.recognition.options import duration
 from ceql.recognition.result_columns import as_lists, true_name, variable_fields
-from ceql.recognition.totals import EXACT, Slot, Totals, codes, is_coded, to_code
+from ceql.recognition.totals import Slot, Totals, codes, is_coded, to_code
 from ceql.recognition.totals_table import BUCKET, Every, Layout, Request, slots_of
 from ceql.recognition.value_totals import counts, moments
 from ceql.syntax import tree as t

@@ -7,7 +7,7 @@ substreams, the columns of the result. A query that does not fit the columns is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +18,7 @@ import pyarrow as pa
 from ceql.analysis.conditions import leaves
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.measures import measured_attributes
+from ceql.analysis.neighbours import attribute_in, lags_in
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Length
 from ceql.automata.correlated import Correlated
@@ -38,6 +39,7 @@ from ceql.predicates.time_arithmetic import with_unit
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.checks import Checks, attributes
 from ceql.recognition.folds import Folds
+from ceql.recognition.lags import LaggedEvents, with_lags
 from ceql.recognition.lengths import Lengths
 from ceql.recognition.measures import Measures
 from ceql.recognition.options import Options
@@ -87,6 +89,8 @@ class BoundPlan:
     decided: SymbolsOver | None = None
     """Reads the symbols of guards that were decided elsewhere (in Spark's JVM). Then the events need no type, nor the
     attributes that guards read."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The columns of attributes that lags are of, where they have other names than these."""
     sharing: Sharing | None = None
     """What the query does together with others."""
     _steps: dict[tuple[int, ...], Steps] = field(default_factory=dict, init=False, repr=False)
@@ -187,17 +191,24 @@ class BoundPlan:
 
     def guards_over(self, schema: pa.Schema, guards: tuple[Atom, ...] | None = None) -> BoundGuards:
         """The guards (or others in their place) over the columns that an open schema has grown to."""
-        events = InputSchema(self.with_unit(schema), self.open_schema, self.type, self.streams, self.untyped)
-        return bind(self.plan.guards if guards is None else guards, events, self.plan.source)
+        guards = self.plan.guards if guards is None else guards
+        lags = lags_in(predicate for guard in guards for predicate in guard.predicates)
+        lagged = with_lags(self.with_unit(schema), lags)
+        events = InputSchema(lagged, self.open_schema, self.type, self.streams, self.untyped)
+        return bind(guards, events, self.plan.source)
 
     def symbols(self, schema: pa.Schema, table: SymbolTable) -> Symbols:
         """Turns batches of this schema (an open one grows) into symbols of `table`."""
         if self.decided is not None:
             return self.decided(table)
-        shared = self.sharing.symbols(schema, table) if self.sharing is not None else None
+        shared = self.sharing.symbols(schema, table) if self.sharing is not None and not self.plan.lags else None
         if shared is not None:
             return shared
         return Symbolizer(self.guards if schema is self.schema else self.guards_over(schema), table)
+
+    def lagged_events(self) -> LaggedEvents | None:
+        """The lags that guards read, for one recognition; None if they read none."""
+        return LaggedEvents(self.plan.lags, self.columns) if self.plan.lags else None
 
     @cached_property
     def window(self) -> BoundWindow:
@@ -246,7 +257,7 @@ class BoundPlan:
     def needed_columns(self) -> list[str]:
         """The columns that recognition reads; the others matter only to those who show the events."""
         names = {
-            leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else leaf.name
+            leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else attribute_in(leaf.name)
             for guard in self.plan.guards
             for predicate in guard.predicates
             for leaf in leaves(predicate)

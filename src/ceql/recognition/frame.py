@@ -57,6 +57,7 @@ class Recognition(ABC):
         self.symbols = bound.symbols(bound.schema, self.table)
         own = bound.partition_keys()
         self.keys = bound.sharing.keys(own) if bound.sharing is not None and own is not None else own
+        self._lagged = bound.lagged_events()
         self.unfinished: Events | None = None
         self.inspect: Callable[[Events, pa.RecordBatch], None] | None = None
         """Looks at events in order before they are recognised; what it raises leaves them unrecognised."""
@@ -327,7 +328,8 @@ class Recognition(ABC):
     @property
     def keys_bytes(self) -> int:
         """The memory of keys and other values that have numbers."""
-        return self.keys.nbytes if self.keys is not None else 0
+        lagged = self._lagged.nbytes if self._lagged is not None else 0
+        return lagged + (self.keys.nbytes if self.keys is not None else 0)
 
     @property
     def rows_bytes(self) -> int:
@@ -377,8 +379,13 @@ class Recognition(ABC):
         if not data.schema.equals(self.schema) and self.bound.open_schema:
             self._bind(data.schema)
         rows: Array | None = None
+        partitions: Array | None = None
         if self.bound.skips:
             rows, symbols = self.symbols.relevant(data, streams)
+        elif self._lagged is not None:
+            partitions = self._partitions(data, streams, None, data.num_rows)
+            count = len(self.keys) if self.keys is not None else 1
+            symbols = self.symbols.symbols(self._lagged.extended(data, partitions, count), streams)
         else:
             symbols = self.symbols.symbols(data, streams)
         self._room_for_symbols()
@@ -393,7 +400,8 @@ class Recognition(ABC):
                 self._ends.append((self.position, int(times[-1]) + window.shift))
             times = times if rows is None else times[rows]
         keys, lowest = window.keys(data, rows, positions, times)
-        partitions = self._partitions(data, streams, rows, len(symbols))
+        if partitions is None:
+            partitions = self._partitions(data, streams, rows, len(symbols))
         # the kernels are compiled for arrays that can be written to, and those that Arrow lends cannot
         arrays = (symbols, positions, partitions, keys, lowest, times, NO_VALUES)
         events = Events(*(array if array.flags.carray else np.require(array, None, ["C", "W"]) for array in arrays))
@@ -433,6 +441,8 @@ class Recognition(ABC):
             idle = machine.forgettable(machine.emptied)
             idle = np.setdiff1d(idle, busy) if len(busy) else idle
             self.keys.release(idle)
+            if self._lagged is not None:
+                self._lagged.forget(idle)
             machine.emptied = NO_PARTITIONS
             self._keys_kept = self.keys.known
 
@@ -480,6 +490,9 @@ class Recognition(ABC):
         if self.keys is not None:
             header["partitions"] = len(self.keys.used)
             tables["keys"] = self.keys.state()
+        if self._lagged is not None:
+            last, rows = self._lagged.state(used if used is not None else np.zeros(1, np.int64))
+            arrays, tables = {**arrays, **last}, {**tables, **rows}
         if self._kept is not None:
             positions = self.held()
             positions = positions[positions >= self._kept.first]
@@ -500,6 +513,8 @@ class Recognition(ABC):
         require((self.keys is not None) == ("keys" in tables), "it has keys of partitions, or lacks them")
         if self.keys is not None:
             self.keys.restore(tables["keys"], header["partitions"])
+        if self._lagged is not None:
+            self._lagged.restore(arrays, tables, header["partitions"])
         if self._kept is not None:
             self._kept.restore(arrays["kept"], tables["kept"], self.position)
             self._thinned = self._kept.count

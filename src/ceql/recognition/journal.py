@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -138,12 +138,17 @@ class Journal:
     def work(self, number: int, batches: Sequence[EventBatch], rows: RowStore | None) -> Work:
         """Do a feed, and give its matches. If it does not come to its end, the feed is not done."""
         recognitions = self._begin(number, batches)
-        for k, batch in enumerate(batches):
-            self._batch = k
-            if rows is not None:
-                rows.add(batch.data, recognitions[0].position)
-            yield from rounds(recognitions, batch, flush=k + 1 == len(batches))
+        for batch in self._batches(batches, rows):
+            yield from rounds(recognitions, batch, flush=batch is batches[-1])
         self._end(number)
+
+    def _batches(self, batches: Sequence[EventBatch], rows: RowStore | None, first: int = 0) -> Iterator[EventBatch]:
+        """The batches of a feed from the first on that is wanted, whose rows are kept."""
+        for self._batch in range(first, len(batches)):
+            batch = batches[self._batch]
+            if rows is not None:
+                rows.add(batch.data, self.recognitions[0].position)
+            yield batch
 
     def count(self, number: int, batches: Sequence[EventBatch], rows: RowStore | None) -> list[int]:
         """Do a feed, and count each query's matches without finding them where that is possible."""
@@ -151,9 +156,7 @@ class Journal:
         found = [0] * len(recognitions)
         for recognition in recognitions:
             recognition.mute(True, count=True)
-        for batch in batches:
-            if rows is not None:
-                rows.add(batch.data, recognitions[0].position)
+        for batch in self._batches(batches, rows):
             for k, recognition in enumerate(recognitions):
                 found[k] += sum(matches.num_rows for matches in recognition.feed(batch))
         for k, recognition in enumerate(recognitions):
@@ -168,9 +171,7 @@ class Journal:
         """Do a feed of one query, and add up its matches; `take` has the attributes of all that they may name."""
         (recognition,) = self._begin(number, batches)
         follow(aggregation, recognition, take)
-        for batch in batches:
-            if rows is not None:
-                rows.add(batch.data, recognition.position)
+        for batch in self._batches(batches, rows):
             for _ in recognition.feed(batch):
                 pass
         for _ in recognition.flush():
@@ -192,9 +193,7 @@ class Journal:
         recognition.mute(True)
         for _ in recognition.resume():
             pass
-        for batch in batches[self._batch + 1 :]:
-            if rows is not None:
-                rows.add(batch.data, recognition.position)
+        for batch in self._batches(batches, rows, self._batch + 1):
             for _ in recognition.feed(batch):
                 pass
         recognition.mute(False)

@@ -28,8 +28,10 @@ def numbers_of_values(values: pa.Array) -> tuple[Array, pa.Array]:
 def count_different(values: pa.Array, row: Array, offsets: Array) -> Array:
     """How many different values each list has."""
     code, known = numbers_of_values(values)
-    pairs = np.unique(_owners(offsets) * len(known) + code[row])
-    return np.bincount(pairs // max(1, len(known)), minlength=len(offsets) - 1)
+    pairs = np.sort(_owners(offsets) * len(known) + code[row])  # quicker than np.unique, which hashes
+    new = np.ones(len(pairs), np.bool_)
+    new[1:] = pairs[1:] != pairs[:-1]
+    return np.bincount(pairs[new] // max(1, len(known)), minlength=len(offsets) - 1)
 
 
 def variances(numbers: Array, row: Array, offsets: Array) -> Array:

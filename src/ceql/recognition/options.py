@@ -28,6 +28,8 @@ from ceql.syntax.parser import parse
 Lateness = int | float | str | timedelta
 Threads = int | Literal["all"]
 TIME_UNITS = ("s", "ms", "us", "ns")
+BATCH_ROWS = 1 << 17
+"""The rows of a batch, unless the caller says how many."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -50,7 +52,9 @@ class ReadingOptions(ColumnOptions, total=False):
     or a timedelta."""
 
 
-class _Limits(ReadingOptions, total=False):
+class LimitOptions(ReadingOptions, total=False):
+    """What may be held, and by how many threads."""
+
     memory: int
     """The most bytes that partial matches may take; of a recogniser, all that it holds."""
     max_states: int
@@ -61,14 +65,14 @@ class _Limits(ReadingOptions, total=False):
     """How many threads may work on partial matches at once; "all" stands for as many as there are cores."""
 
 
-class RunOptions(_Limits, total=False):
+class RunOptions(LimitOptions, total=False):
     """The options of a run over an input."""
 
     batch_rows: int
     """The most rows of a batch that is recognised at once."""
 
 
-class FeedOptions(_Limits, total=False):
+class FeedOptions(LimitOptions, total=False):
     """The options of a recogniser."""
 
     keep_rows: bool
@@ -87,7 +91,7 @@ class Options:
     max_states: int = 1 << 16
     max_buffered_rows: int = 50_000_000
     threads: Threads = 1
-    batch_rows: int = 1 << 17
+    batch_rows: int = BATCH_ROWS
     keep_rows: bool = True
 
     def __post_init__(self) -> None:
@@ -187,27 +191,31 @@ class Options:
             raise DataError(f"the snapshot is damaged: {error}") from error
 
 
-_DEFAULTS = {field.name: field.default for field in fields(Options)}
-
-
 def read(given: Mapping[str, Any], known: type[Any]) -> Options:
     """The options of a call, which knows those of `known` (one of the classes above)."""
+    check_names(given, known)
+    return Options(**given)
+
+
+def check_names(given: Mapping[str, Any], known: type[Any]) -> None:
+    """Refuse options that there are not."""
     for name in given:
         if name not in known.__annotations__:
             hint = did_you_mean(name, list(known.__annotations__)) or f"These are: {', '.join(known.__annotations__)}."
             raise TypeError(f"there is no option '{name}'. {hint}")
-    return Options(**given)
 
 
-def spelt_out(known: type[Any]) -> Callable[[_Function], _Function]:
-    """Shows the options that a function takes in its signature, for `help` and for completion."""
+def spelt_out(known: type[Any], others: Mapping[str, object] = {}) -> Callable[[_Function], _Function]:
+    """Shows the options that a function takes in its signature, for `help` and completion; `others` has the defaults
+    of those that are not in `Options`."""
+    defaults = {field.name: field.default for field in fields(Options)} | dict(others)
 
     def change(function: _Function) -> _Function:
         own = inspect.signature(function)
         shown = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
         shown += [
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=kind.__forward_arg__
+                name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__
             )
             for name, kind in known.__annotations__.items()
         ]

@@ -81,7 +81,8 @@ class _Together:
         if self._guards is None or not self._guards[0].equals(schema):
             first = self.bounds[0]
             events = InputSchema(first.with_unit(schema), first.open_schema, first.type, first.streams, first.untyped)
-            queries = [(bound.plan.guards, bound.plan.source) for bound in self.bounds]
+            # lags are columns of a query's own substreams
+            queries = [(() if bound.plan.lags else bound.plan.guards, bound.plan.source) for bound in self.bounds]
             self._guards = schema, SharedGuards(bind_together(queries, events, self._naming))
         return self._guards[1]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,11 @@ import pyarrow as pa
 from ceql.errors import DataError
 from ceql.io.sort_keys import decode, encode
 from ceql.jit import Array
+from ceql.predicates.exact_decimals import EXACT
 from ceql.recognition.value_totals import added
 from ceql.syntax import tree as t
 
 Key = tuple[Hashable, ...]
-EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
-"""In which sums of decimals lose no digit."""
 _INT64 = 1 << 63
 
 

@@ -26,6 +26,7 @@ from ceql.jit import Array
 from ceql.plan import UnaryPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import CONSUME, Recognition
+from ceql.recognition.futile import Futile
 from ceql.recognition.result_columns import to_record_batch
 from ceql.syntax import tree as t
 
@@ -40,6 +41,8 @@ class UnaryRecognition(Recognition):
         assert isinstance(bound.plan, UnaryPlan)
         self.plan = bound.plan
         self._keep_rows([], bound.schema)
+        given = bound.window.kind == W_GIVEN and not bound.window.exact
+        self._futile = Futile(self.plan.cea) if given and self.plan.looks_ahead else None
 
     @cached_property
     def machine(self) -> StateMachine | Sharded[StateMachine]:
@@ -153,7 +156,9 @@ class UnaryRecognition(Recognition):
         return to_record_batch(chunk, self.bound.result, self._label_masks, keys, self._pattern)
 
     def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
-        return events
+        if self._futile is None:
+            return events
+        return self._futile.without(events, len(self.keys) if self.keys is not None else 1, self.table.bits)
 
     @property
     def _machines(self) -> list[StateMachine]:
@@ -197,6 +202,8 @@ class UnaryRecognition(Recognition):
             assert self.keys is not None
             self.machine = self._sharded(machine, divided, Shares(self.keys.hashes))
         self.machine.restore(arrays)
+        if self._futile is not None:
+            self._futile.wake(header["partitions"])
 
     def _know(self, machine: StateMachine, known: list[Any]) -> None:
         """Let a machine know these determinised states."""

@@ -19,13 +19,15 @@ from ceql.recognition.file_scan import FileScan
 from ceql.recognition.frame import Recognition
 from ceql.recognition.graph_totals import listen
 from ceql.recognition.input import Input, Merged
-from ceql.recognition.options import Options
+from ceql.recognition.options import BATCH_ROWS, Options
 from ceql.recognition.recognise import recognise
 from ceql.recognition.result_columns import renumbered
 from ceql.recognition.together import Round, bound_together, in_rounds, needed_columns, rounds
 from ceql.recognition.types_seen import TypesSeen
 from ceql.results.kept_rows import KeptRows
 from ceql.results.source import MatchSource, Positions
+
+_LARGE_BATCH_ROWS = 1 << 20  # where events are looked at together with the next ones of their substreams
 
 
 class Run(MatchSource):
@@ -44,7 +46,10 @@ class Run(MatchSource):
         """The queries over whatever holds events; `known` are they as they were bound to the last input."""
         dotted = tuple(dict.fromkeys(name for plan in plans.values() for name in plan.dotted))
         streams = next(iter(plans.values())).query.streams
-        opened = open_streams(events, streams, options.batch_rows, options.time)
+        rows = options.batch_rows
+        if rows == BATCH_ROWS and any(plan.looks_ahead and plan.partition for plan in plans.values()):
+            rows = _LARGE_BATCH_ROWS
+        opened = open_streams(events, streams, rows, options.time)
         sources = [with_columns(source, options.nested(dotted)) for source in opened]
         if known is None or not known[0].fits(sources, options):
             known = bound_together(plans, lambda plan, sharing: BoundPlan.over(plan, sources, options, sharing))

@@ -28,7 +28,8 @@ from ceql.recognition.options import Options
 from ceql.recognition.totals import Totals
 from ceql.recognition.totals_table import Every, Layout, Request
 from ceql.spark.batch import rows_in_tasks
-from ceql.spark.prepare import Frames, MatchArguments, check_order, prepare
+from ceql.spark.match_options import MatchArguments
+from ceql.spark.prepare import Frames, check_order, prepare
 from ceql.spark.result_rows import spark_type
 from ceql.spark.task_recognizer import Task, TaskRecognizer, task_of
 from ceql.spark.task_report import reported

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, Observation
 
@@ -11,10 +11,11 @@ from ceql.errors import warn_caller
 from ceql.plan import Plan, make_plan
 from ceql.query import Query
 from ceql.query_set import QuerySet
-from ceql.recognition.options import Options
+from ceql.recognition.options import spelt_out
 from ceql.spark import batch, query_set
 from ceql.spark.lacking_types import telling
-from ceql.spark.prepare import Frames, MatchArguments, check_order, prepare
+from ceql.spark.match_options import DEFAULTS, MatchArguments, MatchOptions, OrderOptions, read_match
+from ceql.spark.prepare import Frames, check_order, prepare
 from ceql.spark.report import report
 from ceql.spark.stream_job import StreamJob, job_of
 from ceql.spark.streaming import stream
@@ -22,27 +23,19 @@ from ceql.spark.streaming_checks import check_streaming
 from ceql.spark.task_metrics import metrics
 
 BUCKETS = 16
-EventsAs = Literal["rows", "ids", "columns"]
-"""How the result shows events."""
 
 
+@spelt_out(MatchOptions, DEFAULTS)
 def match(
     df: Frames,
     query: str | Query | QuerySet | Mapping[str, str | Query],
     *,
-    type: str = "type",
-    time: str = "time",
-    time_unit: str | None = None,
-    order_by: str | Sequence[str] = (),
-    events: EventsAs = "rows",
-    id: str | None = None,
     partitions: int | None = None,
     skewed: bool = False,
     buckets: int = BUCKETS,
     late: str | None = None,
     observe: str | Observation | None = None,
-    memory: int = 4 << 30,
-    max_states: int = 1 << 16,
+    **options: Unpack[MatchOptions],
 ) -> DataFrame:
     """The matches of a query over a DataFrame, as a lazy DataFrame: nothing runs before an action.
 
@@ -70,11 +63,11 @@ def match(
     selected variable to its events), `measures` (a map from each measure to its value as text), and `events`.
     """
     check_order("match", df, query)
-    arguments = match_arguments(type, time, time_unit, order_by, events, id, memory, max_states)
+    arguments = read_match(options)
     several = isinstance(query, QuerySet | Mapping)
-    if several and (skewed or events == "columns"):
+    if several and (skewed or arguments.flat):
         raise ValueError("skewed= and events='columns' are for one query, not for several")
-    delay = check_streaming(df, time)
+    delay = check_streaming(df, str(arguments.options.time))
     if delay is None:
         if late is not None:
             raise ValueError("late= is for streaming: in a batch no event comes too late")
@@ -119,24 +112,19 @@ def matcher(
     return lambda df: match(df, query, **options)
 
 
+@spelt_out(OrderOptions, DEFAULTS)
 def explain(
     df: Frames,
     query: str | Query,
     *,
-    type: str = "type",
-    time: str = "time",
-    time_unit: str | None = None,
-    order_by: str | Sequence[str] = (),
-    events: EventsAs = "rows",
-    id: str | None = None,
     partitions: int | None = None,
     skewed: bool = False,
     buckets: int = BUCKETS,
+    **options: Unpack[OrderOptions],
 ) -> str:
     """How `match` would go about it: how the work is divided, what the JVM decides, what is shipped to Python."""
     check_order("explain", df, query)
-    arguments = match_arguments(type, time, time_unit, order_by, events, id, 4 << 30, 1 << 16)
-    return report(prepare(df, _plan(query), arguments), partitions, buckets, skewed)
+    return report(prepare(df, _plan(query), read_match(options, OrderOptions)), partitions, buckets, skewed)
 
 
 def late_rows(progress: Any) -> int:
@@ -146,23 +134,3 @@ def late_rows(progress: Any) -> int:
 
 def _plan(query: str | Query) -> Plan:
     return query.plan if isinstance(query, Query) else make_plan(query)
-
-
-def match_arguments(
-    type: str,
-    time: str,
-    time_unit: str | None,
-    order_by: str | Sequence[str],
-    events: str,
-    id: str | None,
-    memory: int,
-    max_states: int,
-) -> MatchArguments:
-    """The arguments of `match` as one value, checked as far as they can be by themselves."""
-    if events not in get_args(EventsAs):
-        raise ValueError(f"events must be 'rows', 'ids' or 'columns', not {events!r}")
-    if id is not None and events != "ids":
-        raise ValueError("id= goes with events='ids'")
-    options = Options(type, time, time_unit, memory=memory, max_states=max_states)
-    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
-    return MatchArguments(options, order, events == "ids", id, events == "columns")

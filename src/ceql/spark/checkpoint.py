@@ -6,9 +6,10 @@ The state is read through Spark's state data source, and left as it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,8 +19,10 @@ from ceql.errors import DataError
 from ceql.query import Query
 from ceql.query_set import QuerySet
 from ceql.recognition import snapshot
-from ceql.spark.api import EventsAs, match_arguments, stream_job
+from ceql.recognition.options import spelt_out
+from ceql.spark.api import stream_job
 from ceql.spark.bucket import Bucket, CheckpointTerms
+from ceql.spark.match_options import DEFAULTS, MatchOptions, read_match
 from ceql.spark.prepare import Frames, check_order
 from ceql.spark.stream_job import spec_of
 from ceql.spark.streaming import SEAL
@@ -48,20 +51,14 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
     return {int(row["file"]): row["value"] for row in rows if row["file"].isdigit()}
 
 
+@spelt_out(MatchOptions, DEFAULTS)
 def end_of_input(
     df: Frames,
     query: str | Query | QuerySet | Mapping[str, str | Query],
     checkpoint: str,
     *,
-    type: str = "type",
-    time: str = "time",
-    time_unit: str | None = None,
-    order_by: str | Sequence[str] = (),
-    events: EventsAs = "rows",
-    id: str | None = None,
-    memory: int = 4 << 30,
-    max_states: int = 1 << 16,
     operator: int = 0,
+    **options: Unpack[MatchOptions],
 ) -> DataFrame:
     """The matches that a stream still owes if no event will come any more, as a DataFrame of a batch.
 
@@ -78,8 +75,7 @@ def end_of_input(
     out here comes again.
     """
     check_order("end_of_input", df, query)
-    arguments = match_arguments(type, time, time_unit, order_by, events, id, memory, max_states)
-    job = stream_job(df, query, arguments, 1)
+    job = stream_job(df, query, read_match(options), 1)
     session = job.groups[0].carrier.frame.sparkSession
     source = session.read.format("statestore").option("stateVarName", "state").option("operatorId", operator)
     states = source.load(checkpoint).where(F.col("key.bucket") != SEAL).select("key.bucket", "value.state")

@@ -27,6 +27,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ceql.analysis.conditions import leaves
+from ceql.analysis.neighbours import attribute_in, lag_of
 from ceql.io.schemas import value_type
 from ceql.predicates.bind import BoundGuards
 from ceql.predicates.columns import (
@@ -104,7 +105,7 @@ class _Translator:
     def guard(self, guard: Logic) -> GuardColumn:
         part = self.formula(guard, False)
         column = F.lit(part.column) if isinstance(part.column, bool) else part.column
-        needs = frozenset() if part.exact else frozenset(self.attributes(guard))
+        needs = frozenset() if part.exact else frozenset(map(attribute_in, self.read(guard))) & set(self.schema.names)
         return GuardColumn(part.exact, column, needs)
 
     def formula(self, logic: Logic, negated: bool) -> _Part:
@@ -121,7 +122,9 @@ class _Translator:
                 return _Part(self.weaker(logic) if column is None else column, column is not None)
 
     def test(self, slot: int, index: int, negated: bool) -> Column | bool | None:
-        """One test, or its opposite; None where Spark cannot do it."""
+        """One test, or its opposite; None where Spark cannot do it, as of lags: there, events have no order."""
+        if any(lag_of(name) is not None for name in self.read(ColumnTest(slot, index))):
+            return None
         match self.bound.columns[slot]:
             case NumberColumn(attribute=name, tests=tests):
                 type = value_type(self.schema.field(name).type)
@@ -159,17 +162,21 @@ class _Translator:
 
     def attributes(self, logic: Logic) -> set[str]:
         """The attributes of the schema that a formula looks at."""
+        return self.read(logic) & set(self.schema.names)
+
+    def read(self, logic: Logic) -> set[str]:
+        """The same, with lags."""
         match logic:
             case AllOf(items) | AnyOf(items):
-                return set().union(*map(self.attributes, items))
+                return set().union(*map(self.read, items))
             case Not(item):
-                return self.attributes(item)
+                return self.read(item)
             case ColumnTest(slot):
-                column, known = self.bound.columns[slot], set(self.schema.names)
+                column = self.bound.columns[slot]
                 if isinstance(column, AttributeColumn):
-                    return {column.attribute} & known
+                    return {column.attribute}
                 if isinstance(column, MaskColumn):
-                    return {leaf.name for leaf in leaves(column.node) if isinstance(leaf, t.Attribute)} & known
+                    return {leaf.name for leaf in leaves(column.node) if isinstance(leaf, t.Attribute)}
         return set()
 
 

@@ -38,6 +38,7 @@ from ceql.spark.collations import collations, refuse_collations
 from ceql.spark.fields import with_columns
 from ceql.spark.guard_columns import GuardColumn, guard_columns, name_of
 from ceql.spark.key_expressions import key_text, key_types, keys_as_text, order_text
+from ceql.spark.match_options import MatchArguments
 from ceql.spark.result_types import event_type, result_schema
 from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.task_spec import (
@@ -54,19 +55,6 @@ from ceql.syntax import tree as t
 Frames = DataFrame | Mapping[str, DataFrame]
 WATERMARK = "spark.watermarkDelayMs"
 """Metadata of the column that a watermark is on."""
-
-
-@dataclass(frozen=True)
-class MatchArguments:
-    """The arguments of `match`, besides the query and the events."""
-
-    options: Options
-    order_by: tuple[str, ...] = ()
-    ids: bool = False
-    id: str | None = None
-    flat: bool = False
-    read: tuple[str, ...] | None = None
-    """The attributes of matched events that are wanted, if not those that the query shows."""
 
 
 @dataclass(frozen=True)

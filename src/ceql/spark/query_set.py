@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
 from ceql.analysis.conditions import leaves
+from ceql.analysis.neighbours import attribute_in
 from ceql.errors import naming
 from ceql.plan import Plan, plan_query
 from ceql.query import Query
@@ -30,7 +31,8 @@ from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.batch import Way, divide, rows_in_tasks
 from ceql.spark.collations import refuse_collations
 from ceql.spark.lacking_types import telling
-from ceql.spark.prepare import Frames, MatchArguments, Prepared, prepare
+from ceql.spark.match_options import MatchArguments
+from ceql.spark.prepare import Frames, Prepared, prepare
 from ceql.spark.stream_job import RowGroup, StreamJob, terms_of
 from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
@@ -145,7 +147,7 @@ def _group(
 
 def _read_by_guards(bound: BoundPlan) -> set[str]:
     found = {
-        leaf.name
+        attribute_in(leaf.name)
         for guard in bound.plan.guards
         for predicate in guard.predicates
         for leaf in leaves(predicate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Unpack
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,12 +14,13 @@ from ceql.io.schemas import unify_schemas
 from ceql.plan import make_plan
 from ceql.query import Query
 from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.options import spelt_out
 from ceql.recognition.result_columns import unique_names
 from ceql.spark import result_types
-from ceql.spark.api import EventsAs, match_arguments
 from ceql.spark.collations import collations, refuse_collations
 from ceql.spark.fields import with_fields
 from ceql.spark.guard_columns import quoted
+from ceql.spark.match_options import DEFAULTS, ResultOptions, read_match
 from ceql.spark.prepare import arrow_schema, check_order, check_time, column_types, shown_attributes, streams_of
 from ceql.spark.task_spec import TaskSpec
 
@@ -35,15 +37,9 @@ Columns = DataFrame | StructType
 """The columns of events: a DataFrame that has them, or their types."""
 
 
+@spelt_out(ResultOptions, DEFAULTS)
 def result_schema(
-    columns: Columns | Mapping[str, Columns],
-    query: str | Query,
-    *,
-    type: str = "type",
-    time: str = "time",
-    time_unit: str | None = None,
-    events: EventsAs = "rows",
-    id: str | None = None,
+    columns: Columns | Mapping[str, Columns], query: str | Query, **options: Unpack[ResultOptions]
 ) -> StructType:
     """The columns that `match` gives for events with these columns. Nothing runs.
 
@@ -56,7 +52,7 @@ def result_schema(
     """
     check_order("result_schema", columns, query, StructType)
     plan = query.plan if isinstance(query, Query) else make_plan(query)
-    arguments = match_arguments(type, time, time_unit, (), events, id, 4 << 30, 1 << 16)
+    arguments = read_match(options, ResultOptions)
     given = {name: _struct(own) for name, own in columns.items()} if isinstance(columns, Mapping) else _struct(columns)
     fields = arguments.options.nested(plan.dotted)
     structs = [with_fields(own, arrow_schema(own, "UTC"), fields) for _, own in streams_of(given, plan)]

@@ -13,15 +13,16 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from ceql import jit
+from ceql.jit import cache
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from ceql.jit.cache import Place
 
 _NAME = "ceql-kernels-"
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -34,8 +35,6 @@ def ship_kernels(spark: SparkSession) -> int:
     `ceql.spark.session()` does it for sessions that are not local. A session of your own, also one of Spark Connect, is
     given here once, before its first query. Kernels that are missing here can be compiled by `ceql warm`.
     """
-    from ceql import jit
-
     if jit.INTERPRETED or spark in _shipped:
         return 0
     count = 0
@@ -46,35 +45,32 @@ def ship_kernels(spark: SparkSession) -> int:
     return count
 
 
-@cache
+@lru_cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
     """Where archives are as long as this process lives, since executors that come later fetch them, too."""
     return tempfile.TemporaryDirectory(prefix=_NAME)
 
 
-def _found() -> Iterator[tuple[Place, list[Path]]]:
+def _found() -> Iterator[tuple[cache.Place, list[Path]]]:
     """The kernels of each place, by their names below it."""
-    from ceql.jit.cache import file_of, places
     from ceql.jit.signatures import read_all
 
     missing = read_all()
-    for place in places():
-        there = {job: file_of(job.kernel.function, job.arguments, place.target) for job in missing}
+    for place in cache.places():
+        there = {job: cache.file_of(job.kernel.function, job.arguments, place.target) for job in missing}
         there = {job: name for job, name in there.items() if (place.folder / name).exists()}
         missing = [job for job in missing if job not in there]
         if there:
             yield place, sorted(there.values())
 
 
-def _pack(place: Place, files: list[Path], folder: Path) -> Path:
+def _pack(place: cache.Place, files: list[Path], folder: Path) -> Path:
     """An archive of these files, named after its content."""
-    from ceql.jit.cache import ABOUT, about
-
-    said = about(place)
+    said = cache.about(place)
     digest = hashlib.sha256("\n".join([said, *map(str, files)]).encode()).hexdigest()[:16]
     path = folder / f"{_NAME}{digest}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo(ABOUT, _TIME), said)
+        archive.writestr(zipfile.ZipInfo(cache.ABOUT, _TIME), said)
         for name in files:
             archive.writestr(zipfile.ZipInfo(name.as_posix(), _TIME), (place.folder / name).read_bytes())
     return path
@@ -90,11 +86,14 @@ def _send(spark: SparkSession, archive: Path) -> None:
 
 def look_for_kernels() -> None:
     """In a worker: use what the driver has sent."""
-    from pyspark.core.files import SparkFiles
-
-    from ceql.jit.cache import look_in
-
+    try:
+        from pyspark.core.files import SparkFiles
+    except ImportError:  # pyspark-client, which has no workers
+        return
     if SparkFiles._is_running_on_worker and SparkFiles._root_directory:
         for root in {SparkFiles._root_directory, os.getcwd()}:
             for folder in sorted(Path(root).glob(f"{_NAME}*/")):
-                look_in(folder)
+                cache.look_in(folder)
+
+
+cache.askers.append(look_for_kernels)

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from ceql.analysis.neighbours import lags_in
 from ceql.io.partition_keys import PartitionKeys
 from ceql.io.shared_keys import QueryKeys, SharedKeys
 from ceql.jit import Array
@@ -18,6 +19,7 @@ from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.shared_symbols import SymbolReader
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.predicates.time_arithmetic import with_unit
+from ceql.recognition.lags import with_lags
 from ceql.recognition.snapshot import schema_from_text
 from ceql.spark.task_spec import BITS, SetSpec, TaskSpec, bits_column
 
@@ -35,6 +37,7 @@ class ShippedSymbols:
         if spec.undecided:
             guards = [spec.plan.guards[k] for k in spec.undecided]
             schema = with_unit(schema_from_text(spec.schema), spec.options.time, spec.options.time_unit)
+            schema = with_lags(schema, lags_in(predicate for guard in guards for predicate in guard.predicates))
             events = InputSchema(schema, False, spec.type, spec.streams, spec.untyped)
             self._undecided = Symbolizer(bind(guards, events, spec.plan.source), self._own_table)
             self._names = schema.names
@@ -111,7 +114,8 @@ class Together:
 
     def reader(self, number: int, spec: TaskSpec, table: SymbolTable) -> SymbolReader | ShippedSymbols:
         """What gives the symbols of a query."""
-        return self._guards.reader(number, table) or ShippedSymbols(spec, table)
+        shared = None if spec.plan.lags else self._guards.reader(number, table)
+        return shared or ShippedSymbols(spec, table)
 
     def symbols(self, schema: pa.Schema, table: SymbolTable) -> None:
         """Guards are decided by way of `reader`."""

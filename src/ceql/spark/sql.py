@@ -29,13 +29,12 @@ from pyspark.util import PythonEvalType
 from ceql.errors import SchemaError
 from ceql.plan import Plan, make_plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
-from ceql.spark.api import match_arguments
 from ceql.spark.collations import collations, refuse_collations
 from ceql.spark.fields import refuse_fields
 from ceql.spark.guard_columns import quoted
 from ceql.spark.key_expressions import key_text, keys_as_text, order_text
+from ceql.spark.match_options import MatchArguments, read_match
 from ceql.spark.prepare import (
-    MatchArguments,
     arrow_schema,
     check_time,
     require_column,
@@ -99,16 +98,15 @@ class Match:
         """The columns of the result, and what is to be shipped; `QueryError` and `SchemaError` say what is wrong."""
         if not table.isTable or not isinstance(table.dataType, StructType):
             raise SchemaError("the first argument must be a table: write TABLE(name) or TABLE(SELECT ...)")
-        arguments = match_arguments(
-            type=_text(type, "type") or "type",
-            time=_text(time, "time") or "time",
-            time_unit=_text(time_unit, "time_unit"),
-            order_by=_texts(order_by, "order_by"),
-            events=_text(events, "events") or "rows",
-            id=_text(id, "id"),
-            memory=4 << 30,
-            max_states=1 << 16,
-        )
+        given = {
+            "type": _text(type, "type") or "type",
+            "time": _text(time, "time") or "time",
+            "time_unit": _text(time_unit, "time_unit"),
+            "order_by": _texts(order_by, "order_by"),
+            "events": _text(events, "events") or "rows",
+            "id": _text(id, "id"),
+        }
+        arguments = read_match(given)
         source = _text(query, "query")
         if source is None:
             raise SchemaError("the argument 'query' is NULL: pass the text of a query")

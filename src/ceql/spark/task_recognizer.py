@@ -27,7 +27,6 @@ from ceql.recognition.rows import RowStore
 from ceql.results.reader import pieces
 from ceql.spark.result_rows import result_rows, rows_of
 from ceql.spark.settle import settle
-from ceql.spark.ship import look_for_kernels
 from ceql.spark.shipped_symbols import ShippedSymbols, Together
 from ceql.spark.swappable import swappable_symbols
 from ceql.spark.task_spec import MAIN, TIME, SetSpec, Specs, TaskSpec
@@ -64,7 +63,9 @@ class TaskQuery:
         options = replace(spec.options, type=None, time=TIME)
         times = (spec.place[spec.options.time],) if spec.options.time in spec.place else ()
         decided = symbols or partial(ShippedSymbols, spec)
-        bound = BoundPlan(spec.plan, schema, (None,), options, timed=times, decided=decided, sharing=sharing)
+        bound = BoundPlan(
+            spec.plan, schema, (None,), options, timed=times, decided=decided, columns=spec.place, sharing=sharing
+        )
         self.recognition = recognise(bound)
         self._ties = TieCheck(swappable_symbols(spec.plan), self.recognition.table, spec.ordered_by)
         self.recognition.inspect = self._inspect
@@ -92,7 +93,6 @@ class TaskRecognizer:
 
     def __init__(self, specs: Specs, schema: pa.Schema) -> None:
         tell_if_interpreted()
-        look_for_kernels()
         self.specs = specs
         self.spec = spec = specs.first
         self.schema = schema

@@ -119,8 +119,8 @@ class TaskSpec:
         return {name: attribute_column(k) for k, name in enumerate(self.attributes)} | dict(self.shared)
 
     def read(self, names: list[str], batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
-        """These attributes under their own names, and the stream of each row."""
-        columns = [batch.column(self.place[name]) for name in names]
+        """These attributes (and lags, which have no other names) under their own names, and the stream of each row."""
+        columns = [batch.column(self.place.get(name, name)) for name in names]
         streams: int | Array = 0
         if len(self.streams) > 1:
             streams = np.asarray(batch.column(STREAM).to_numpy(zero_copy_only=False)).astype(np.int32)
@@ -151,7 +151,7 @@ class SetSpec:
         first = self.first
         schema = with_unit(schema_from_text(first.schema), first.options.time, first.options.time_unit)
         events = InputSchema(schema, False, first.type, first.streams, first.untyped)
-        queries = [(one.plan.guards, one.plan.source) for one in self.specs]
+        queries = [(() if one.plan.lags else one.plan.guards, one.plan.source) for one in self.specs]
         return SharedGuards(bind_together(queries, events), partial(first.read, schema.names))
 
 

@@ -8,14 +8,17 @@ hand-written recursive descent was rejected because a deep query would overflow 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from lark import Lark, UnexpectedInput, UnexpectedToken
 
 from ceql.errors import QueryError, Span
+from ceql.jit.cache import cache_root
 from ceql.syntax import tree
 from ceql.syntax.absence import check_absence
 from ceql.syntax.after_match import check_after_match
@@ -58,8 +61,19 @@ def plain_name() -> re.Pattern[str]:
 
 @cache
 def grammar() -> Lark:
+    """The parser. Its tables are kept beside the compiled kernels: reading them takes 8 ms, making them 70. Lark makes
+    them anew if the file is of another grammar or version of Lark, or damaged."""
+    text = (Path(__file__).parent / "ceql.lark").read_text(encoding="utf-8")
+    with suppress(OSError):  # the folder cannot be written, or the disk is full
+        cache_root().mkdir(parents=True, exist_ok=True)
+        return _make(text, str(cache_root() / f"grammar-{sha256(text.encode()).hexdigest()[:16]}"))
+    return _make(text, False)
+
+
+def _make(text: str, cache: str | bool) -> Lark:
     return Lark(
-        (Path(__file__).parent / "ceql.lark").read_text(encoding="utf-8"),
+        text,
+        cache=cache,
         start=["query", "formula", "aggregated"],
         parser="lalr",
         lexer="contextual",

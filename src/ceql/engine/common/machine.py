@@ -183,7 +183,7 @@ class Machine(ABC):
 
     def reuse_partitions(self, partitions: list[int]) -> None:
         """Make emptied partitions as good as new."""
-        self.table[partitions] = self._blank()
+        self.table[np.asarray(partitions, np.int64)] = self._blank()
 
     @abstractmethod
     def idle(self, partitions: Array) -> Array:

@@ -23,15 +23,17 @@ from ceql.engine.groups.sets import size_of_set
 from ceql.jit import Array, called, inlined
 
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
+UNSCALE = 9  # a decimal's whole number to a float; the argument is how many digits are behind the point
 KNOWN, COUNTED, TOTAL, DIFFERENT = range(40, 44)  # after READ of an aggregate: of no event, a sum too large, a set
 DENIED, MAY_HOLD = 44, 45  # at the end: whether the rest is not true, or not false
-ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT = range(10, 14)
+ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT, MEAN_INT = range(10, 15)
 ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, REMAINDER_FLOAT = range(20, 25)
 COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT, COMPARE_FLOATS = range(30, 34)  # the argument is the operator
 NAN = 0x7FF8000000000000  # above all others; a comparison with it is unknown
 FALSE, TRUE = 0, 1
 FAILED = 2
 _EXACT = 1 << 53
+MEAN_DIGITS = 4  # that the mean of decimals has more behind the point
 _MOST = np.iinfo(np.int64).max
 _LEAST = np.iinfo(np.int64).min
 
@@ -103,6 +105,13 @@ def calculate_int(operation: int, a: int, b: int) -> tuple[bool, int]:
         return fits, c
     if b == 0:
         return True, np.int64(NULL)
+    if operation == MEAN_INT:
+        whole = abs(a) // b
+        rest = (2 * (abs(a) - whole * b) * 10**MEAN_DIGITS // b + 1) // 2  # halves away from zero
+        if whole > _MOST // 10**MEAN_DIGITS - 1:
+            return False, whole
+        c = whole * 10**MEAN_DIGITS + rest
+        return True, c if a >= 0 else -c
     if b == -1:
         return True, np.int64(0)
     c = abs(a) % abs(b)
@@ -179,6 +188,10 @@ def run_program(
                 if abs(a) > _EXACT:
                     return FAILED
                 stack[top] = to_key(np.float64(a))
+            continue
+        if operation == UNSCALE:
+            if a != NULL:
+                stack[top] = to_key(np.float64(a) / 10.0**argument)
             continue
         if operation == IS_NULL:
             stack[top] = TRUE if a == NULL else FALSE

@@ -1,0 +1,67 @@
+"""The options of `match` and of what is like it on Spark: spelt out, read, checked and documented here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from ceql.errors import ArgumentError
+from ceql.recognition.options import ColumnOptions, Options, check_names
+
+EventsAs = Literal["rows", "ids", "columns"]
+"""How the result shows events."""
+DEFAULTS: dict[str, Any] = {"order_by": (), "events": "rows", "id": None}
+
+
+class ResultOptions(ColumnOptions, total=False):
+    """What decides which columns the result has."""
+
+    events: EventsAs
+    """'rows' for the matched events themselves, 'ids' for the values of the column `id`, 'columns' for a flat result: a
+    column `x_a` for attribute a of each variable x that binds one event."""
+    id: str | None
+    """The column that identifies an event."""
+
+
+class OrderOptions(ResultOptions, total=False):
+    """What decides how events are prepared."""
+
+    order_by: str | Sequence[str]
+    """Further columns that order events of the same time."""
+
+
+class MatchOptions(OrderOptions, total=False):
+    """All that goes to tasks."""
+
+    memory: int
+    """The budget of a task's partial matches, in bytes."""
+    max_states: int
+    """The most states that the automaton may have."""
+
+
+@dataclass(frozen=True)
+class MatchArguments:
+    """The options of `match` as one value."""
+
+    options: Options
+    order_by: tuple[str, ...] = ()
+    ids: bool = False
+    id: str | None = None
+    flat: bool = False
+    read: tuple[str, ...] | None = None
+    """The attributes of matched events that are wanted, if not those that the query shows."""
+
+
+def read_match(given: Mapping[str, Any], known: type[Any] = MatchOptions) -> MatchArguments:
+    """The options of a call, which knows those of `known`, checked as far as they can be by themselves."""
+    check_names(given, known)
+    own = {name: given.get(name, default) for name, default in DEFAULTS.items()}
+    events, id, order_by = own["events"], own["id"], own["order_by"]
+    if events not in get_args(EventsAs):
+        raise ArgumentError(f"events must be 'rows', 'ids' or 'columns', not {events!r}")
+    if id is not None and events != "ids":
+        raise ArgumentError("id= goes with events='ids'")
+    options = Options(**{name: value for name, value in given.items() if name not in DEFAULTS})
+    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    return MatchArguments(options, order, events == "ids", id, events == "columns")
