@@ -16,6 +16,7 @@ from multiprocessing import get_context
 
 from ceql import jit
 from ceql.errors import CeqlError
+from ceql.jit.cache import misfits
 
 _BARS = 40
 
@@ -53,7 +54,8 @@ def warm(processes: int | None = None, quiet: bool = False) -> int:
         return 0
     count = min(processes or _cores(), len(lines))
     begun = time.monotonic()
-    bar = _Bar(len(lines), quiet, f"{_kernels(len(lines))} in {count} process{'es' if count > 1 else ''}")
+    why = f" ({misfits[0]}: what the package has compiled does not fit)" if misfits else ""
+    bar = _Bar(len(lines), quiet, f"{_kernels(len(lines))} in {count} process{'es' if count > 1 else ''}{why}")
     failed = []
     with ProcessPoolExecutor(count, get_context("spawn")) as pool:
         for done, future in enumerate(as_completed([pool.submit(compile_one, line) for line in lines]), 1):

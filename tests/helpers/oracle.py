@@ -520,6 +520,8 @@ class Evaluator:
             case tree.Then(items=items):
                 found: list[Gap] = []
                 for k, item in enumerate(items):
+                    if isinstance(item, tree.Not):
+                        continue
                     found += [self.inside(gap, bound_beside(items, k)) for gap in self.begins(item)]
                     if EMPTY not in self.valuations(item):
                         break

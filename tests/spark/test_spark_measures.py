@@ -6,11 +6,13 @@ So they are in batches, in streams and in SQL; and aggregates in FILTER choose t
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+import ceql
 import ceql.spark
 
 QUERY = """SELECT a, a.p, COUNT(b) AS n, AVG(b.p) - a.p AS d, FIRST(b.s) AS f, DURATION, UPPER(c.s) AS u
@@ -72,3 +74,26 @@ def test_streams_have_them(spark: SparkSession, tmp_path: Path) -> None:
         )  # fmt: skip
         running.awaitTermination()
         assert measures(spark.table(f"measured_{name}"), names) == wanted
+
+
+def test_further_aggregates_are_the_engines(spark: SparkSession) -> None:
+    """In SELECT and in FILTER, and decimals keep their digits."""
+    query = """SELECT COUNT(DISTINCT b.s) AS n, MEDIAN(b.p) AS m, PERCENTILE(b.p, 0.9) AS q, STDDEV(b.p) AS t,
+            FIRST(b.p, 1) AS f, SUM(b.d) AS s, AVG(b.d) AS a, MEDIAN(b.d) AS h
+        WHERE A ; B+ AS b ; C FILTER COUNT(DISTINCT b.s) >= 2 AND SUM(b.d) > 0.29 AND AVG(b.d) <= 0.15 WITHIN 1 HOUR"""
+    texts = ["a", "b", "c", "b", "d"]
+    frame = spark.createDataFrame(
+        [
+            (kind, BEGIN + timedelta(seconds=k), k * k, text, Decimal(k) / 20)
+            for k, (kind, text) in enumerate(zip("ABBBC", texts, strict=True))
+        ],
+        "type string, time timestamp, p long, s string, d decimal(9, 2)",
+    )
+    found = ceql.spark.match(frame, query)
+    types = {field.name: field.dataType.simpleString() for field in found.schema.fields}
+    assert [types[name] for name in "nmqtfsah"] == [
+        "bigint", "double", "double", "double", "bigint", "decimal(19,2)", "decimal(13,6)", "decimal(13,6)",
+    ]  # fmt: skip
+    wanted = ceql.match(query, frame.toArrow()).to_arrow()
+    assert wanted.num_rows > 0
+    assert measures(found, list("nmqtfsah")) == {tuple(row[name] for name in "nmqtfsah") for row in wanted.to_pylist()}

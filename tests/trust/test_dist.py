@@ -52,7 +52,13 @@ def test_builds_are_reproducible(built: list[list[Path]]) -> None:
         assert one.read_bytes() == another.read_bytes()
     with zipfile.ZipFile(built[0][0]) as wheel:
         names = set(wheel.namelist())
-    assert {"ceql/__init__.py", "ceql/py.typed", "ceql/syntax/ceql.lark", "ceql/studio/static/main.js"} <= names
+    assert {
+        "ceql/__init__.py",
+        "ceql/py.typed",
+        "ceql/syntax/ceql.lark",
+        "ceql/jit/signatures.txt",
+        "ceql/studio/static/main.js",
+    } <= names
     assert not any(name.startswith("tests") for name in names)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, cast
 
@@ -29,6 +30,20 @@ class Around:
     node: int
     asked: tuple[t.FilterCondition, ...] | t.Part
     seen: Mapping[int, frozenset[str]]
+
+    @cached_property
+    def bound(self) -> frozenset[str]:
+        """The variables that what it stands around binds."""
+        return frozenset[str]().union(*self.seen.values())
+
+    @cached_property
+    def by_name(self) -> dict[str, list[int]]:
+        """The numbers of the conditions that speak of each variable."""
+        found: dict[str, list[int]] = {}
+        for k, part in enumerate(self.asked if isinstance(self.asked, tuple) else ()):
+            for name in _named(part):
+                found.setdefault(name, []).append(k)
+        return found
 
 
 class _Joint(NamedTuple):
@@ -89,7 +104,8 @@ class _Beginnings:
                 if isinstance(around.asked, t.Part):
                     predicates += self._keyed(told, around, around.asked, number, absence)
                     continue
-                for part in around.asked:
+                for k in sorted({k for name in leaf.variables for k in around.by_name.get(name, ())}):
+                    part = around.asked[k]
                     test = told.test(around, part, number)
                     if test is None:
                         continue
@@ -151,14 +167,15 @@ class _Told:
     def test(self, around: Around, part: t.FilterCondition, leaf: int) -> Test | Either | None:
         """A condition, read for the event in place of the leaf's variable; None if it is not asked."""
         names = _named(part)
-        own = names & (around.seen[leaf] | (self.leaf.variables - self._bound(around.node)))
+        # a variable that the filtered formula does not bind may be that of an AS around the filter
+        own = names & (around.seen[leaf] | (self.leaf.variables - around.bound))
         if not own or any(isinstance(node, t.Lapse) for node in parts_of(part)):
             return None
         if any(total.variable in own for total in aggregates(part)):
             return None
         comparands: dict[str, Comparand] = {}
         for name in sorted(names - own):
-            scope = self._scope(around.node, name)
+            scope = around.node if name in around.bound else self._scope(around.node, name)
             before = self.to_the_left(scope)
             leaves = frozenset(number for number in before if name in self.shape.leaf[number].variables)
             if not leaves:
@@ -182,13 +199,8 @@ class _Told:
         asked = _named(predicate) - {self.name}
         return Test(predicate, {name: comparands[name] for name in sorted(asked)}, self.name if owner in own else owner)
 
-    def _bound(self, node: int) -> frozenset[str]:
-        return frozenset[str]().union(*(self.shape.leaf[leaf].variables for leaf in self.shape.below(node)))
-
     def _scope(self, node: int, name: str) -> int:
-        """The node that binds a variable of a filter around `node`: itself, or the nearest around it."""
-        if any(name in self.shape.leaf[leaf].variables for leaf in self.shape.below(node)):
-            return node
+        """The nearest node around `node` that binds a variable besides it."""
         above = self.shape.above(node)
         for child, around in pairwise(above):
             others = self.shape.below(around) - self.shape.below(child)

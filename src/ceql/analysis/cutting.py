@@ -211,9 +211,11 @@ class Cut:
             case t.In(operand, items, negated):
                 either = t.Disj(tuple(_member(operand, item) for item in items))
                 return self.predicate(t.Neg(either) if negated else either)
-            case t.IsNull(t.Aggregate(function, name, what), negated) if what is not None and function != "COUNT":
+            case t.IsNull(t.Aggregate(function, name, what) as whole, negated) if (
+                what is not None and function != "COUNT"
+            ):
                 count = self.expression(t.Aggregate("COUNT", name, what, span=node.span))
-                return t.Comparison("!=" if negated else "=", count, t.Literal(0), span=node.span)
+                return t.Comparison(">" if negated else "<=", count, t.Literal(_too_few(whole)), span=node.span)
             case t.IsNull(operand):
                 return replace(node, operand=self.expression(operand))
             case _:  # LIKE of a text that a function makes of several events
@@ -240,6 +242,13 @@ class Cut:
                 raise NotCut  # only numbers are constants of programs
             case _:
                 return node
+
+
+def _too_few(node: t.Aggregate) -> int:
+    """The most values of which an aggregate is NULL."""
+    if node.function in ("VARIANCE", "STDDEV"):
+        return 1
+    return int(node.number or 0) if node.function in FIRST_LAST else 0
 
 
 def _member(operand: t.Expression, item: t.Literal | t.Interval) -> t.Predicate:

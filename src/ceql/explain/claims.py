@@ -231,6 +231,7 @@ def _whole(shape: Shape, claim: Claim) -> str:
     if any(shape.nodes[node].kind is Kind.ALL for node in shape.above(claim.node)[1:]):
         return "a side of ALL may end before the others, and what it has as a whole is known when the match ends"
     return (
-        "it is about all events of a variable together, in a way that only a whole match tells: with a text, a "
-        "function, an OR of several events, or a variable that comes after several rounds"
+        "it is about all events of a variable together, in a way that only a whole match tells: with an aggregate of "
+        "all values at once (MEDIAN, STDDEV, FIRST(e, n), ...), a text, a function, an OR of several events, or a "
+        "variable that comes after several rounds"
     )
