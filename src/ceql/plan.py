@@ -516,7 +516,7 @@ def to_plan(draft: Draft) -> Plan:
     normal = normalize(shape) if draft.whole is None or draft.single else to_normal(shape)
     cea = without_lags_at_first(compile_formula(normal, variables(query)))
     if query.after_match is not None:
-        return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea))
+        return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea.guards))
     strategy = _strategy(query)
     if strategy is not None and strategy.restrict is not None:
         cea = strategy.restrict(cea)

@@ -70,7 +70,7 @@ def neighbour_cases(draw: Draw, named: bool = False) -> Generated:
     else:
         formula = tree.Filter(formula, conditions[0] if len(conditions) == 1 else tree.Conj(tuple(conditions)))
     if one_in(draw, 8):
-        formula = tree.Then((formula, tree.Event("B")), (draw(st.booleans()),))
+        formula = tree.Then((formula, tree.Event("B")), (draw(st.sampled_from([tree.Joint.THEN, tree.Joint.TOUCH])),))
     partition = () if one_in(draw, 2) else (tree.Part((tree.PartRef("k"),)),)
     query = generators.query_of(draw, formula, partition, named, generators.windows_from(2))
     return Generated(query, draw(generators.likely_streams(formula, 10, named, generators.CLOSE)))

@@ -1,8 +1,8 @@
 """Refuses what AFTER MATCH cannot be run with.
 
-In: the shape of a query with AFTER MATCH, after substreams have settled what they can. Out: nothing, or a `QueryError`
-that says what to write instead. An ordered run is told apart by its state and start alone, so that each condition
-must be decided by one event, and an event that may not come must be told by its own attributes.
+In: the shape of a query with AFTER MATCH, after substreams and neighbours have settled what they can. Out: nothing, or
+a `QueryError` that says what to write instead. An ordered run is told apart by its state and start alone, so that each
+condition must be decided by one event, and an event that may not come must be told by its own attributes.
 """
 
 from __future__ import annotations
@@ -42,4 +42,7 @@ def _instead(claim: Claim, query: t.Query) -> str:
             return "Write the clause PARTITION BY after the formula: each key then has starts of its own."
     skips = query.after_match is not None and query.after_match.skip is not t.Skip.TO_NEXT
     keyed = " If all events share the value, write PARTITION BY after the formula." if skips else ""
-    return f"Conditions of single events can stand beside AFTER MATCH.{keyed} Without AFTER MATCH any condition can."
+    return (
+        f"Conditions of single events, and of events that ':' joins, can stand beside AFTER MATCH.{keyed} Without AFTER "
+        "MATCH any condition can."
+    )

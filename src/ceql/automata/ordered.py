@@ -12,14 +12,15 @@ a run is a number.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from ceql.analysis import normal
+from ceql.analysis.neighbours import before_any, lags_in
 from ceql.analysis.normal import Atom, Normal
-from ceql.automata.cea import CEA, Label
+from ceql.automata.cea import Label
 from ceql.errors import ResourceError
 from ceql.syntax.tree import Joint
 
@@ -140,10 +141,10 @@ class _Part(NamedTuple):
         return any(isinstance(ahead, _Out) for ahead in self.begin)
 
 
-def compile_ordered(formula: Normal, cea: CEA) -> Ordered:
-    """The ordered automaton of `formula`, which begins at the guards of `cea` and numbers them as it does."""
-    builder = _Builder(cea.guards)
-    return builder.finished(builder.build(formula), {transition.guard for transition in cea.initial})
+def compile_ordered(formula: Normal, guards: Sequence[Atom] = ()) -> Ordered:
+    """The ordered automaton of `formula`; its guards are numbered after those given."""
+    builder = _Builder(guards)
+    return builder.finished(builder.build(formula))
 
 
 class _Builder:
@@ -253,8 +254,8 @@ class _Builder:
             return again
         return _with_one_out([_Out(), *again] if reluctant else [*again, _Out()])
 
-    def finished(self, whole: _Part, begins: Collection[int]) -> Ordered:
-        """The automaton of the whole formula, which begins at these guards, as bits."""
+    def finished(self, whole: _Part) -> Ordered:
+        """The automaton of the whole formula."""
         waits: dict[Wait, int] = {}
         leaves = []
         for (guard, label), after in zip(self.atoms, self.after, strict=True):
@@ -269,11 +270,10 @@ class _Builder:
                 following[waits.setdefault(wait, len(waits))] = None
             leaves.append(Leaf(guard, label, tuple(following)))
         begin = [
-            (leaf, ahead.unless)
+            (self._first(leaves, leaf), ahead.unless)
             for ahead in whole.begin
             if isinstance(ahead, _Ahead)
             for leaf in ahead.leaves
-            if 1 << self.atoms[leaf][0] in begins
         ]
         return Ordered(
             tuple(self.guards),
@@ -282,6 +282,15 @@ class _Builder:
             tuple(leaf for leaf, _ in begin),
             tuple(unless for _, unless in begin),
         )
+
+    def _first(self, leaves: list[Leaf], leaf: int) -> int:
+        """The leaf that reads the first event of a match as this one does, if there is no event before it."""
+        guard = list(self.guards)[leaves[leaf].guard]
+        if not any(steps for _, steps in lags_in(guard.predicates)):
+            return leaf
+        alone = replace(guard, predicates=tuple(map(before_any, guard.predicates)))
+        leaves.append(leaves[leaf]._replace(guard=self.guards.setdefault(alone, len(self.guards))))
+        return len(leaves) - 1
 
 
 def _combined(ahead: _Ahead | _Out, joint: Joint | None, unless: int = 0, rivals: int = 0) -> _Ahead | _Out:
