@@ -90,7 +90,8 @@ def guarantee(plan: Plan) -> Guarantee:
 def totals(plan: Plan) -> str:
     """How `aggregate()` adds up the matches."""
     why = _why_enumerated(plan)
-    return "over the graph: no match is enumerated" if why is None else f"match by match: {why}"
+    adds = "COUNT, SUM, AVG, MIN and MAX over the graph: no match is enumerated"
+    return adds if why is None else f"match by match: {why}"
 
 
 def _why_enumerated(plan: Plan) -> str | None:
