@@ -43,6 +43,6 @@ def _instead(claim: Claim, query: t.Query) -> str:
     skips = query.after_match is not None and query.after_match.skip is not t.Skip.TO_NEXT
     keyed = " If all events share the value, write PARTITION BY after the formula." if skips else ""
     return (
-        f"Conditions of single events, and of events that ':' joins, can stand beside AFTER MATCH.{keyed} Without AFTER "
+        f"Conditions of single events, and of those that ':' joins, can stand beside AFTER MATCH.{keyed} Without AFTER "
         "MATCH any condition can."
     )
