@@ -1,7 +1,8 @@
 """Counts what a first read of a CSV file calls of ceql: files, functions, and changes of package.
 
 A change of package is a call from one folder of `src/ceql` into another, or the return from it. The count does not see
-inside compiled kernels. The query has been read once before, so that nothing is compiled or loaded meanwhile.
+inside compiled kernels, nor what finds their compiled code (`jit`). The query has been read once before, so that
+nothing is compiled or loaded meanwhile.
 `python -m bench.walk` (`make walk`) prints the counts of a query on single events and of one that compares events.
 """
 
@@ -37,6 +38,8 @@ class Walk:
     def see(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if not code.co_filename.startswith(PACKAGE) or code.co_name.startswith("<"):  # as comprehensions are
+            return
+        if code.co_filename.startswith(f"{PACKAGE}jit/"):
             return
         here = code.co_filename.removeprefix(PACKAGE).rpartition("/")[0]
         if event == "call":

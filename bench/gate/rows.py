@@ -130,7 +130,7 @@ def _condition_rows() -> dict[str, Row]:
     return made | {
         "rule": Row(partial(rule, 20_000), triples),
         "count-rule": Row(partial(rule, 20_000), triples, counted=True),
-        "next-consuming": _listed(CONSUMED, rises, 300),
+        "next-consuming": _listed(CONSUMED, rises, 80_000),
     }
 
 

@@ -247,8 +247,6 @@ class CandidateReason(Enum):
     STRATEGY = "a strategy chooses among all candidates of a position"
     STRICT = "candidates may not be contiguous"
     DUPLICATES = "two runs may give the same match"
-    SHARED = "an event may serve several sides of ALL"
-    HIDDEN = "events that are not selected are taken out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,8 +285,6 @@ class CorrelatedPlan(_BasePlan):
             CandidateReason.STRATEGY: self.rivalry is not None,
             CandidateReason.STRICT: query.strategy is t.Strategy.STRICT and not auto.is_strict,
             CandidateReason.DUPLICATES: is_ambiguous(auto, selected, query.distinct),
-            CandidateReason.SHARED: auto.shares_events,
-            CandidateReason.HIDDEN: any(not auto.label(mark) & selected for mark in auto.marks),
         }
         return tuple(reason for reason, does in holds.items() if does)
 
@@ -299,7 +295,7 @@ class CorrelatedPlan(_BasePlan):
         Each way must be a match, and matches sequences of events. LAST also relies on the window: a partial match that
         is alive must have a start inside it, as it has unless the window's attribute can fall.
         """
-        harmless = {CandidateReason.STRATEGY, CandidateReason.DUPLICATES, CandidateReason.HIDDEN}
+        harmless = {CandidateReason.STRATEGY, CandidateReason.DUPLICATES}
         if self.rivalry is None or not harmless.issuperset(self.candidate_reasons) or not self.automaton.is_chain:
             return False
         if any(link.unlike for transition in self.automaton.transitions for link in transition.links):

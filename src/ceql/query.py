@@ -145,8 +145,8 @@ class Query:
         """
         known = self._bound  # another thread may run the query on other columns meanwhile
         run = Run.over({"": self._plan}, events, read(options, RunOptions), known)
-        self._bound = run.bounds
-        return Matches(run, run.bounds[0].options.memory)
+        self._bound = bounds = run.bounds
+        return Matches(run, bounds[0].options.memory)
 
     @spelt_out(FeedOptions)
     def recognizer(self, **options: Unpack[FeedOptions]) -> Recognizer:

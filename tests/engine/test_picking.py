@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.engine.states.picking import PickingMachine
+from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.replay import ReplayMachine
 from ceql.plan import UnaryPlan
 from ceql.recognition.unary import UnaryRecognition
@@ -92,16 +92,16 @@ def test_the_same_matches(
 
 
 @pytest.mark.parametrize(
-    ("query", "machine"),
+    ("query", "machine", "picks"),
     [
-        ("SELECT NEXT * WHERE A ; B", PickingMachine),
-        ("SELECT LAST * WHERE A ; B+", PickingMachine),
-        ("SELECT NEXT b WHERE A AS a ; B AS b", ReplayMachine),
-        ("SELECT MAX * WHERE A+ ; B", ReplayMachine),
+        ("SELECT NEXT * WHERE A ; B", StateMachine, True),
+        ("SELECT LAST * WHERE A ; B+", StateMachine, True),
+        ("SELECT NEXT b WHERE A AS a ; B AS b", ReplayMachine, False),
+        ("SELECT MAX * WHERE A+ ; B", ReplayMachine, False),
     ],
 )
-def test_how_it_is_decided(query: str, machine: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[object] = []
+def test_how_it_is_decided(query: str, machine: type, picks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[StateMachine] = []
     before = UnaryRecognition._make_machine
 
     def noted(self: UnaryRecognition, *args: Any) -> Any:
@@ -111,6 +111,7 @@ def test_how_it_is_decided(query: str, machine: type, monkeypatch: pytest.Monkey
     monkeypatch.setattr(UnaryRecognition, "_make_machine", noted)
     ceql.match(f"{query} WITHIN 5 EVENTS", stream(0)).to_arrow()
     assert type(made[-1]) is machine
+    assert made[-1].settings.picks is picks
 
 
 def test_where_sets_may_contain_one_another() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba import typeof, types
 
-from ceql.engine.groups import layout
+from ceql.engine.common import roots as roots_module
 from ceql.io.sorted_runs import in_order
 from ceql.jit.signatures import LIST, StaleError, abridged, listed, read, write
 
@@ -29,7 +29,7 @@ def test_the_list_is_written_as_the_command_writes_it() -> None:
 def test_types_are_read_as_they_were_written(tmp_path: Path) -> None:
     frozen = np.zeros((2, 2), np.uint8)
     frozen.flags.writeable = False
-    roots = layout.Roots(np.zeros((2, 2), np.int64), np.zeros(2, np.int64))
+    roots = roots_module.Roots(np.zeros((2, 2), np.int64), np.zeros(2, np.int64))
     assert in_order(np.zeros(1, np.int64))  # Numba knows records from then on
     kinds = tuple(map(typeof, (frozen, frozen[:, ::2], 3, 2.5, None, True, (1, 2.5), roots)))
     line = write(in_order, kinds)
@@ -47,7 +47,7 @@ def test_types_are_read_as_they_were_written(tmp_path: Path) -> None:
         ("ceql.io.sorted_runs.merge_of_old(int64)", "there is no ceql.io.sorted_runs.merge_of_old"),
         ("ceql.jit.mix(int64, int64)", "ceql.jit.mix is no kernel"),
         ("ceql.io.sorted_runs.in_order(int65)", "there is no type int65"),
-        ("ceql.io.sorted_runs.in_order(ceql.engine.groups.layout.Roots(int64))", "has 2 fields, not 1"),
+        ("ceql.io.sorted_runs.in_order(ceql.engine.common.roots.Roots(int64))", "has 2 fields, not 1"),
     ],
 )
 def test_a_line_that_is_stale_says_why(line: str, why: str) -> None:

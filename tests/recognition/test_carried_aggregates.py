@@ -18,14 +18,20 @@ CARRIED = [
     "A ; (B+ AS b FILTER DURATION > 3 SECONDS) ; C",
     "A ; B+ AS b FILTER FIRST(b.s) LIKE 'x%'",
     "A ALL B+ AS b FILTER SUM(b.v) > 3",
+    "A ALL (B+ AS b FILTER SUM(b.v) > 3)",
+    "A ; B+ AS b FILTER b.v - PREV.v > AVG(b.v)",
+    "A ; B+ AS b FILTER ROUND(AVG(b.v)) = 3",
+    "A AS a ; B AS b FILTER FLOOR(b.v / a.v) > ABS(b.v - a.v) + 1",
+    "A* AS a ; B+ AS b ; C FILTER a[v = 2] OR SUM(b.v) > 2",
+    "(A ; B WITHIN 5 [v]) ; C",
+    "A AS a ; ((B AS b FILTER a.v + b.v < c.v)?) ; C AS c",
     "A ; NOT B AS b ; C AS c FILTER b.v > c.v",
     "A AS a ; NOT B AS b ; C ; D AS d FILTER b.k = a.k AND b.v > d.v",
     "A ; NOT B AS b ; C AS c FILTER b.k = c.k",
 ]
 CHECKED = {
-    "A ALL (B+ AS b FILTER SUM(b.v) > 3)": "a side of ALL may end before the others",
-    "A ; B+ AS b FILTER b.v - PREV.v > AVG(b.v)": "PREV",
-    "A ; B+ AS b FILTER ROUND(AVG(b.v)) = 3": "a function",
+    "A ALL (B+ AS b ; C FILTER SUM(b.v) > 3)+": "a side of ALL goes round",
+    "A ; B+ AS b FILTER GREATEST(AVG(b.v), 2) = 3": "a function",
     "(A AS a ; (B+ AS b FILTER SUM(b.v) > c.v))+ ; C AS c": "several rounds",
 }
 

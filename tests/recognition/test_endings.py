@@ -18,10 +18,14 @@ AT_ONCE = [
     "A AS a ; D AS d ; NOT B AS n ; C AS c FILTER n.k = a.k AND c.v > d.v",
     "(A AS a ; NOT B AS n ; C AS c PARTITION BY k) ; D",
     "A AS a ; (B AS b ; NOT D AS n ; C AS c FILTER n.v = b.v)+ FILTER c.v > a.v",
+    "A AS a ; NOT B AS n ; C+ AS c FILTER n.v > c.v",  # of every one of several that come later
+    "A+ AS a ; NOT B AS n ; C AS c FILTER n.v != a.v",
+    "A+ AS a ; NOT B AS n ; C+ AS c FILTER n.v > SUM(a.v) OR n.v < COUNT(a)",
 ]
 FOR_EACH_CANDIDATE = [
-    "A AS a ; NOT B AS n ; C+ AS c FILTER n.v > c.v",  # of several events that come later
-    "A+ AS a ; NOT B AS n ; C AS c FILTER n.v > a.v",  # of every one of several
+    "A AS a ; NOT B AS n ; C+ AS c FILTER n.v != c.v",  # of every one of several that come later, none of which decides
+    "A+ AS a ; D ; NOT B AS n ; C AS a FILTER n.v > a.v",  # of events before and after
+    "A* AS a ; D ; NOT B AS n ; C FILTER n.v > a.v",  # of events that may be missing
     "A AS a ALL (B ; NOT D ; C AS c) FILTER c.v > a.v",
 ]
 

@@ -203,7 +203,7 @@ def test_a_recogniser_goes_on_after_many_states_were_taken(monkeypatch: pytest.M
     table = pa.table({"type": dice.choice(list("AB"), 2000), "k": dice.integers(0, 9, 2000)})
     recognizer = query.recognizer()
     tables = [recognizer.feed(batch).to_arrow() for batch in table.to_batches(max_chunksize=20)]
-    assert len(states) > 5
+    assert len(states) >= 5
     assert pa.concat_tables(tables).equals(query.run(table).to_arrow())
 
 

@@ -14,11 +14,10 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from ceql.analysis.conditions import spell_out
 from ceql.analysis.cutting import Condition, Cut, NotCut, Operand, Read, Role, most, there
 from ceql.analysis.lengths import TIME, bound_name, key_name, never_falls
-from ceql.analysis.shape import Absence, Claim, Either, Kind, Length, Same, Shape, Test
-from ceql.analysis.wholes import as_a_whole
+from ceql.analysis.shape import Claim, Either, Kind, Length, Shape, Test
+from ceql.analysis.wholes import as_a_whole, length_as_a_whole
 from ceql.syntax import tree as t
 
 ORDERED = ("<", "<=", ">", ">=")
@@ -78,8 +77,11 @@ def _conditions(shape: Shape, claim: Claim) -> Iterator[Condition]:
             for k, case in enumerate(cases):
                 for test in case:
                     yield _condition(shape, claim, test.predicate, [test], k)
-        case Length(window) if never_falls(window):
-            yield _length(shape, claim, window)
+        case Length(window):
+            if never_falls(window):
+                yield _length(shape, claim, window)
+            elif (found := length_as_a_whole(shape, claim, window)) is not None:
+                yield found
 
 
 def _length(shape: Shape, claim: Claim, window: t.Window) -> Condition:
@@ -106,49 +108,25 @@ def _condition(shape: Shape, claim: Claim, predicate: t.Predicate, tests: list[T
     roles = []
     for name, comparand in variables.items():
         # of two, those combine that are in the same instance of the outer scope, in whichever round of the inner one
-        scope = outer if count <= 2 else comparand.scope
+        scope = outer if count <= 2 else _widened(shape, comparand.scope)
         roles.append(Role(name, comparand.leaves, scope, most(shape, scope, comparand.leaves) <= 1))
         if all(operand.role != len(roles) - 1 for operand in cut.operands) and not shape.surely(
             scope, comparand.leaves
         ):
             cut.operands.append(there(len(roles) - 1))  # none of its values is read, but there must be an event
     if conditional:
-        roles.append(Role("", shape.below(claim.node), outer if count <= 2 else claim.node, True))
+        roles.append(Role("", shape.below(claim.node), outer if count <= 2 else _widened(shape, claim.node), True))
         cut.operands.append(there(len(roles) - 1))
     return Condition(claim, case, predicate, over_operands, tuple(cut.operands), tuple(roles))
 
 
-def denial(shape: Shape, claim: Claim, absence: Absence) -> Condition | None:
-    """A condition on an absent event, which plays the first role and has no leaves.
-
-    None if it speaks of variables with several events, in each of which it would have to hold. That of a `->` may: it
-    speaks of the events that have come.
-    """
-    absent = Role(next(iter(absence.names), ""), frozenset(), -1, True)
-    match claim.what:
-        case Same(terms):
-            leaves = frozenset(terms) - {-1}
-            own, other = terms[-1][0], terms[min(leaves)][0]
-            if len(terms[-1]) > 1:
-                return None
-            asked = t.Comparison("=", spell_out(own, absent.name), spell_out(other, "match"), span=claim.span)
-            over_operands: Any = replace(asked, left=Read(0), right=Read(1))  # type: ignore[arg-type]
-            operands = (Operand(0, False, own), Operand(1, False, other))
-            return Condition(claim, -1, asked, over_operands, operands, (absent, Role("", leaves, claim.node, True)))
-        case Test(predicate, variables) as test:
-            several = [name for name, c in variables.items() if most(shape, c.scope, c.leaves) > 1]
-            if test.is_measured or (several and not absence.is_next):
-                return None
-            owner = test.owner if test.owner in variables else absent.name
-            cut = Cut({name: k for k, name in enumerate([absent.name, *variables])}, owner)
-            try:
-                predicate_over_operands = cut.predicate(predicate)
-            except NotCut:
-                return None
-            roles = [Role(name, c.leaves, c.scope, name not in several) for name, c in variables.items()]
-            return Condition(claim, -1, predicate, predicate_over_operands, tuple(cut.operands), (absent, *roles))
-        case _:
-            return None
+def _widened(shape: Shape, scope: int) -> int:
+    """The outermost node of which each instance has one instance of this one at most."""
+    for node in shape.above(scope)[1:]:
+        if shape.goes_round(node):
+            break
+        scope = node
+    return scope
 
 
 def _can_combine(shape: Shape, condition: Condition) -> bool:

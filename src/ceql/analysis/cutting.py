@@ -76,6 +76,11 @@ class Condition:
     """The absence whose forbidden events play its first role: it must be true of none of them."""
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it speaks of aggregates."""
+        return any(operand.fold for operand in self.operands)
+
+    @property
     def pair(self) -> tuple[str, int, int] | None:
         """The operator and two operands, where the condition is just their comparison."""
         p = self.predicate
@@ -102,7 +107,8 @@ def most(shape: Shape, node: int, leaves: Leaves) -> int:
 
 
 class NotCut(Exception):
-    """Only candidates, which have all their events, can be tested: a function takes values of several events."""
+    """Only candidates, which have all their events, can be tested: a function that the engine does not calculate takes
+    values of several events."""
 
 
 class Cut:
@@ -165,6 +171,14 @@ class Cut:
         total = self._fold("SUM", node, t.Arithmetic("/", what, t.Literal(1), span=what.span))
         count = self._fold("COUNT", node, t.IsNull(what, negated=True))
         return t.Arithmetic("/", total, count, span=node.span)  # type: ignore[arg-type]
+
+    def every(self, name: str, predicate: t.Predicate) -> t.Comparison:
+        """Whether every event of a variable satisfies a predicate: as many do as there are, which may be none."""
+        role = self.roles[name]
+        asked = (t.Literal(1), of_one_event(predicate))
+        self.operands += [Operand(role, False, what, "COUNT") for what in asked]
+        last = len(self.operands) - 1
+        return t.Comparison("=", Read(last - 1), Read(last), span=predicate.span)  # type: ignore[arg-type]
 
     def _of_truths(self, node: Any) -> Read | None:
         """An aggregate of whether events satisfy a predicate, where that tells whether their values' aggregate does.
@@ -234,6 +248,8 @@ class Cut:
                 return replace(node, left=self.expression(left), right=self.expression(right))
             case t.Minus(operand):
                 return replace(node, operand=self.expression(operand))
+            case t.Call(_, arguments) if self._mixed(node) and _is_calculated(node):
+                return replace(node, arguments=(self.expression(arguments[0]),))
             case t.Call():
                 if events or self.folded:
                     raise NotCut
@@ -242,6 +258,13 @@ class Cut:
                 raise NotCut  # only numbers are constants of programs
             case _:
                 return node
+
+
+def _is_calculated(node: t.Call) -> bool:
+    """Whether the engine knows a function, which is of a number and gives one."""
+    digits = node.arguments[1] if len(node.arguments) > 1 else None
+    whole = digits is None or (isinstance(digits, t.Literal) and digits.value == 0)
+    return node.function in ("ABS", "FLOOR", "CEIL") or (node.function == "ROUND" and whole)
 
 
 def _too_few(node: t.Aggregate) -> int:

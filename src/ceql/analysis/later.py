@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ceql.analysis.between import Worst, hardest
+from ceql.analysis.between import Worst, hardest, worst
 from ceql.analysis.cutting import Condition, Operand, Read, Role
-from ceql.analysis.shape import Leaves, Shape, Test
+from ceql.analysis.shape import Same, Shape
 from ceql.syntax import tree as t
 
 _MOST_OPERANDS = 8
@@ -25,12 +25,12 @@ def later(shape: Shape, absence: int, conditions: Sequence[Condition]) -> Condit
     None if a variable is not sure to have an event, or may have it before the forbidden ones and after them.
     """
     gap = shape.gaps[absence]
-    items = shape.nodes[gap.node].items
-    none: Leaves = frozenset()
-    left, right = (none.union(*map(shape.below, part)) for part in (items[: gap.item], items[gap.item :]))
+    left, right = shape.sides(absence)
     roles = {role.name: role for condition in conditions for role in condition.roles[1:]}
     around = shape.above(gap.node)
-    if any(not isinstance(condition.claim.what, Test) for condition in conditions):
+    if any(isinstance(condition.claim.what, Same) for condition in conditions):
+        return None
+    if not all(_is_decided_by_one(condition, len(conditions)) for condition in conditions):
         return None
     outer = max((role.scope for role in roles.values() if role.scope in around), key=around.index, default=gap.node)
     ends = max(gap.node, outer, key=around.index)
@@ -49,7 +49,7 @@ def later(shape: Shape, absence: int, conditions: Sequence[Condition]) -> Condit
         operands += [o._replace(role=numbers[names[o.role]] if o.role else 0) for o in condition.operands]
     if len(operands) > _MOST_OPERANDS:
         return None
-    scoped = [Role(role.name, role.leaves, ends, True) for role in roles.values()]
+    scoped = [Role(role.name, role.leaves, ends, role.single) for role in roles.values()]
     asked = [condition.asked for condition in conditions]
     return Condition(
         conditions[0].claim,
@@ -61,6 +61,15 @@ def later(shape: Shape, absence: int, conditions: Sequence[Condition]) -> Condit
         ends=ends,
         denies=absence,
     )
+
+
+def _is_decided_by_one(condition: Condition, together: int) -> bool:
+    """Whether one value of each role decides: its only one, that of an aggregate, or the hardest to satisfy."""
+    for k, role in enumerate(condition.roles):
+        mine = [operand for operand in condition.operands if operand.role == k]
+        if not (role.single or all(operand.fold for operand in mine)) and (together > 1 or not worst(condition, k)):
+            return False
+    return True
 
 
 def easiest(condition: Condition) -> str | None:
@@ -85,5 +94,7 @@ def _shifted(node: Any, by: int) -> Any:
             return replace(node, left=_shifted(left, by), right=_shifted(right, by))
         case t.IsNull(operand) | t.Minus(operand):
             return replace(node, operand=_shifted(operand, by))
+        case t.Call(_, (operand,)):
+            return replace(node, arguments=(_shifted(operand, by),))
         case _:
             return node

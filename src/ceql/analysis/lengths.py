@@ -3,7 +3,8 @@
 What measures a window gives each event two numbers: its key as the first event of a part, and its bound, the least key
 that the first event of a part ending here may have (`recognition.window`). A part is within its window if the key of
 its first event is not below the bound of its last one. Positions and times never fall, so that it is enough to compare
-each event with the least key so far. An attribute may fall: its windows are checked on whole matches.
+each event with the least key so far. An attribute may fall: the first and the last event of a part are compared when
+the part is complete.
 
 The two numbers are columns of the events that no user can name.
 """

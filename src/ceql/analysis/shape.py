@@ -288,6 +288,13 @@ class Shape:
                 todo.append(parent)
         return False
 
+    def sides(self, absence: int) -> tuple[Leaves, Leaves]:
+        """The leaves before an absence and after it, in the sequence that it stands in."""
+        node, item = self.gaps[absence]
+        items = self.nodes[node].items
+        none: Leaves = frozenset()
+        return none.union(*map(self.below, items[:item])), none.union(*map(self.below, items[item:]))
+
     def claim(self, number: int) -> Claim:
         """The claim of a number."""
         return next(claim for claim in self.claims if claim.number == number)

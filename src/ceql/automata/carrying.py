@@ -21,7 +21,7 @@ from ceql.analysis.later import easiest
 from ceql.analysis.lengths import TIME
 from ceql.analysis.shape import Leaves, Shape
 from ceql.automata.distinct import enough
-from ceql.automata.endings import Gaps, crossed, sides
+from ceql.automata.endings import Gaps, crossed
 from ceql.automata.lookups import compared
 from ceql.automata.parallel import Parallel, Step
 from ceql.automata.registers import (
@@ -156,7 +156,7 @@ class _Work:
 
     def _of_forbidden(self, condition: Condition, k: int, n: int) -> tuple[int, int]:
         """The register of what forbidden events are like; an event before the gap begins it anew."""
-        absence, left = condition.denies, sides(self.shape, condition.denies)[0]
+        absence, left = condition.denies, self.shape.sides(condition.denies)[0]
         fold = easiest(condition)
         if fold is not None:
             return self._register(

@@ -19,7 +19,7 @@ from ceql.analysis.normal import Atom, absent_atoms
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape, Test, prev_of
 from ceql.automata.carrying import carry
 from ceql.automata.correlated import Correlated, Index, Link, Mark, Transition, Watched
-from ceql.automata.endings import Gaps, crossed, gaps_of, sides
+from ceql.automata.endings import Gaps, crossed, gaps_of
 from ceql.automata.in_order import order_of
 from ceql.automata.lookups import compared, is_settled
 from ceql.automata.parallel import Parallel, Source, Step, build
@@ -84,7 +84,7 @@ def _prev_leaves(claim: Claim) -> Leaves:
 
 def _beside_endings(shape: Shape, gaps: Gaps, prev: dict[int, Leaves]) -> set[int]:
     """The claims with PREV on what a `->` that compares waits for: it finds no runs by key, so they are tested."""
-    waits: Leaves = frozenset().union(*(sides(shape, k)[1] for k in gaps.compared if shape.absences[k].is_next))
+    waits: Leaves = frozenset().union(*(shape.sides(k)[1] for k in gaps.compared if shape.absences[k].is_next))
     return {number for number, leaves in prev.items() if leaves & waits}
 
 

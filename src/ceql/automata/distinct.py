@@ -55,6 +55,6 @@ def _reads(node: Any, operand: int) -> bool:
     match node:
         case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
             return _reads(left, operand) or _reads(right, operand)
-        case t.Minus(inner) | t.IsNull(inner):
+        case t.Minus(inner) | t.IsNull(inner) | t.Call(_, (inner,)):
             return _reads(inner, operand)
     return False

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ceql.analysis.between import denial
 from ceql.analysis.cutting import Condition
+from ceql.analysis.denials import denial
 from ceql.analysis.later import later
 from ceql.analysis.shape import Kind, Leaves, Shape
 from ceql.automata.parallel import Step
@@ -57,7 +57,7 @@ def gaps_of(shape: Shape, prev: Leaves) -> Gaps:
     plain: set[int] = set()
     compared: dict[int, tuple[Condition, ...]] = {}
     for number, gap in enumerate(shape.gaps):
-        left, right = sides(shape, number)
+        left, right = shape.sides(number)
         is_next = shape.absences[number].is_next
         if not is_next and not (left and right and shape.surely(gap.node, left) and shape.surely(gap.node, right)):
             continue  # before or after the match, or as far as there is anything on both sides
@@ -65,18 +65,10 @@ def gaps_of(shape: Shape, prev: Leaves) -> Gaps:
         if not asked:
             plain.add(number)
             continue
-        found = [denial(shape, claim, shape.absences[number]) for claim in asked]
+        found = [denial(shape, claim) for claim in asked]
         if (is_next or not prev & right) and all(condition is not None for condition in found):
             compared[number] = tuple(condition for condition in found if condition is not None)
     return Gaps(frozenset(plain), compared)
-
-
-def sides(shape: Shape, absence: int) -> tuple[Leaves, Leaves]:
-    """The leaves before an absence and after it."""
-    node, item = shape.gaps[absence]
-    items = shape.nodes[node].items
-    none: Leaves = frozenset()
-    return none.union(*map(shape.below, items[:item])), none.union(*map(shape.below, items[item:]))
 
 
 def crossed(shape: Shape, absences: frozenset[int], last: Leaves, step: Step) -> tuple[int, ...]:

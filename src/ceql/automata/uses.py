@@ -72,6 +72,8 @@ def uses(condition: Condition) -> list[tuple[Use, int | None]]:
                     values([left, right], how)
                 case t.Minus(inner):
                     values([inner], how)
+                case t.Call(_, arguments):
+                    values(arguments, Use.NULLABLE)
                 case _ if (k := _operand(node)) is not None:
                     if operands[k].fold == "DISTINCT":
                         use(k, Use.RANGE, k)  # the words of equal values are equal
@@ -92,7 +94,7 @@ def _in_order(operand: Operand) -> Use:
 def _added(operand: Operand) -> Use:
     """How the values are used that an aggregate in arithmetic is over."""
     if operand.fold == "COUNT":
-        return Use.TRUTH if isinstance(operand.what, t.IsNull) else Use.VALUE
+        return Use.VALUE if isinstance(operand.what, t.Literal) else Use.TRUTH
     return Use.NULLABLE
 
 

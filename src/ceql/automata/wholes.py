@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ceql.analysis.cutting import Condition
 from ceql.analysis.shape import Leaves, Shape
 from ceql.automata.parallel import Parallel, Step
-from ceql.automata.registers import CARRIED, EVENT, NEW, NOTHING, Evaluation, Register, Source, resets
+from ceql.automata.registers import CARRIED, EVENT, NEW, NOTHING, Evaluation, Fold, Register, Source, resets
 
 
 class Told(NamedTuple):
@@ -117,7 +117,7 @@ class Wholes:
         for n, operand in enumerate(self.conditions[k].operands):
             register, member = self.folded[k, n]
             if step is not None and step.leaves & self.conditions[k].roles[operand.role].leaves:
-                sources.append(Source(EVENT, self.operands[k][n]))
+                sources.append(self._of_event(self.operands[k][n], operand.previous, state))
             elif self._carried(register, step, state):
                 sources.append(Source(CARRIED, register, member))
                 if not operand.fold:
@@ -127,6 +127,13 @@ class Wholes:
             else:
                 return None
         return Evaluation(k, tuple(sources), tuple(bound))
+
+    def _of_event(self, term: int, previous: bool, state: int) -> Source:
+        """Where the value of a term of the event comes from, or of the event before it."""
+        if not previous:
+            return Source(EVENT, term)
+        last = Register(term, Fold.LATEST, frozenset(self.shape.leaf), -1)
+        return Source(CARRIED, self.registers.index(last)) if state >= 0 else Source(NOTHING, term)
 
     def _of_new(self, k: int, step: Step, state: int) -> Evaluation | None:
         """The condition on what the run carries that a step makes; None if some event is missing."""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from ceql.analysis.between import conditions
 from ceql.analysis.conditions import of_one_event
 from ceql.analysis.equalities import Equality, equalities
-from ceql.analysis.lengths import never_falls
 from ceql.analysis.neighbours import lags_in, over_lags
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim, Kind, Length, Shape, Test
@@ -211,25 +210,24 @@ def _is_compared(shape: Shape, auto: Correlated, equality: Equality) -> bool:
 
 def _left(shape: Shape, claim: Claim) -> str:
     """Why no value that runs could carry decides a claim."""
-    if isinstance(claim.what, Length) and not never_falls(claim.what.window):
-        return "the attribute may fall, so that only the last event of the part tells how long it is"
     if any(node.kind is Kind.ALL and len(node.items) > MOST_SIDES for node in shape.nodes):
         return f"runs cannot carry values through an ALL of more than {MOST_SIDES} sides"
-    if any(test.is_measured for test in claim.tests):
+    if isinstance(claim.what, Length) or any(test.is_measured for test in claim.tests):
         return _whole(shape, claim)
     if any(isinstance(part, t.Call) for test in claim.tests for part in nodes(test.predicate)):
-        return "a function takes values of several events, or gives a value where PREV is NULL"
+        return (
+            "a function other than ABS, FLOOR, CEIL and ROUND to whole numbers takes values of several events, or "
+            "gives a value where PREV is NULL"
+        )
     if conditions(shape, [claim])[1]:
         return "it combines events of different rounds of an iteration, or is an OR of too many cases to follow"
     return f"it combines all events of more than {MOST_SETS} variables with many events each"
 
 
 def _whole(shape: Shape, claim: Claim) -> str:
-    """Why no aggregate that runs could carry decides a claim."""
-    if any(test.has_prev for test in claim.tests):
-        return "it compares PREV with all events of a variable together, which only a whole match has"
+    """Why nothing that runs could carry of a part as a whole decides a claim."""
     if any(shape.nodes[node].kind is Kind.ALL for node in shape.above(claim.node)[1:]):
-        return "a side of ALL may end before the others, and what it has as a whole is known when the match ends"
+        return "a side of ALL goes round before the others have ended, and does not tell when a round is complete"
     return (
         "it is about all events of a variable together, in a way that only a whole match tells: with an aggregate of "
         "all values at once (MEDIAN, STDDEV, FIRST(e, n), ...), a text, a function, an OR of several events, or a "

@@ -104,6 +104,8 @@ def _why_enumerated(plan: Plan) -> str | None:
         return "a strategy compares those in the window" if compared else None
     if plan.candidate_reasons:
         return "they are made of candidates"
+    if plan.automaton.shares_events:
+        return "an event may serve several sides of ALL"
     if isinstance(plan.query.window, t.AttributeWindow):
         return "the attribute may fall, so each is measured"
     if any(link.unlike for transition in plan.automaton.transitions for link in transition.links):
@@ -164,7 +166,6 @@ def how_chosen(plan: CorrelatedPlan, strategy: t.Strategy) -> str:
 
 
 def _loss(plan: CorrelatedPlan, reason: CandidateReason) -> Loss:
-    gathered = "linear in the matches of a position, which are gathered first"
     match reason:
         case CandidateReason.CHECKS:
             late = listed(f"'{j.text}'" for j in judged(plan) if j.how in (How.NARROWED, How.CHECKED))
@@ -198,7 +199,3 @@ def _loss(plan: CorrelatedPlan, reason: CandidateReason) -> Loss:
                 "the automaton is ambiguous: two runs may give the same match, so matches are compared for duplicates",
                 "linear in the runs of a position, of which several may be one match",
             )
-        case CandidateReason.SHARED:
-            return Loss("an event may serve several sides of ALL: it is then shown once, with all its names", gathered)
-        case CandidateReason.HIDDEN:
-            return Loss("events that are not selected are taken out of each match", gathered)

@@ -17,7 +17,7 @@ from ceql.jit import Array
 Compare = Callable[[pa.Array, pa.Array], pa.Array]
 _FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _DIGITS = 76  # of the widest decimals
-_ARROW = {
+COMPARE = {
     "=": pc.equal,
     "!=": pc.not_equal,
     "<": pc.less,
@@ -52,7 +52,7 @@ def _of_decimals(op: str, left: pa.DataType, right: pa.DataType) -> Compare | No
     if whole + scale > _DIGITS:
         return None
     both = pa.decimal256(_DIGITS, scale)
-    return lambda a, b: _ARROW[op](_as_decimal(a, both), _as_decimal(b, both))
+    return lambda a, b: COMPARE[op](_as_decimal(a, both), _as_decimal(b, both))
 
 
 def _as_decimal(values: pa.Array, type: pa.DataType) -> pa.Array:

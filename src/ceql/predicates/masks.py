@@ -21,7 +21,7 @@ from ceql.analysis.conditions import leaves
 from ceql.analysis.lengths import is_hidden
 from ceql.errors import DataError, QueryError, SchemaError
 from ceql.io.schemas import column_of, is_comparable, is_text, kind_of, value_type
-from ceql.predicates.exact import exact
+from ceql.predicates.exact import COMPARE, exact
 from ceql.predicates.functions import CALENDAR, Unfit, compile_call
 from ceql.predicates.patterns import compile_pattern
 from ceql.predicates.ranges import Mismatch, show, to_domain
@@ -29,15 +29,6 @@ from ceql.predicates.time_arithmetic import duration_scalar, finest, in_ticks, i
 from ceql.syntax import tree as t
 
 Evaluate = Callable[[pa.RecordBatch], Any]  # gives a pa.Array or pa.Scalar
-
-_COMPARE = {
-    "=": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
 
 
 class MaskCompiler:
@@ -76,7 +67,7 @@ class MaskCompiler:
         if not kinds:
             return lambda batch: pa.nulls(batch.num_rows, pa.bool_())
         floating = pa.types.is_floating(left_type) or pa.types.is_floating(right_type)
-        compare = _COMPARE[node.op]
+        compare = COMPARE[node.op]
         shown = _compared_as(left_type, right_type)
 
         def mask(batch: pa.RecordBatch) -> pa.Array:

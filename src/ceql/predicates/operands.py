@@ -41,6 +41,7 @@ from ceql.syntax.printer import print_expression
 
 _INTS = {"+": p.ADD_INT, "-": p.SUBTRACT_INT, "*": p.MULTIPLY_INT, "%": p.REMAINDER_INT}
 _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": p.DIVIDE_FLOAT, "%": p.REMAINDER_FLOAT}
+_OF_FLOATS = {"ABS": p.ABS_FLOAT, "FLOOR": p.FLOOR, "CEIL": p.CEIL, "ROUND": p.ROUND}
 _ORDERED = (Use.ORDER, Use.RANGE)
 _DEEPEST = 60  # of a program's stack
 TOO_SMALL = UNBOUND  # in place of a whole number that is no other word
@@ -88,7 +89,7 @@ class Operands:
         self.schema = schema
         conditions = self.auto.carrying.conditions if self.auto.carrying is not None else ()
         for condition in conditions:
-            if condition.ends < 0:  # what aggregates are of is known to `recognition.checks`
+            if condition.ends < 0 and not condition.is_measured:  # else `recognition.checks` binds what it asks
                 bind_side_by_side(condition.asked, schema, self.open_schema, self.source)
         self._compiler = MaskCompiler(partial(_type_in, schema), self.source, lambda node: unit_in(schema, node.name))
         self._tick = self._finest_unit(conditions)
@@ -247,7 +248,7 @@ class Operands:
 
     def _test(self, k: int, condition: Condition) -> BoundTest:
         pair = condition.pair
-        if pair is not None and condition.ends < 0:
+        if pair is not None and condition.ends < 0 and not condition.is_measured:
             op, left, right = pair
             one, two = (self._encoding_of(k, operand) for operand in (left, right))
             if one == two or (one is None and two is None):
@@ -327,6 +328,11 @@ class Operands:
                 found = self._expression(k, operand, program, unit)
                 program.append((p.NEGATE_FLOAT if found is Encoding.FLOAT else p.NEGATE_INT, 0))
                 return found
+            case t.Call(function, (operand,)):
+                found = self._expression(k, operand, program, unit)
+                if function == "ABS" or found is Encoding.FLOAT:
+                    program.append((p.ABS_INT if found is not Encoding.FLOAT else _OF_FLOATS[function], 0))
+                return Encoding.WORD if function in ("FLOOR", "CEIL") else found
             case t.Arithmetic(op, left, right):
                 sides: list[Program] = [[], []]
                 kinds = [self._expression(k, side, part, unit) for side, part in zip((left, right), sides, strict=True)]
@@ -353,7 +359,7 @@ def _reads(node: Any) -> list[int]:
     match node:
         case Read(operand):
             return [operand]
-        case t.Minus(operand):
+        case t.Minus(operand) | t.Call(_, (operand,)):
             return _reads(operand)
         case t.Arithmetic(_, left, right):
             return _reads(left) + _reads(right)

@@ -256,6 +256,10 @@ class BoundPlan:
 
     def needed_columns(self) -> list[str]:
         """The columns that recognition reads; the others matter only to those who show the events."""
+        return self._needed.copy()
+
+    @cached_property
+    def _needed(self) -> list[str]:
         names = {
             leaf.attribute if isinstance(leaf, t.Ref | t.Prev) else attribute_in(leaf.name)
             for guard in self.plan.guards
@@ -339,6 +343,6 @@ def compared_attributes(plan: Plan) -> tuple[str, ...]:
     terms = [*auto.terms, *(term.what for term in auto.reads)]
     found = {leaf.name for term in terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
     found.update(measured, *(attributes(claim) for claim in (*auto.checks, *auto.denials)))
-    windows = [claim.what.window for claim in auto.checks if isinstance(claim.what, Length)]
+    windows = [claim.what.window for claim in plan.shape.claims if isinstance(claim.what, Length)]
     found.update(window.attribute for window in windows if isinstance(window, t.AttributeWindow))
     return tuple(sorted(name for name in found if not is_hidden(name)))

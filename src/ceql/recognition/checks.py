@@ -69,7 +69,9 @@ class Checks:
                 self._bind(test.predicate)
         carrying = self.auto.carrying
         for condition in carrying.conditions if carrying is not None else ():
-            if condition.ends >= 0:  # its aggregates are carried, but must fit the columns all the same
+            if (
+                condition.ends >= 0 or condition.is_measured
+            ):  # its aggregates are carried, but must fit the columns all the same
                 self._bind(condition.asked)
 
     def _bind(self, predicate: t.Predicate) -> BoundGuards:

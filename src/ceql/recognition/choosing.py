@@ -1,7 +1,7 @@
 """From the complete runs of a correlated query to its matches.
 
-A run is only a candidate if claims are left to check, if two runs may be the same match, if several sides of ALL may
-read one event, or if a strategy chooses among the matches of a position. Candidates come in chunks, and every step
+A run is only a candidate if claims are left to check, if two runs may be the same match, or if a strategy chooses among
+the matches of a position. Candidates come in chunks, and every step
 works on whole chunks: checks, labels, duplicates, strategy, order, LIMIT.
 """
 
@@ -26,6 +26,7 @@ class Labels:
 
     def __init__(self, auto: Correlated, selected: tuple[str, ...], columns: tuple[str, ...]) -> None:
         self.columns = columns
+        self.shared = auto.shares_events
         wanted = frozenset(selected)
         self._number: dict[frozenset[str], int] = {}
         self.of_mark: Array = np.array([self.number(auto.label(mark) & wanted) for mark in auto.marks], np.int32)
@@ -57,29 +58,51 @@ class Labels:
         numbers = [self.number(sets[a] | sets[b]) for a, b in pairs.T.tolist()]
         return np.array(numbers, np.int32)[inverse.reshape(-1)]
 
+    @property
+    def of_marks_alone(self) -> bool:
+        """Whether each event of a run is shown, under the label of its mark."""
+        return not self.shared and self.hidden is None
+
+    def of(self, chunk: Chunk) -> Chunk:
+        """A chunk with labels for marks, each event once, and without the events that are not selected."""
+        labels = self.of_mark[chunk.labels]
+        positions, lengths = chunk.positions, np.diff(chunk.offsets)
+        match_of = np.repeat(np.arange(len(lengths)), lengths)
+        while self.shared:
+            again = np.zeros(len(positions), np.bool_)
+            again[1:] = (positions[1:] == positions[:-1]) & (match_of[1:] == match_of[:-1])
+            again[1:] &= ~again[:-1]  # of three alike, this round unites the second and the next the third
+            second = np.flatnonzero(again)
+            if not len(second):
+                break
+            labels[second - 1] = self.union(labels[second - 1], labels[second])
+            positions, labels, match_of = positions[~again], labels[~again], match_of[~again]
+        if self.hidden is not None:
+            shown = labels != self.hidden
+            positions, labels, match_of = positions[shown], labels[shown], match_of[shown]
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(np.bincount(match_of, minlength=len(lengths)), out=offsets[1:])
+        return chunk._replace(offsets=offsets, positions=positions, labels=labels)
+
 
 class Chooser:
     """Makes matches of candidates."""
 
-    def __init__(
-        self, plan: Plan, auto: Correlated, labels: Labels, check: Check | None, places: Places, unsure: bool
-    ) -> None:
+    def __init__(self, plan: Plan, labels: Labels, check: Check | None, places: Places, unsure: bool) -> None:
         query = plan.query
         self.labels = labels
         self.check = check
         self.places = places
         self.unsure = unsure  # whether two runs may be one match
-        self.shared = not auto.is_chain
         self.distinct = query.distinct
         self.strategy = plan.strategy
         self.limit = plan.limit
-        self.hidden = labels.hidden
 
     def sift(self, chunk: Chunk) -> Chunk:
         """The candidates that satisfy all claims, with labels for marks."""
         if self.check is not None:
             chunk = rows(chunk, np.flatnonzero(self.check(chunk)))
-        return self._labelled(chunk)
+        return self.labels.of(chunk)
 
     def choose(self, chunks: list[Chunk]) -> list[Chunk]:
         """The matches among the candidates of some positions, sorted by end; within one end, latest start first."""
@@ -98,27 +121,6 @@ class Chooser:
             rank = np.arange(len(found.end)) - first[np.searchsorted(ends, found.end)]
             found = rows(found, np.flatnonzero(rank < self.limit))
         return [found] if len(found.start) else []
-
-    def _labelled(self, chunk: Chunk) -> Chunk:
-        """With labels for marks, each event once, and without the events that are not selected."""
-        labels = self.labels.of_mark[chunk.labels]
-        positions, lengths = chunk.positions, np.diff(chunk.offsets)
-        match_of = np.repeat(np.arange(len(lengths)), lengths)
-        while self.shared:
-            again = np.zeros(len(positions), np.bool_)
-            again[1:] = (positions[1:] == positions[:-1]) & (match_of[1:] == match_of[:-1])
-            again[1:] &= ~again[:-1]  # of three alike, this round unites the second and the next the third
-            second = np.flatnonzero(again)
-            if not len(second):
-                break
-            labels[second - 1] = self.labels.union(labels[second - 1], labels[second])
-            positions, labels, match_of = positions[~again], labels[~again], match_of[~again]
-        if self.hidden is not None:
-            shown = labels != self.hidden
-            positions, labels, match_of = positions[shown], labels[shown], match_of[shown]
-        offsets = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(np.bincount(match_of, minlength=len(lengths)), out=offsets[1:])
-        return chunk._replace(offsets=offsets, positions=positions, labels=labels)
 
 
 def _first_of_each(found: Chunk, distinct: bool) -> Array:

@@ -16,13 +16,13 @@ from ceql.automata.shared_values import shared_value
 from ceql.engine.common.check import require, require_between
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.chunk import rows as rows_of
-from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, NO_KEY, W_GIVEN, Events
+from ceql.engine.common.graph import KIND, A
+from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, NO_KEY, W_GIVEN, Events, Settings
 from ceql.engine.common.sharded import Sharded, of_shard, shards_in
 from ceql.engine.common.shares import Shares
 from ceql.engine.groups.chosen.follow import Choosing, Kept
 from ceql.engine.groups.divide import divide
-from ceql.engine.groups.graph import KIND, A
-from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, LANES, NULL, SEEN_EVENTS, SUBSTREAM, Settings
+from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, LANES, NULL, SEEN_EVENTS, SUBSTREAM
 from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
 from ceql.io.sort_keys import encode
@@ -206,7 +206,7 @@ class CorrelatedRecognition(Recognition):
             choosing = Choosing(Kept(plan.query.strategy.value), shown.astype(np.uint8))
         if self.chooses:
             check = _weakly(self._check) if checked else None
-            choose = Chooser(plan, self.auto, self.labels, check, _weakly(self._places), self._unsure)
+            choose = Chooser(plan, self.labels, check, _weakly(self._places), self._unsure)
         steps = self.bound.steps(self.table.bits)
         self._symbols = len(self.table.bits)
         carrier, carrying = None, self.auto.carrying
@@ -423,8 +423,8 @@ class CorrelatedRecognition(Recognition):
 
     @property
     def sums(self) -> bool:
-        """Unless matches are made of candidates, or LIMIT leaves some out."""
-        return not self.enumerates and not self.plan.limit
+        """Unless matches are made of candidates, LIMIT leaves some out, or an event is read at several leaves."""
+        return not (self.enumerates or self.plan.limit or self.labels.shared)
 
     @property
     def label_masks(self) -> Array:
@@ -433,13 +433,20 @@ class CorrelatedRecognition(Recognition):
 
     @cached_property
     def _pattern(self) -> Array | None:
-        """The marks of every match, where all have the same."""
+        """The labels of every match, where all have the same."""
         marks = None if self.chooses else self.auto.pattern()
-        return None if marks is None else np.array(marks, np.int32)
+        if marks is None:
+            return None
+        if self.labels.of_marks_alone:
+            return np.array(marks, np.int32)
+        labels = self.labels.of_mark[list(marks)]
+        return np.asarray(labels[labels != self.labels.hidden])
 
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
-        # the chooser turns marks into labels
-        masks = self.labels.masks if self.chooses else self.label_masks
+        masks = self.label_masks
+        if self.chooses or not self.labels.of_marks_alone:  # the chooser has turned marks into labels
+            chunk = chunk if self.chooses else self.labels.of(chunk)
+            masks = self.labels.masks
         return to_record_batch(chunk, self.bound.result, masks, keys, self._pattern)
 
     # --- state ---

@@ -84,7 +84,7 @@ def mark_futile(
         following[p] = -1
         starts = rows[i] == 1
         if starts or alive[p]:
-            alive[p] = starts or goes[symbols[i]]
+            alive[p] = begins[symbols[i]] > 0 or goes[symbols[i]]  # what it begins is there, even if it fails next
             rows[kept] = i
             kept += 1
     return kept

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.lengths import bound_name, key_name
+from ceql.analysis.lengths import bound_name, key_name, never_falls
 from ceql.analysis.shape import Length
-from ceql.engine.common.layout import W_COUNTED
+from ceql.engine.common.layout import NO_KEY, W_COUNTED
 from ceql.engine.groups.layout import LEAST_VALUE
 from ceql.io.schemas import take_rows
 from ceql.jit import Array
 from ceql.plan import CorrelatedPlan
 from ceql.recognition.options import Options
-from ceql.recognition.window import BoundWindow, bind_window
+from ceql.recognition.window import NOTHING_LIVE, BoundWindow, bind_window
 from ceql.syntax import tree as t
 
 
@@ -58,8 +58,16 @@ class Lengths:
                 keys, lowest = places, places - bound.width
             else:
                 keys, lowest = bound.keys(batch, rows, positions, times)
+            if not never_falls(window):
+                keys, lowest = _above_null(keys), _above_null(lowest)
             columns[key_name(window)] = keys
             columns[bound_name(window)] = np.maximum(lowest, LEAST_VALUE)
         for name, column in columns.items():
             taken = taken.append_column(name, pa.array(column))
         return taken
+
+
+def _above_null(keys: Array) -> Array:
+    """Keys or bounds without those that stand for NULL: an event without the attribute has a key below all others."""
+    found = np.where(keys == NOTHING_LIVE, keys, np.minimum(keys, NOTHING_LIVE - 3) + 2)
+    return np.where(keys == NO_KEY, LEAST_VALUE, found)

@@ -13,14 +13,13 @@ from ceql.automata.cache import TableCache
 from ceql.automata.subsets import Determinised, Plain, Rivalled, state_from_json, state_to_json
 from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.common.layout import COUNT, ENUMERATE, NEVER, W_GIVEN, Events, Settings
 from ceql.engine.common.sharded import Sharded, shards_in
 from ceql.engine.common.shares import Shares
+from ceql.engine.groups.layout import LANES
 from ceql.engine.states.check import Known
 from ceql.engine.states.divide import divide
-from ceql.engine.states.layout import Settings
 from ceql.engine.states.machine import StateMachine
-from ceql.engine.states.picking import PickingMachine
 from ceql.engine.states.replay import ReplayMachine
 from ceql.jit import Array
 from ceql.plan import UnaryPlan
@@ -29,8 +28,6 @@ from ceql.recognition.frame import CONSUME, Recognition
 from ceql.recognition.futile import Futile
 from ceql.recognition.result_columns import to_record_batch
 from ceql.syntax import tree as t
-
-_NO_LIMIT = 1 << 62
 
 
 class UnaryRecognition(Recognition):
@@ -42,20 +39,22 @@ class UnaryRecognition(Recognition):
         self.plan = bound.plan
         self._keep_rows([], bound.schema)
         given = bound.window.kind == W_GIVEN and not bound.window.exact
-        self._futile = Futile(self.plan.cea) if given and self.plan.looks_ahead else None
+        self._futile: Futile | None = Futile(self.plan.cea) if given and self.plan.looks_ahead else None
 
     @cached_property
     def machine(self) -> StateMachine | Sharded[StateMachine]:
         """The machine, made when the first events come."""
         machine = self._make_machine()
-        machine.divides = self._divides and self._has_room and not isinstance(machine, PickingMachine | ReplayMachine)
+        chooses = machine.settings.picks or isinstance(machine, ReplayMachine)
+        machine.divides = self._divides and self._has_room and not chooses
         if self.keys is None:
             machine.room_for_partitions(1)
         return machine
 
     @property
     def whole(self) -> StateMachine:
-        """The machine, which is not divided from now on."""
+        """The machine, for those who look into it: it is not divided from now on, and gets all events."""
+        self._futile = None
         machine = self.machine
         assert isinstance(machine, StateMachine)
         machine.divides = False
@@ -77,17 +76,19 @@ class UnaryRecognition(Recognition):
 
     def _make_machine(self) -> StateMachine:
         plan, window, memory = self.plan, self.bound.window, self.bound.options.memory
+        times = window.kind == W_GIVEN and window.column is not None  # several starts may have one key
         settings = Settings(
             window=window.kind,
             width=window.width,
             exact=window.exact,
             mode=COUNT if self.counting else ENUMERATE,
             limit=plan.limit,
-            quota=max(1024, 4 * plan.limit) if plan.limit else _NO_LIMIT,
+            latest=0 if plan.limit != 1 or window.exact else 1 if times else 2,
             consume=CONSUME[plan.query.consume],
-            log=False,
+            few=max(1024, 4 * plan.limit) if plan.limit else NEVER,
             labelled=self._pattern is None,
-            emit_from=0,
+            lanes=LANES,
+            waits=window.exact and CONSUME[plan.query.consume] > 0,  # starts one by one may leave no match
         )
         timed = self.bound.time is not None
         bits, start = self.table.bits_of, 1 << len(plan.cea.guards)
@@ -103,11 +104,11 @@ class UnaryRecognition(Recognition):
             cache = self._cache(later, lambda symbol: bits(symbol) | start)
             if plan.query.strategy is t.Strategy.MAX:
                 return StateMachine(cache, settings, timed, memory, **self._buffers)
-            return PickingMachine(cache, settings, timed, memory, **self._buffers)
+            return StateMachine(cache, settings._replace(picks=True), timed, memory, **self._buffers)
         choosing = self._cache(rivalled, lambda symbol: bits(symbol >> 1) | (start if symbol & 1 else 0))
-        alone = settings._replace(window=W_GIVEN, exact=False, consume=0)
+        alone = settings._replace(window=W_GIVEN, exact=False, consume=0, waits=False, latest=2 * int(plan.limit == 1))
         chooser = StateMachine(choosing, alone, timed, memory, **self._buffers)
-        finding = settings._replace(mode=CHOOSE, log=True)
+        finding = settings._replace(log=True)
         return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser, **self._buffers)
 
     @property

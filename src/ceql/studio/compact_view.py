@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, PAIR, A, B
 from ceql.engine.common.layout import LEAST, NODES, ROOTS
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, UNION, A, B
 from ceql.engine.states.layout import RECORD
 from ceql.engine.states.machine import StateMachine
 from ceql.recognition.unary import UnaryRecognition
@@ -62,7 +62,7 @@ class CompactView:
         made: dict[str, Any] = {"step": step, "latest": node[MAX], "children": []}
         if node[KIND] == BOTTOM:
             return made | {"kind": "bottom"}
-        if node[KIND] == UNION:
+        if node[KIND] == PAIR:
             return made | {"kind": "union", "children": [node[A], node[B]]}
         names = [
             name

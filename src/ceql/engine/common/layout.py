@@ -25,6 +25,19 @@ HORIZON = 8  # the greatest bound met, for windows that all partitions share
 SUMMED = 9  # count mode without a window: the nodes whose matches are known
 LEAST = 10  # the least start key that a match ending at the current event may have
 OWN = 11
+# Those of the readers come after all others, and no snapshot has them.
+NOTED = 32  # positions whose matches are still to be read, see `Roots`
+NOTED_NODES = 33  # and their roots
+READ = 34  # how many of these positions have been read
+TOTALLED = 35  # and of how many the matches have been counted
+UNREAD = 36  # no position that is still to be read has a lower bound than this
+HEIGHT = 37  # of the search that stands on the stack
+LIVE_FROM = 38  # when counting in a window: no node before this one is live
+LIVE_COUNT = 39  # and how many nodes were, when that was last counted
+COUNTED = 40  # how often matches were counted
+PICKED = 41  # of the positions among whose matches a strategy chooses, those that have been through
+TO_PICK = 42  # and all
+REGISTERS = 43
 
 # Why a loop comes back. Each loop adds its own reasons from OWN_REASONS on.
 DONE = 0
@@ -35,7 +48,7 @@ GROW_PATH = 4  # a match is longer, or the search deeper, than there is room for
 HAND_OVER = 5  # the caller chooses among the matches of this position
 WENT_BACK = 6  # the attribute of the window fell to where memory has been given back
 OVERFLOW = 7  # a position has more matches than an int64 can count
-MORE = 8  # what this event needs is not compiled yet
+READ_FIRST = 8  # there is no room for what is still to be read
 OWN_REASONS = 9
 
 FRESH, OUTPUT, AFTER = range(3)  # phases of an event
@@ -48,6 +61,7 @@ W_GIVEN, W_COUNTED, W_ENVELOPE = range(3)
 # are made, and the loop reports how far runs get.
 ENUMERATE, COUNT, CHOOSE, FOLLOW = range(4)
 
+NEVER = np.iinfo(np.int64).max  # later than every start
 NO_KEY = np.iinfo(np.int64).min  # of an event that can start no match: its window attribute is NULL
 TOO_MANY = 1 << 61  # sums are given up above this, well before they overflow
 
@@ -75,6 +89,33 @@ class Events(NamedTuple):
 
 
 NO_VALUES: Array = np.zeros((0, 0), np.int32)
+
+
+BLOCK = 32  # runs that are found in order and scanned before they are sorted; at most 64, a power of two
+
+
+@record
+class Settings(NamedTuple):
+    """What does not change while a recogniser lives."""
+
+    window: int
+    width: int  # of a W_COUNTED window
+    exact: bool  # starts must be checked one by one (W_ENVELOPE)
+    mode: int
+    limit: int  # matches per position, 0 for all
+    consume: int  # 0 none, 1 partition, 2 any
+    latest: int = 0  # one match is enough: 0 no, 1 of the latest starts, 2 of the only latest start
+    chain: bool = True  # whether every match is a chain: a search gives its events in order
+    ordered: bool = True  # whether matches are wanted in order here
+    few: int = NEVER  # matches of a position: if there are more, they are chosen or come in blocks
+    labelled: bool = True  # whether labels are written: not when all matches have the same
+    lanes: int = 1  # positions whose matches are counted together
+    notes: bool = True  # whether anybody reads what is found
+    waits: bool = False  # whether the caller must say, before the next event is read, if a position has a match
+    picks: bool = False  # whether the matches of earliest start alone are shown (NEXT, LAST)
+    log: bool = False  # whether events are logged, to be gone through again
+    emit_from: int = 0  # matches that end before this event of the batch are not wanted
+    block: int = BLOCK  # see there; less in tests
 
 
 @record

@@ -26,15 +26,19 @@ from ceql.engine.common.layout import (
     FLOOR,
     HORIZON,
     LEAST,
+    LIVE_FROM,
     MATCHES,
+    NEVER,
     NO_KEY,
     NODES,
     PHASE,
     POSITIONS,
+    REGISTERS,
     ROOTS,
     SEEN,
     SUMMED,
     TOTAL,
+    UNREAD,
     W_ENVELOPE,
     Events,
 )
@@ -103,17 +107,18 @@ class Machine(ABC):
         self.reclaimed = 0  # nodes that collections gave back
         self._emptied: Array | None = NO_PARTITIONS  # None: those that are empty now, not looked for yet
         self.oldest = 0  # no partial match holds an event before this position, see `oldest_held`
-        self.regs: Array = np.zeros(registers, np.int64)
+        self.regs: Array = np.zeros(REGISTERS, np.int64)
         self.regs[[HORIZON, LEAST]] = NO_KEY
+        self._stored = registers
         self.nodes: Array = np.empty((nodes, self.node_words), np.int64)
         self.times: Array = np.zeros(nodes if timed else 0, np.int64)  # unions have none
         self.scratch = self._no_marks(nodes)
         self.out = make_output(matches, positions, timed, stack_columns)
         self._mode: int = settings.mode
         self._in_vain = False  # whether matches are counted for nobody, see `mute`
-        self._needs_more = False  # see MORE: what few queries need is compiled when an event needs it
         self._collected_at = (-1, -1)  # the event and the capacity of the last collection
         self._collected = False  # since the oldest position was last looked up
+        self._exactly: Summing | None = None  # counts what is more than an int64
         self._ended: list[Ended] = []  # positions whose matches are still to be added up
         self.summing: Summing | None = None
         """Adds up the matches of positions that have very many, in place of enumerating them."""
@@ -139,7 +144,6 @@ class Machine(ABC):
         shard.oldest = self.oldest
         shard._mode = self._mode
         shard._in_vain = self._in_vain
-        shard._needs_more = self._needs_more
         shard.summing = self.summing.anew() if self.summing is not None else None
 
     # --- partitions ---
@@ -250,7 +254,7 @@ class Machine(ABC):
 
     def hand_out(self) -> Chunk | None:
         """What stands in the buffers, if anything does."""
-        self.out, chunk = take_chunk(self.out, self.regs)
+        self.out, chunk = take_chunk(self.out, self.regs, self.settings.labelled)
         return chunk
 
     @abstractmethod
@@ -261,17 +265,6 @@ class Machine(ABC):
         """What was added up in place of matches."""
         self._sum_up()
         return self.summing.take() if self.summing is not None else []
-
-    def _sum_later(self, events: Events, roots: Array) -> None:
-        """Have the matches of the current position added up before nodes are renumbered."""
-        regs, event = self.regs, int(self.regs[EVENT])
-        time = int(events.time[event]) if self.timed else 0
-        inside = roots[self.nodes[roots, 0] >= regs[LEAST]]
-        where = int(events.position[event]), int(events.partition[event])
-        self._ended.append(Ended(inside, int(regs[LEAST]), *where, time))
-        regs[SEEN] = 1
-        if len(self._ended) == MANY_ENDED:
-            self._sum_up()
 
     def _sum_up(self) -> None:
         ended, self._ended = self._ended, []
@@ -296,7 +289,6 @@ class Machine(ABC):
         self._in_vain = on and not count
         self.regs[[MATCHES, POSITIONS, TOTAL, SUMMED]] = 0
         self.total = 0
-        self.scratch[:, : self.regs[NODES] + 1] = 0  # each mode has its own use of it
 
     # --- memory ---
 
@@ -348,7 +340,7 @@ class Machine(ABC):
     def _make_room(self, enough: bool = False) -> None:
         """After a collection: double the graph if it is full (`spare`), or if the event was collected for before."""
         self._collected = True
-        self.regs[SUMMED] = 0
+        self.regs[[SUMMED, LIVE_FROM]] = 0
         capacity = len(self.nodes)
         _log.debug("memory collected: %d of %d nodes are in use", self.regs[NODES], capacity)
         self.outgrown = self.divides and int(self.regs[NODES]) > OUTGROWN
@@ -415,21 +407,27 @@ class Machine(ABC):
     def state(self, partitions: Array | None = None) -> dict[str, Array]:
         """The state between two batches, cut to what is in use; of these partitions alone, numbered in this order."""
         used = int(self.regs[NODES])
-        arrays = {"regs": self.regs.copy(), "nodes": self.nodes[:used].copy(), "times": self.times[:used].copy()}
+        arrays = {
+            "regs": self.regs[: self._stored].copy(),
+            "nodes": self.nodes[:used].copy(),
+            "times": self.times[:used].copy(),
+        }
         table = self.table if partitions is None else self.table[partitions]
         return arrays | {f"parts.{name}": table[:, k].copy() for k, name in enumerate(self.columns)}
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`. One that the kernels could not work on is refused, with a `DataError`."""
-        regs = require_shape(arrays, "regs", len(self.regs))
+        regs = require_shape(arrays, "regs", self._stored)
         count = len(require_shape(arrays, "nodes", None, self.node_words))
         require_shape(arrays, "times", count if self.timed else 0)
         partitions = len(require_shape(arrays, f"parts.{self.columns[0]}", None))
         for name in self.columns:
             require_shape(arrays, f"parts.{name}", partitions)
         self.check(arrays)
-        self.regs[:] = regs
+        self.regs[:] = 0
+        self.regs[: len(regs)] = regs
         self.regs[[EVENT, PHASE, MATCHES, POSITIONS, ROOTS, TOTAL, SEEN]] = 0  # as between two batches
+        self.regs[UNREAD] = NEVER
         self.regs[NODES] = count
         self._set_table(np.stack([arrays[f"parts.{name}"] for name in self.columns], axis=1).astype(np.int64))
         self._set_nodes(arrays["nodes"], arrays["times"], self._capacity(arrays))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ceql.engine.common.layout import OFFSET, START, START_TIME, Output
-from ceql.jit import Array, inlined, kernel
+from ceql.jit import Array, inlined
 
 FEW = 16  # matches that are sorted by insertion
 ORDER, OTHER, TIMES, LENGTHS, POSITIONS_OF, LABELS = range(6)  # the spare rows
@@ -74,9 +74,3 @@ def _merge_runs(match: Array, spare: Array, first: int, count: int) -> None:
         for k in range(count):
             spare[ORDER, k] = spare[OTHER, k]
         width *= 2
-
-
-@kernel
-def sort_matches(out: Output, first: int, last: int, timed: bool) -> None:
-    """`sort_by_start`, to be called from Python."""
-    sort_by_start(out, first, last, timed)

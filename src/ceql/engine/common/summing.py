@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, A
 from ceql.engine.common.limits import out_of_memory
 from ceql.engine.common.primes import prime_below
 from ceql.engine.common.sums import Floats, Weights, Wholes
@@ -139,9 +140,10 @@ class Summing:
 
     def _weigh_new(self, nodes: Array, used: int) -> None:
         """What the events of nodes weigh that are new since the last time."""
-        fresh = self._weighed + np.flatnonzero(nodes[self._weighed : used, -1] >= 0)  # others have no event
+        kind = nodes[self._weighed : used, KIND]
+        fresh = self._weighed + np.flatnonzero((kind >= 0) & (kind < BOTTOM))  # others have no event
         if len(fresh) and any(self._widths):
-            for own, given in zip(self._weights, self._weigh(nodes[fresh, 1], nodes[fresh, -1]), strict=True):
+            for own, given in zip(self._weights, self._weigh(nodes[fresh, A], nodes[fresh, KIND]), strict=True):
                 own[fresh] = given
         self._weighed = used
 

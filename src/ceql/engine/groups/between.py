@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import A, B, C
 from ceql.engine.common.layout import TOO_MANY
-from ceql.engine.groups.graph import A, B, C
 from ceql.engine.groups.lanes import lanes_of, plus, put, same, times
 from ceql.engine.groups.layout import (
     BASE,

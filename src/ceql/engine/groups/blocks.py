@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk, by_start, head, joined
+from ceql.engine.common.graph import KIND, A, B
 from ceql.engine.common.layout import DONE, FULL, SEEN
 from ceql.engine.groups.count import later_starts
-from ceql.engine.groups.graph import KIND, A
 from ceql.jit import Array
 
 if TYPE_CHECKING:
-    from ceql.engine.groups.machine import GroupMachine
+    from ceql.engine.groups.reading import Reading
 
 ALL = np.iinfo(np.int64).max
 
 
-def enumerate_many(machine: GroupMachine) -> Iterator[Chunk]:
+def enumerate_many(machine: Reading) -> Iterator[Chunk]:
     """All matches of the position that is being read (as many as LIMIT wants). The buffers are empty."""
     regs, limit = machine.regs, machine.settings.limit or ALL
-    if machine.lists:  # lists are not counted
+    if len(machine.extra):  # lists are not counted
         found = head(by_start(joined(machine.at_once(machine.all_runs()))), limit)
         regs[SEEN] = len(found.start)
         yield found
         return
-    bound, nodes, roots, live = machine.bound, machine.nodes, machine.roots, machine.live_nodes()
-    products = live[nodes[live, KIND] >= 0]
-    starts = np.unique(nodes[products, A])[::-1]
+    bound, nodes, roots, live = machine.bound, machine.graph[0], machine.roots, machine.live_nodes()
+    first = live[(nodes[live, KIND] >= 0) & (nodes[live, B] < 0)]
+    starts = np.unique(nodes[first, A])[::-1]
     sums: Array = np.zeros(len(nodes), np.float64)
 
     def upto(k: int) -> float:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import BOUND, COLLECT, COUNTER, DONE, LEAST, NODES, ROOTS, WENT_BACK, Events
+from ceql.engine.common.graph import MAX
+from ceql.engine.common.layout import (
+    BOUND,
+    COLLECT,
+    COUNTER,
+    DONE,
+    LEAST,
+    NODES,
+    ROOTS,
+    UNREAD,
+    WENT_BACK,
+    Events,
+    Settings,
+)
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, all_hold
@@ -12,7 +25,7 @@ from ceql.engine.groups.ending import end_groups
 from ceql.engine.groups.filing import file_runs, room_to_file
 from ceql.engine.groups.firing import both, fire
 from ceql.engine.groups.forbidden import room_to_tell, tell_groups
-from ceql.engine.groups.graph import MAX, new_node
+from ceql.engine.groups.graph import new_node
 from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
@@ -21,10 +34,8 @@ from ceql.engine.groups.layout import (
     INEXACT,
     NEED,
     SEEN_EVENTS,
-    UNREAD,
     Carrier,
     Fresh,
-    Settings,
     Steps,
     Store,
     Turn,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.check import require, require_between, require_shape
+from ceql.engine.common.graph import BETWEEN, FACTOR, KIND, LISTED, ORDERED, OTHERS, UNION, A, B, C
 from ceql.engine.groups.enumerate import MOST_FACTORS
-from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, LISTED, ORDERED, OTHERS, UNION, WAY, A, B, C
+from ceql.engine.groups.graph import WAY
 from ceql.engine.groups.layout import (
     BUCKET_INDEX,
     BUCKETS_STORED,

@@ -8,24 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BETWEEN, FACTOR, KIND, LISTED, MAX, ORDERED, OTHERS, UNION, VALUE, A, B, C
 from ceql.engine.common.layout import NODES, W_ENVELOPE
 from ceql.engine.common.window import horizon_of, raise_floors
-from ceql.engine.groups.graph import (
-    BETWEEN,
-    FACTOR,
-    KIND,
-    LISTED,
-    MAX,
-    ORDERED,
-    OTHERS,
-    UNION,
-    VALUE,
-    A,
-    B,
-    C,
-    listed,
-    rank,
-)
+from ceql.engine.groups.graph import listed, rank
 from ceql.engine.groups.layout import (
     BASE,
     BUCKETS,

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import DONE, FULL, NO_KEY, OVERFLOW, SUMMED, TOO_MANY, TOTAL
-from ceql.engine.common.marks import clear_marks
-from ceql.engine.groups.between import pairs, pairs_in_lanes
-from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
-from ceql.engine.groups.lanes import lanes_of, plus, put, times
-from ceql.engine.groups.layout import (
-    AT_BOUND,
-    AT_END,
-    AT_FIRST,
-    AT_KEY,
-    AT_NODES,
-    AT_TOTAL,
+from ceql.engine.common.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
+from ceql.engine.common.layout import (
     COUNTED,
-    LANES,
+    DONE,
+    FULL,
     LIVE_COUNT,
     LIVE_FROM,
+    NO_KEY,
     NOTED,
+    OVERFLOW,
     READ,
+    SUMMED,
+    TOO_MANY,
+    TOTAL,
     TOTALLED,
-    Carrier,
-    Counting,
-    Roots,
 )
+from ceql.engine.common.marks import clear_marks
+from ceql.engine.common.roots import AT_BOUND, AT_END, AT_FIRST, AT_KEY, AT_NODES, AT_TOTAL, Roots
+from ceql.engine.groups.between import pairs, pairs_in_lanes
+from ceql.engine.groups.lanes import lanes_of, plus, put, times
+from ceql.engine.groups.layout import LANES, Carrier, Counting
 from ceql.engine.groups.live import list_live
 from ceql.engine.groups.ordered import next_in_order
 from ceql.engine.groups.ordered_sums import sum_in_order
@@ -57,7 +55,7 @@ def ways(carrier: Carrier, nodes: Array, sums: Array, n: int, bound: int, one: f
     kind = nodes[n, KIND]
     if kind >= 0:
         child = nodes[n, B]
-        return one if child < 0 else one * sums[child]
+        return one * np.int64(nodes[n, C] >= bound) if child < 0 else one * sums[child]
     if kind == ORDERED:
         return _rows(carrier, nodes, sums, n, bound, one, block)
     if kind == BETWEEN:
@@ -115,7 +113,7 @@ def _in_lanes(carrier: Carrier, nodes: Array, counting: Counting, n: int, stamp:
     kind = nodes[n, KIND]
     if kind >= 0 and nodes[n, B] < 0:
         for lane in range(LANES):
-            lanes[n, lane] = np.int64(nodes[n, MAX] >= bounds[lane])
+            lanes[n, lane] = np.int64(nodes[n, C] >= bounds[lane])
         return
     if kind == ORDERED:
         sum_in_order(carrier, nodes, n, counting, stamp, block)
@@ -178,6 +176,14 @@ def _make_totals(
         for p in range(first, end):
             own = roots.node[at[p, AT_FIRST] : at[p, AT_END]]
             at[p, AT_TOTAL] = _walk(carrier, nodes, regs, own, counting.scratch, at[p, AT_BOUND], block)
+        return
+    if kept and len(carrier.rows) == 0:
+        for n in range(begin, used):
+            counting.kept[n] = _capped(carrier, nodes, counting.kept, n, bound, block)
+        regs[SUMMED] = used
+        at[first, AT_TOTAL] = 0
+        for k in range(at[first, AT_FIRST], at[first, AT_END]):
+            at[first, AT_TOTAL] = min(at[first, AT_TOTAL] + counting.kept[roots.node[k]], np.int64(TOO_MANY + 1))
         return
     for lane in range(LANES):
         bounds[lane] = at[first + lane, AT_BOUND] if first + lane < end else _NEVER

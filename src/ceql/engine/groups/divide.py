@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ceql.engine.common.graph import BETWEEN, KIND, LISTED, ORDERED, OTHERS, UNION, A, B, C
 from ceql.engine.common.layout import NODES
 from ceql.engine.common.owners import NOBODY, places, renumber_children, renumbered, spread_down
 from ceql.engine.common.shares import Shares, shard_count
-from ceql.engine.groups.graph import BETWEEN, KIND, LISTED, ORDERED, OTHERS, UNION, A, B, C
 from ceql.engine.groups.layout import ENTRIES, FIRST_ROW, INDEX, NEXT_ROW, NODE, SUBSTREAM, UNLINKED
 from ceql.jit import Array
 

@@ -9,27 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import (
-    BLOCKS,
-    DONE,
-    END,
-    END_TIME,
-    FULL,
-    GROW_PATH,
-    MATCHES,
-    NO_KEY,
-    OFFSET,
-    PARTITION,
-    POSITIONS,
-    SEEN,
-    START,
-    START_TIME,
-    Output,
-)
-from ceql.engine.common.order import is_sorted, sort_by_start
-from ceql.engine.groups.between import event_after
-from ceql.engine.groups.graph import (
+from ceql.engine.common.graph import (
     BETWEEN,
+    BOTTOM,
     FACTOR,
     KIND,
     LISTED,
@@ -42,35 +24,38 @@ from ceql.engine.groups.graph import (
     A,
     B,
     C,
-    most_unlike,
 )
-from ceql.engine.groups.layout import (
-    AT,
-    AT_BOUND,
-    AT_END,
-    AT_FIRST,
-    AT_PARTITION,
-    AT_POSITION,
-    AT_TIME,
-    CELL_NEXT,
-    CELL_NODE,
-    CELLS,
-    DEPTH,
+from ceql.engine.common.layout import (
+    BLOCKS,
+    DONE,
+    END,
+    END_TIME,
+    FULL,
+    GROW_PATH,
     HEIGHT,
+    MATCHES,
+    NEVER,
+    NO_KEY,
     NOTED,
+    OFFSET,
+    PARTITION,
+    POSITIONS,
     READ,
-    RUN,
-    TODO,
-    UNLIKE,
-    Carrier,
-    Roots,
+    SEEN,
+    START,
+    START_TIME,
+    Output,
     Settings,
 )
+from ceql.engine.common.order import is_sorted, sort_by_start
+from ceql.engine.common.roots import AT_BOUND, AT_END, AT_FIRST, AT_PARTITION, AT_POSITION, AT_TIME, Roots
+from ceql.engine.groups.between import event_after
+from ceql.engine.groups.graph import most_unlike
+from ceql.engine.groups.layout import AT, CELL_NEXT, CELL_NODE, CELLS, DEPTH, RUN, TODO, UNLIKE, Carrier
 from ceql.engine.groups.ordered import next_with
 from ceql.jit import Array, called, inlined, kernel
 
 MOST_FACTORS = 64  # a product has fewer
-LAST = np.iinfo(np.int64).max  # no start is later
 
 
 @inlined
@@ -249,13 +234,13 @@ def _search(
                 todo = out.stack[todo, CELL_NEXT]
         if reason == DONE and n >= 0:
             continue  # a union whose own product is out of reach
-        start = np.int64(0)
-        first = 0
-        for k in range(depth):
-            if k == 0 or nodes[out.path[k, 0], A] < start:
-                start = nodes[out.path[k, 0], A]
-                first = k
         if reason == DONE:
+            first = depth - 1
+            if not settings.chain:
+                for k in range(depth):
+                    if nodes[out.path[k, 0], A] < nodes[out.path[first, 0], A]:
+                        first = k
+            start = nodes[out.path[first, 0], A]
             if start < least or start > most:
                 continue
             if settings.exact and (nodes[out.path[first, 0], C] == NO_KEY or nodes[out.path[first, 0], C] < bound):
@@ -281,6 +266,8 @@ def _search(
             out.match[END_TIME, m] = where[AT_TIME]
         out.match[OFFSET, m] = e
         if settings.chain:
+            if nodes[out.path[first, 0], KIND] == BOTTOM:
+                depth -= 1
             for k in range(depth):
                 out.position[e + k] = nodes[out.path[depth - 1 - k, 0], A]
                 out.label[e + k] = nodes[out.path[depth - 1 - k, 0], KIND]
@@ -328,7 +315,7 @@ def _list(
             bound = max(bound, nodes[roots[k], MAX])
     _push_roots(nodes, regs, roots, out, bound)
     least = np.int64(-1)
-    reason = _search(carrier, nodes, times, extra, regs, out, nothing, settings, bound, least, np.int64(LAST), where)
+    reason = _search(carrier, nodes, times, extra, regs, out, nothing, settings, bound, least, np.int64(NEVER), where)
     if reason != DONE:
         many = first == 0 or regs[MATCHES] - first >= settings.few
         regs[MATCHES] = first

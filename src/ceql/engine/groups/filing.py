@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import COLLECT, DONE, NODES, Events
+from ceql.engine.common.graph import MAX
+from ceql.engine.common.layout import COLLECT, DONE, NODES, NOTED, Events
 from ceql.engine.groups.ending import ended_up_to
 from ceql.engine.groups.forbidden import UNION_NODES
-from ceql.engine.groups.graph import MAX, union
+from ceql.engine.groups.graph import union
 from ceql.engine.groups.layout import (
     ENTRIES,
     FIRST_ROW,
@@ -19,7 +20,6 @@ from ceql.engine.groups.layout import (
     NEED,
     NEXT_ROW,
     NODE,
-    NOTED,
     NULL,
     ORDER,
     SINCE,

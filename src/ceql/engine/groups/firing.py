@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import COLLECT, DONE, FOLLOW, NO_KEY, NODES, Events
+from ceql.engine.common.graph import BETWEEN, FACTOR, KIND, MAX, NO_START, NONE, ORDERED, UNION
+from ceql.engine.common.layout import COLLECT, DONE, FOLLOW, NO_KEY, NODES, Events, Settings
 from ceql.engine.groups.between import events_between, rows_before
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, carry_on, passes
 from ceql.engine.groups.ending import ended_up_to
-from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, NO_START, NONE, ORDERED, UNION, new_node, rank
+from ceql.engine.groups.graph import new_node, rank
 from ceql.engine.groups.layout import (
     ALIVE_ROW,
     BETWEEN_AT,
@@ -30,7 +31,6 @@ from ceql.engine.groups.layout import (
     STAMP,
     UNLINKED,
     Carrier,
-    Settings,
     Steps,
     Store,
     Turn,

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import MAX
 from ceql.engine.common.layout import COLLECT, DONE, NODES, Events
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, carry_on
 from ceql.engine.groups.ending import ENDED, all_pass, ended_up_to
-from ceql.engine.groups.graph import MAX, union
+from ceql.engine.groups.graph import union
 from ceql.engine.groups.layout import (
     ENTRIES,
     GROW_CELLS,

@@ -1,21 +1,7 @@
-"""The data structure of pcea-hcq-2024, section 5: products, and unions that are persistent heaps.
+"""Unions as pcea-hcq-2024, section 5, has them: persistent heaps. `common.graph` has the nodes.
 
-A node is a row of `nodes`: int64[capacity, 5]. Children have smaller indices than their parents.
-
-| kind    | MAX       | A        | B               | C         | KIND           |
-|---------|-----------|----------|-----------------|-----------|----------------|
-| product | max-start | position | factors, or -1  | exact key | mark (>= 0)    |
-| factor  | max-start | a union  | further factors | -         | FACTOR         |
-| union   | max-start | product  | left, or -1     | right, -1 | UNION - rank   |
-| listed  | of all    | product  | the one before  | skip      | LISTED         |
-| others  | max-start | listed   | a value         | -         | OTHERS         |
-| ordered | max-start | a bucket | a value         | rows      | ORDERED        |
-| between | max-start | ordered  | a bucket        | rows      | BETWEEN        |
-
-A product has an event and one match of each factor; with a single factor, `B` is the union itself. A union is a
-product together with two further unions, none of which has a greater max-start; a product can stand for the union
-that has it alone. Where the paper keeps its heap balanced with direction bits, this one is leftist: the rank, the
-length of the way to the right, is logarithmic, and only that way is copied.
+Where the paper keeps its heap balanced with direction bits, this one is leftist: the rank, the length of the way to the
+right, is logarithmic, and only that way is copied.
 
 Runs that a step looks up with a disequality are in a list instead, newest first (chain-cea-icdt2020, section 6): `skip`
 leads to the latest one before with another value, so that all runs but those of one value are found without delay.
@@ -32,15 +18,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BEST, KIND, LISTED, MAX, NO_START, NONE, SECOND, UNION, VALUE, A, B, C
 from ceql.engine.common.layout import NODES
 from ceql.jit import Array, inlined
 
-MAX, A, B, C, KIND = range(5)
-FACTOR, LISTED, OTHERS, UNION = -1, -2, -3, -4  # ranks make the kinds of unions smaller still
-ORDERED, BETWEEN = -128, -129  # below all ranks
-VALUE, BEST, SECOND = range(3)  # columns of `extra`
-NO_START = np.iinfo(np.int64).min
-NONE = np.int64(-1)  # no node
 WAY = 64  # ranks are logarithms: no way to the right is longer
 
 

@@ -6,29 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
+from ceql.engine.common.layout import BLOCK, OWN, OWN_COLUMNS, OWN_REASONS
 from ceql.jit import Array, record
 
 # Registers.
 ENTRIES = OWN  # entries of the look-up table in use
 FORGOTTEN = OWN + 1  # CONSUME BY ANY: events up to this position are forgotten
-HEIGHT = OWN + 2  # of the search that stands on the stack
-NEED = OWN + 3  # entries that the current event needs room for
-ROWS_USED = OWN + 4  # rows of buckets in use
-BUCKETS_USED = OWN + 5  # buckets so far
-LIVE_FROM = OWN + 6  # when counting in a window: no node before this one is live
-LIVE_COUNT = OWN + 7  # and how many nodes were, when that was last counted
-CELLS_USED = OWN + 8  # cells of sets of values
-ROWS_NEEDED = OWN + 9  # rows that the current event needs room for
-COUNTED = OWN + 10  # how often matches were counted
-NOTED = OWN + 11  # positions whose matches are still to be read, see `Roots`
-NOTED_NODES = OWN + 12  # and their complete runs
-READ = OWN + 13  # how many of these positions have been read
-TOTALLED = OWN + 14  # and of how many the matches have been counted
-UNREAD = OWN + 15  # no position that is still to be read has a lower bound than this
-LEFT_BUCKET = OWN + 16  # the first of the buckets that were forgotten since positions were last read, -1: there is none
-FREE_BUCKET = OWN + 17  # and of those that nothing has any more
-REGISTERS = OWN + 18
+NEED = OWN + 2  # entries that the current event needs room for
+ROWS_USED = OWN + 3  # rows of buckets in use
+BUCKETS_USED = OWN + 4  # buckets so far
+CELLS_USED = OWN + 5  # cells of sets of values
+ROWS_NEEDED = OWN + 6  # rows that the current event needs room for
+LEFT_BUCKET = OWN + 7  # the first of the buckets that were forgotten since positions were last read, -1: there is none
+FREE_BUCKET = OWN + 8  # and of those that nothing has any more
+OWN_REGISTERS = OWN + 9
 
 # Why the loop came back, beyond the reasons of both loops.
 GROW_TABLE = OWN_REASONS  # the look-up table is full
@@ -36,7 +27,6 @@ GROW_FRESH = OWN_REASONS + 1  # an event makes more runs than there is room for
 INEXACT = OWN_REASONS + 2  # a condition calculates with numbers that are too large
 GROW_ROWS = OWN_REASONS + 3  # there is no room for runs in order
 GROW_CELLS = OWN_REASONS + 4  # nor for a set of values
-READ_FIRST = OWN_REASONS + 5  # there is no room for what is still to be read
 
 # Registers of runs are int64. These two are no values: no event is there, or its value is NULL. NULL is below zero like
 # the number of no value, so that look-ups find nothing under it.
@@ -129,8 +119,6 @@ WIDTH, HASHED, ORDER, HEADS, BY_RANKS, BETWEEN_AT = range(6)
 INDEXES = 6
 
 
-BLOCK = 32  # runs of an ordered index that are scanned before they are sorted; at most 64, a power of two
-
 # Parts of the scratch: the stack of programs, the cases of ORs that are left, the words of the members at hand, what a
 # block is sorted by.
 STACK, CASES, WORDS = 64, 32, 64
@@ -198,32 +186,13 @@ class Counting(NamedTuple):
 
     scratch: Array  # int64[4, nodes + 1]: see `live`
     lanes: Array  # int64[nodes, LANES]: the matches of each node
+    kept: Array  # int64[nodes]: the same without a window, where it never changes
     row_sums: Array  # int64[rows, LANES]: in a sorted block of rows, the matches up to each row
     summed: Array  # int64[rows]: of the last row of a block, when its sums were made
     bounds: Array  # int64[LANES]
 
 
 LANES = 8  # positions that are counted together; a constant, so that what is done in all lanes is no loop
-
-# Columns of a position that is still to be read: where it is, its time (0 without time), its substream; the bound of
-# its window, and the bound from which on a window has no event in common with it; its complete runs in `Roots.node`;
-# how many nodes there were; its matches, once they are counted.
-AT_POSITION, AT_TIME, AT_PARTITION, AT_BOUND, AT_KEY, AT_FIRST, AT_END, AT_NODES, AT_TOTAL = range(9)
-POSITION_COLUMNS = 9
-
-
-@record
-class Roots(NamedTuple):
-    """What the loop has found and nobody has read yet: the positions at which matches end, in order."""
-
-    at: Array  # int64[positions, POSITION_COLUMNS]
-    node: Array  # int64: their complete runs, those inside the window
-
-
-def make_roots(nodes: int = 4096) -> Roots:
-    """Room for a piece of the stream: few enough positions for what they reach to be near, many enough to be worth a
-    call."""
-    return Roots(np.zeros((4096, POSITION_COLUMNS), np.int64), np.zeros(nodes, np.int64))
 
 
 @record
@@ -270,23 +239,3 @@ class Turn(NamedTuple):
     gone: int  # the key below which starts are dead also for what is still to be read
     stamp: int  # the events before it in its substream
     forgotten: int  # CONSUME BY: the position up to which all events are
-
-
-@record
-class Settings(NamedTuple):
-    """What does not change while a recogniser lives."""
-
-    window: int
-    width: int  # of a W_COUNTED window
-    exact: bool  # starts must be checked one by one (W_ENVELOPE)
-    mode: int
-    limit: int  # matches per position, 0 for all
-    latest: int  # one match is enough: 0 no, 1 of the latest starts, 2 of the only latest start
-    consume: int  # 0 none, 1 partition, 2 any
-    chain: bool  # whether every match is a chain: a search gives its events in order
-    ordered: bool  # whether matches are wanted in order here
-    few: int = np.iinfo(np.int64).max  # matches of a position: if there are more, the caller chooses
-    lanes: int = 1  # positions whose matches are counted together, up to LANES
-    notes: bool = True  # whether anybody reads what is found
-    waits: bool = False  # whether the caller must say, before the next event is read, if a position has a match
-    block: int = BLOCK  # runs of an ordered index that are scanned before they are sorted: a power of two, up to BLOCK

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
+from ceql.engine.common.layout import LIVE_COUNT
 from ceql.engine.common.marks import clear_marks
-from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
-from ceql.engine.groups.layout import LIVE_COUNT, Carrier
+from ceql.engine.groups.layout import Carrier
 from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, inlined, kernel
 

@@ -17,43 +17,23 @@ from ceql.engine.common.layout import (
     EVENT,
     FRESH,
     HAND_OVER,
-    LEAST,
-    NODES,
+    NOTED,
     OUTPUT,
     PHASE,
     ROOTS,
     SEEN,
-    W_COUNTED,
     Events,
+    Settings,
 )
 from ceql.engine.common.reached import Reached
+from ceql.engine.common.roots import Roots, note_roots
 from ceql.engine.groups.ahead import AHEAD, hash_lookups, is_far, look_ahead
 from ceql.engine.groups.carried_step import step_carried
-from ceql.engine.groups.graph import MAX, WAY
-from ceql.engine.groups.layout import (
-    AT_BOUND,
-    AT_END,
-    AT_FIRST,
-    AT_KEY,
-    AT_NODES,
-    AT_PARTITION,
-    AT_POSITION,
-    AT_TIME,
-    FORGOTTEN,
-    FORGOTTEN_HERE,
-    NOTED,
-    NOTED_NODES,
-    READ_FIRST,
-    UNREAD,
-    Carrier,
-    Roots,
-    Settings,
-    Steps,
-    Store,
-)
+from ceql.engine.groups.graph import WAY
+from ceql.engine.groups.layout import FORGOTTEN, FORGOTTEN_HERE, Carrier, Steps, Store
 from ceql.engine.groups.rings import free_left
 from ceql.engine.groups.step import step
-from ceql.jit import Array, inlined, kernel
+from ceql.jit import Array, kernel
 
 
 @kernel
@@ -103,7 +83,11 @@ def advance(
                 continue
             regs[PHASE] = OUTPUT
         if regs[PHASE] == OUTPUT:
-            reason = _note(nodes, regs, fresh.roots, roots, events, settings, i, len(store.times) > 0)
+            reason = note_roots(
+                nodes, regs, fresh.roots, roots, events, settings.window, settings.width, settings.notes, i
+            )
+            if reason == DONE and settings.waits and regs[SEEN] > 0:
+                reason = np.int64(HAND_OVER)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -117,39 +101,6 @@ def advance(
         i += 1
     regs[EVENT] = i
     return DONE
-
-
-@inlined
-def _note(
-    nodes: Array, regs: Array, found: Array, roots: Roots, events: Events, settings: Settings, i: int, timed: bool
-) -> int:
-    """Take down the complete runs of an event that are inside the window. Each has a match, as far as max-starts tell;
-    where they do not, the caller says so (HAND_OVER)."""
-    bound, last, end = regs[LEAST], regs[NOTED], regs[NOTED_NODES]
-    live = 0
-    for k in range(regs[ROOTS]):
-        live += np.int64(nodes[found[k], MAX] >= bound)
-    regs[SEEN] = live
-    if live == 0 or not settings.notes:
-        return DONE
-    if last == len(roots.at) or end + live > len(roots.node):
-        return READ_FIRST
-    roots.at[last, AT_POSITION] = events.position[i]
-    roots.at[last, AT_TIME] = events.time[i] if timed else 0
-    roots.at[last, AT_PARTITION] = events.partition[i]
-    roots.at[last, AT_BOUND] = bound
-    roots.at[last, AT_KEY] = bound + settings.width if settings.window == W_COUNTED else events.key[i]
-    roots.at[last, AT_FIRST] = end
-    roots.at[last, AT_NODES] = regs[NODES]
-    for k in range(regs[ROOTS]):
-        if nodes[found[k], MAX] >= bound:
-            roots.node[end] = found[k]
-            end += 1
-    roots.at[last, AT_END] = end
-    regs[NOTED_NODES] = end
-    regs[NOTED] = last + 1
-    regs[UNREAD] = min(regs[UNREAD], bound)
-    return HAND_OVER if settings.waits else DONE
 
 
 def room_for(steps: Steps) -> int:

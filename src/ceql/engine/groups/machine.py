@@ -3,72 +3,47 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
 
 from ceql.engine.common.check import require, require_between, require_shape
-from ceql.engine.common.chunk import Chunk, size
+from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.graph import KIND, A
 from ceql.engine.common.layout import (
-    AFTER,
-    BLOCKS,
+    BLOCK,
     CHOOSE,
     COLLECT,
-    COUNT,
     COUNTER,
-    DONE,
     EVENT,
     FOLLOW,
-    FULL,
-    GROW_PATH,
     HAND_OVER,
+    LIVE_COUNT,
+    LIVE_FROM,
     MATCHES,
-    NO_KEY,
+    NEVER,
     NODES,
-    OVERFLOW,
-    PHASE,
-    ROOTS,
     SEEN,
-    SUMMED,
     W_COUNTED,
-    W_GIVEN,
-    WENT_BACK,
     Events,
+    Settings,
 )
-from ceql.engine.common.limits import out_of_memory, went_back
-from ceql.engine.common.machine import MANY_ENDED, Machine
-from ceql.engine.common.output import grow_positions, make_output
+from ceql.engine.common.limits import out_of_memory
 from ceql.engine.common.owners import power_of_two
 from ceql.engine.common.reached import nothing_reached
-from ceql.engine.common.summing import QUOTA, Ended, Run, Summing
-from ceql.engine.common.sums import Floats, Weights, Wholes
 from ceql.engine.groups import rows, words
 from ceql.engine.groups.ahead import RING
-from ceql.engine.groups.between import events_after_run
-from ceql.engine.groups.blocks import enumerate_many
 from ceql.engine.groups.check import check_buckets, check_cells, check_entries, check_graph, check_sizes
 from ceql.engine.groups.chosen.follow import FEW, Choosing, kept_runs, kept_ways, write_kept
 from ceql.engine.groups.collect import collect
-from ceql.engine.groups.count import count_matches
-from ceql.engine.groups.enumerate import LAST, list_matches
-from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, WAY, A
+from ceql.engine.groups.graph import WAY
 from ceql.engine.groups.layout import (
-    AT,
-    AT_BOUND,
-    AT_END,
-    AT_FIRST,
-    AT_PARTITION,
-    AT_POSITION,
-    AT_TIME,
-    BLOCK,
     BUCKETS,
     BUCKETS_STORED,
     BUCKETS_USED,
-    CELLS,
     CELLS_USED,
     COLUMNS,
-    DEPTH,
     ENTRIES,
     FORGOTTEN,
     FORGOTTEN_HERE,
@@ -79,47 +54,29 @@ from ceql.engine.groups.layout import (
     GROW_TABLE,
     HASHED,
     HEADS,
-    HEIGHT,
     INDEX,
     INEXACT,
     KEY,
-    LANES,
     LEFT_BUCKET,
-    LIVE_COUNT,
-    LIVE_FROM,
     NEED,
-    NOTED,
-    NOTED_NODES,
     NULL,
     ORDER,
-    READ,
-    READ_FIRST,
-    REGISTERS,
+    OWN_REGISTERS,
     ROWS,
     ROWS_USED,
-    RUN,
     SEEN_EVENTS,
-    STACK_COLUMNS,
     SUBSTREAM,
-    TODO,
-    TOTALLED,
-    UNLIKE,
-    UNREAD,
     WIDTH,
     Carrier,
-    Counting,
     Fresh,
-    Settings,
     Steps,
     Store,
-    make_roots,
     no_carrier,
 )
-from ceql.engine.groups.live import gather_live
 from ceql.engine.groups.loop import advance, room_for
+from ceql.engine.groups.reading import NOTHING, Reading
 from ceql.engine.groups.rings import free_buckets
 from ceql.engine.groups.sets import keep_cells
-from ceql.engine.groups.sums import sum_nodes
 from ceql.engine.groups.table import fill
 from ceql.errors import DataError, ResourceError
 from ceql.jit import Array
@@ -141,17 +98,14 @@ class Choice(Protocol):
         """The matches among all that is left of the candidates of some positions."""
 
 
-class GroupMachine(Machine):
+class GroupMachine(Reading):
     """The state of a recogniser and the buffers of its output.
 
     With `choose`, complete runs are candidates, and it makes the matches of all those of a position. With `choosing`
     too, only a few of them are made where a position has many: those that a strategy keeps.
     """
 
-    node_words = 5
-    scratch_rows = 4
     columns: tuple[str, ...] = ("counter", "bound", "floor", "seen", "forgotten")
-    settings: Settings
 
     def __init__(
         self,
@@ -167,10 +121,9 @@ class GroupMachine(Machine):
         nodes: int = 1 << 14,
         block: int = BLOCK,
     ) -> None:
-        settings = settings._replace(block=block, few=FEW if choosing is not None else LAST)
-        super().__init__(settings, REGISTERS, STACK_COLUMNS, timed, memory, matches, positions, nodes)
+        settings = settings._replace(block=block, few=FEW if choosing is not None else NEVER)
+        super().__init__(settings, OWN_REGISTERS, timed, memory, matches, positions, nodes)
         self.choose, self.choosing = choose, choosing
-        self._buffered = matches, positions
         self.carrier = carrier
         if carrier is not None:
             self.spare = 4  # an event makes many nodes, most of which are soon out of reach
@@ -182,9 +135,7 @@ class GroupMachine(Machine):
         """Is told how many complete runs are about to be handed out; what it raises ends the feeding."""
         follows = settings.mode == FOLLOW
         self.reached = nothing_reached(*((len(steps.target), len(steps.final)) if follows else (0, 0)))
-        self.found = make_roots()
         self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1
-        self.regs[UNREAD] = LAST
         self.regs[FORGOTTEN] = -1
         self.collected = False  # since the caller last looked for values that nothing waits under
         self.lists = bool((steps.feed_unlike >= 0).any())
@@ -195,9 +146,7 @@ class GroupMachine(Machine):
         self.way: Array = np.zeros(WAY, np.int64)
         self.entries: Array = np.zeros((0, KEY), np.int64)
         self.slots: Array = np.zeros(0, np.int64)
-        self._nothing: Array = np.zeros(0, np.float64)
         self._most_made = 0
-        self._counting: tuple[Counting, Array, Array] | None = None  # with the arrays that it was made for
         self._short_of_cells = -1  # the event that last found no room for its sets
         self.use(steps)
 
@@ -304,28 +253,13 @@ class GroupMachine(Machine):
 
     # --- feeding ---
 
-    def _run(self, events: Events) -> Iterator[Chunk]:
-        stop = len(events.symbol)
-        self.regs[HEIGHT] = 0
-        while not self.outgrown:
-            yield from self._read()  # also what a caller has left unread
-            # rows are kept for what is still to be read: of a stretch of the stream, however few matches it has
-            end = stop if self.carrier is None else min(stop, int(self.regs[EVENT]) + _STRETCH)
-            reason = self._advance(events, end)
-            yield from self._read()
-            if reason == HAND_OVER:
-                self.regs[PHASE] = AFTER
-            elif reason != DONE:
-                self._answer(reason, events)
-            elif end == stop:
-                break
+    def _end(self, stop: int) -> int:
+        # rows are kept for what is still to be read: of a stretch of the stream, however few matches it has
+        return stop if self.carrier is None else min(stop, int(self.regs[EVENT]) + _STRETCH)
 
     def _answer(self, reason: int, events: Events) -> None:
         """Do what the loop came back for, so that it can go on. All that it has found is read."""
-        if reason == READ_FIRST:
-            if int(self.regs[ROOTS]) > len(self.found.node):
-                self.found = make_roots(2 * int(self.regs[ROOTS]))
-        elif reason == GROW_FRESH:
+        if reason == GROW_FRESH:
             self._check_memory(fresh=2 * self._most_made)
             self._make_fresh(2 * self._most_made)
         elif reason == GROW_ROWS:
@@ -337,8 +271,6 @@ class GroupMachine(Machine):
                 f"at position {events.position[self.regs[EVENT]]} a condition between events calculates with numbers "
                 f"that are too large to be exact ({', '.join(self.conditions)})"
             )
-        elif reason == WENT_BACK:
-            raise went_back(int(events.position[self.regs[EVENT]]))
         else:
             assert reason in (COLLECT, GROW_TABLE)
             if reason == GROW_TABLE and len(self.entries) < _FEW:
@@ -352,60 +284,17 @@ class GroupMachine(Machine):
         )
         with np.errstate(over="ignore", invalid="ignore"):  # where Numba is switched off
             reason = advance(
-                self.steps, self._nothing if self.carrier is None else None, self.carrier, store, self.reached,
-                self.found, events, self.settings._replace(notes=not self._in_vain), self.room, stop,
+                self.steps, NOTHING if self.carrier is None else None, self.carrier, store, self.reached,
+                self.noted, events, self.settings._replace(notes=not self._in_vain), self.room, stop,
             )  # fmt: skip
         return int(reason)
 
     # --- reading what the loop has found ---
 
-    def _read(self) -> Iterator[Chunk]:
-        """Read the positions that the loop has noted: list, count or add up their matches, or choose among them."""
-        if not self.regs[NOTED]:
-            return
-        while self.regs[READ] < self.regs[NOTED]:
-            reason = self._read_on()
-            if reason == FULL:
-                yield from self.flush()
-            elif reason == GROW_PATH:
-                self._grow_search()
-            elif reason == OVERFLOW:
-                found = self._exact_count()
-                self.total += min(found, self.settings.limit) if self.settings.limit else found
-                self.regs[READ] += 1
-            elif reason in (BLOCKS, HAND_OVER):
-                yield from self._read_many(reason)
-                self.regs[HEIGHT] = 0  # LIMIT may have ended a search
-                self.regs[READ] += 1
-        self._have_read()
-
-    def _have_read(self) -> None:
-        self.regs[[NOTED, NOTED_NODES, READ, TOTALLED]] = 0
-        self.regs[UNREAD] = LAST
-
     def _read_on(self) -> int:
-        """Read positions as far as kernels can: why they came back."""
-        if self.settings.mode == CHOOSE:
-            return HAND_OVER
-        window, block = self.settings.window, self.settings.block
-        with np.errstate(over="ignore"):
-            if self.settings.mode == COUNT:
-                together = window == W_GIVEN or (window == W_COUNTED and len(self.parts) == 1)
-                return int(
-                    count_matches(
-                        self.carried, self.nodes, self.regs, self._counted_with(), self.found, self.settings.limit,
-                        self.settings.lanes, together, block,
-                    )
-                )  # fmt: skip
-            return int(
-                list_matches(
-                    self.carried, self.nodes, self.times, self.extra, self.regs, self.out, self._nothing,
-                    self.settings, self.found, -1, LAST,
-                )
-            )  # fmt: skip
+        return HAND_OVER if self.settings.mode == CHOOSE else super()._read_on()
 
     def _read_many(self, reason: int) -> Iterator[Chunk]:
-        """Read a position that has more matches than the buffers hold, or whose matches are chosen by themselves."""
         if self.choosing is not None:
             ways = kept_ways(self, self.choosing)
             if reason == HAND_OVER or not write_kept(self, ways):
@@ -413,83 +302,12 @@ class GroupMachine(Machine):
         elif self.choose is not None:
             yield from self._candidates(self.all_runs())
         else:
-            yield from self.flush()
-            if self.summing is not None:
-                self._sum_here()
-            else:
-                yield from enumerate_many(self)
-
-    def _sum_here(self) -> None:
-        """Have the matches of the position that is being read added up before nodes are renumbered."""
-        end, partition, time = self.where[[AT_POSITION, AT_PARTITION, AT_TIME]].tolist()
-        self._ended.append(Ended(self.roots.copy(), self.bound, end, partition, time))
-        self.regs[SEEN] = 1
-        if len(self._ended) == MANY_ENDED:
-            self._sum_up()
+            yield from super()._read_many(reason)
 
     @property
     def carried(self) -> Carrier:
         """What runs carry, as the readers take it."""
-        return self.carrier if self.carrier is not None else _NO_CARRIER
-
-    @property
-    def where(self) -> Array:
-        """The position that is being read."""
-        return np.asarray(self.found.at[self.regs[READ]])
-
-    @property
-    def bound(self) -> int:
-        """The least start key of its matches."""
-        return int(self.where[AT_BOUND])
-
-    @property
-    def roots(self) -> Array:
-        """Its complete runs."""
-        return self.found.node[self.where[AT_FIRST] : self.where[AT_END]]
-
-    def sum_up(self, summing: Summing | None) -> None:
-        """Add up the matches of positions that have very many, or enumerate all again. The buffers are empty."""
-        self.summing = summing
-        matches = min(QUOTA, self._buffered[0]) if summing is not None else self._buffered[0]
-        positions = min(8 * QUOTA, self._buffered[1]) if summing is not None else self._buffered[1]
-        self.out = make_output(matches, positions, self.timed, self.out.stack.shape[1])
-
-    def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, Run]:
-        def run(
-            live: Array, weights: Weights, floats: Floats | None, wholes: Wholes | None, bound: int, logs: bool
-        ) -> None:
-            sum_nodes(self.carried, self.nodes, live, weights, floats, wholes, bound, self.settings.block, logs)
-
-        # what is found in order would be looked through for every node, though few of them are reached
-        if bound == NO_KEY and self.carrier is None:
-            return None, run
-        return lambda ended: self._live(ended.roots, ended.bound), run
-
-    def _counted_with(self) -> Counting:
-        """What counting takes, for the graph and the rows that there are now."""
-        rows = self._in_order[0]
-        if self._counting is not None and self._counting[1] is self.nodes and self._counting[2] is rows:
-            return self._counting[0]
-        nodes_counted, rows_counted = len(self.nodes), len(rows)
-        # rows grow more often than the graph; what was counted of its nodes stays
-        before = self._counting[0] if self._counting is not None and self._counting[1] is self.nodes else None
-        made = Counting(
-            scratch=self.scratch,
-            lanes=before.lanes if before is not None else np.empty((nodes_counted, LANES), np.int64),
-            row_sums=np.empty((rows_counted, LANES), np.int64),
-            summed=np.zeros(rows_counted, np.int64),
-            bounds=np.zeros(LANES, np.int64),
-        )
-        if before is None:
-            self.regs[SUMMED] = 0
-        self._counting = made, self.nodes, rows
-        return made
-
-    def mute(self, on: bool, count: bool = False) -> None:
-        """Count matches instead of enumerating them, or enumerate them again; see `Machine.mute`."""
-        super().mute(on, count)
-        self._counting = None
-        self._have_read()
+        return self.carrier if self.carrier is not None else super().carried
 
     def flush(self) -> Iterator[Chunk]:
         """Hand out what stands in the buffers."""
@@ -503,51 +321,6 @@ class GroupMachine(Machine):
 
     # --- what the loop comes back for ---
 
-    def begin_search(self, counts: Array) -> None:
-        """Put the complete runs of the position on the stack: those of which `counts` has any, if it is given."""
-        live = [r for r in self.roots if not len(counts) or counts[r] > 0][::-1]
-        while len(live) + 8 > self.out.stack.shape[0]:
-            self._grow_search()
-        stack, count = self.out.stack, len(live)
-        stack[:count, AT] = live
-        stack[:count, [DEPTH, CELLS]] = 0
-        stack[:count, [TODO, UNLIKE, RUN]] = -1
-        self.regs[HEIGHT] = count
-
-    def search_on(self, counts: Array, least: int, most: int) -> tuple[int, Chunk | None]:
-        """Go on with the search on the stack: why it stopped, and what it found."""
-        while self.regs[HEIGHT]:
-            reason = list_matches(
-                self.carried, self.nodes, self.times, self.extra, self.regs, self.out, counts,
-                self.settings._replace(few=LAST), self.found, least, most,
-            )  # fmt: skip
-            if reason == GROW_PATH:
-                self._grow_search()
-            elif reason == FULL and self.regs[MATCHES] == 0:
-                self.out = grow_positions(self.out)
-            else:
-                return int(reason), self.hand_out()
-        return DONE, None
-
-    def all_runs(self) -> Iterator[Chunk]:
-        """Every complete run of the position, in no order."""
-        self.begin_search(self._nothing)
-        reason = FULL
-        while reason != DONE:
-            reason, chunk = self.search_on(self._nothing, -1, LAST)
-            if chunk is not None:
-                yield chunk
-
-    def at_once(self, chunks: Iterable[Chunk]) -> list[Chunk]:
-        """All of these, which must fit into the memory that there is."""
-        found, taken = list[Chunk](), self.used
-        for chunk in chunks:
-            taken += size(chunk)
-            if taken > self.memory:
-                raise out_of_memory(self.memory, "the candidates of one position")
-            found.append(chunk)
-        return found
-
     def _candidates(self, runs: Iterator[Chunk]) -> Iterator[Chunk]:
         """One position's candidates at once: what follows depends on whether there is a match among them."""
         assert self.choose is not None
@@ -555,33 +328,6 @@ class GroupMachine(Machine):
         chosen = self.choose.choose(self.at_once(map(self.choose.sift, runs)))
         self.regs[SEEN] = sum(len(chunk.start) for chunk in chosen)
         yield from chosen
-
-    def live_nodes(self) -> Array:
-        """The nodes that the position reaches inside the window, children before parents."""
-        return self._live(self.roots, self.bound)
-
-    def _live(self, roots: Array, bound: int) -> Array:
-        seen = gather_live(self.carried, self.nodes, self.regs, roots, self.scratch, bound, self.settings.block)
-        return self.scratch[2, 1 : int(seen) + 1].copy()
-
-    def _exact_count(self) -> int:
-        bound = self.bound
-        sums: dict[int, int] = {}
-        for n in self.live_nodes().tolist():
-            _, a, b, c, kind = self.nodes[n].tolist()
-            if kind >= 0:
-                sums[n] = sums[b] if b >= 0 else 1
-            elif kind == FACTOR:
-                sums[n] = sums[a] * (sums[b] if b >= 0 else 1)
-            elif kind == ORDERED:
-                sums[n] = sum(sums[child] for child in rows.of_node(self, n))
-            elif kind == BETWEEN:
-                assert self.carrier is not None
-                runs = rows.of_node(self, a)
-                sums[n] = sum(sums[run] * int(events_after_run(self.carrier, self.nodes, n, run)) for run in runs)
-            else:
-                sums[n] = sums[a] + sum(sums[k] for k in (b, c) if k >= 0 and self.nodes[k, MAX] >= bound)
-        return sum(sums[r] for r in self.roots.tolist() if self.nodes[r, MAX] >= bound)
 
     # --- memory ---
 
@@ -598,7 +344,6 @@ class GroupMachine(Machine):
                 self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.tight,
                 self.steps.index_ended, len(self.steps.tight), *self._in_order, self.settings.window,
             )  # fmt: skip
-        self.regs[LIVE_FROM] = 0
         self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1  # no head has them
         if self.regs[CELLS_USED]:
             words.keep_sets(self)
@@ -672,9 +417,8 @@ class GroupMachine(Machine):
         fresh = (self._most_made, 4 + self.fresh.vector.shape[1])
         cells = len(self.carrier.cells) if self.carrier is not None else 0
         sizes = super()._sizes()
-        counting = LANES if self.settings.mode == COUNT and not self._in_vain else 0
+        counting = self._lanes_counted
         return sizes | {
-            "nodes": (len(self.nodes), sizes["nodes"][1] + counting),
             "entries": entries,
             "fresh": fresh,
             "rows": (len(self._in_order[0]), 1 + ROWS + (counting + 1 if counting else 0)),
@@ -739,14 +483,11 @@ class GroupMachine(Machine):
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`."""
-        regs = arrays["regs"][:REGISTERS]
-        regs = np.concatenate([regs, np.zeros(REGISTERS - len(regs), np.int64)])  # those of older versions have fewer
-        super().restore(arrays | {"regs": regs})
+        super().restore(arrays)
         if self.settings.window == W_COUNTED:
             self.parts[:, COUNTER] = self.parts[:, SEEN_EVENTS]
-        self.regs[[ENTRIES, ROWS_USED, BUCKETS_USED, CELLS_USED, HEIGHT, NEED, LIVE_FROM, LIVE_COUNT]] = 0
+        self.regs[[ENTRIES, ROWS_USED, BUCKETS_USED, CELLS_USED, NEED]] = 0
         self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1
-        self._have_read()
         self.regs[ENTRIES] = len(arrays["entries"])
         if self.lists:
             self.extra[: self.regs[NODES]] = arrays["extra"].reshape(-1, 3)

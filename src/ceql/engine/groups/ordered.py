@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import NO_START, A, B, C
 from ceql.engine.common.layout import DONE
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, compare, holds
-from ceql.engine.groups.graph import NO_START, A, B, C
 from ceql.engine.groups.layout import (
     ALIVE_ROW,
     BASE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.groups.graph import NO_START, A, B, C
+from ceql.engine.common.graph import NO_START, A, B, C
 from ceql.engine.groups.lanes import lanes_of, only_if, plus, put, same
 from ceql.engine.groups.layout import BASE, MOST, OWN_MOST, PLACE, REACH, READ_ROW, ROOM, Carrier, Counting
 from ceql.engine.groups.ordered import no_harder

@@ -10,6 +10,7 @@ import numpy as np
 
 from ceql.engine.groups.layout import (
     IS_TRUE,
+    LEAST_VALUE,
     MEMBER,
     MEMBER_AT,
     NO_EVENT,
@@ -25,7 +26,8 @@ from ceql.jit import Array, called, inlined
 READ, CONSTANT, TO_FLOAT, AND, OR, NOT, IS_NULL, NEGATE_INT, NEGATE_FLOAT = range(9)
 UNSCALE = 9  # a decimal's whole number to a float; the argument is how many digits are behind the point
 KNOWN, COUNTED, TOTAL, DIFFERENT = range(40, 44)  # after READ of an aggregate: of no event, a sum too large, a set
-DENIED, MAY_HOLD = 44, 45  # at the end: whether the rest is not true, or not false
+ABS_INT, ABS_FLOAT, FLOOR, CEIL, ROUND = range(50, 55)
+DENIED, MAY_HOLD = 60, 61  # at the end: whether the rest is not true, or not false
 ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT, MEAN_INT = range(10, 15)
 ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, REMAINDER_FLOAT = range(20, 25)
 COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT, COMPARE_FLOATS = range(30, 34)  # the argument is the operator
@@ -147,6 +149,27 @@ def constant(read: int, scratch: Array) -> int:
 
 
 @called
+def of_float(operation: int, value: float) -> int:
+    """A function of a float: ABS and ROUND give one, FLOOR and CEIL the nearest whole number there is, 0 for NaN."""
+    if operation == ABS_FLOAT:
+        return to_key(abs(value))
+    if operation == ROUND:  # halves away from zero
+        whole = np.floor(abs(value))
+        near = whole + 1.0 if abs(value) - whole >= 0.5 else whole
+        return to_key(near if value >= 0.0 else -near) if value == value else np.int64(NAN)
+    near = np.floor(value) if operation == FLOOR else np.ceil(value)
+    if near != near:
+        return np.int64(0)
+    if near >= 9223372036854775808.0:
+        return np.int64(_MOST)
+    return (
+        np.int64(max(np.int64(near), np.int64(LEAST_VALUE)))
+        if near >= -9223372036854775808.0
+        else np.int64(LEAST_VALUE)
+    )
+
+
+@called
 def run_program(
     carrier: Carrier, begin: int, end: int, reads: int, values: Array, i: int, entries: Array, g: int, base: int
 ) -> int:
@@ -171,6 +194,10 @@ def run_program(
             stack[top] = argument
             continue
         a = stack[top]
+        if operation >= ABS_INT and operation < DENIED:
+            if a != NULL:
+                stack[top] = abs(a) if operation == ABS_INT else of_float(operation, to_float(a))
+            continue
         if operation >= DENIED:
             stack[top] = FALSE if a == (TRUE if operation == DENIED else FALSE) else TRUE
             continue

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import DONE, EVENT
-from ceql.engine.groups.graph import KIND, MAX, NO_START, A
+from ceql.engine.common.graph import KIND, MAX, NO_START, A
+from ceql.engine.common.layout import DONE, EVENT, NOTED, READ_FIRST
 from ceql.engine.groups.layout import (
     ALIVE_ROW,
     BASE,
@@ -31,13 +31,11 @@ from ceql.engine.groups.layout import (
     MOST,
     NEXT_BUCKET,
     NEXT_ROW,
-    NOTED,
     ORDER,
     OWN_MOST,
     PLACE,
     POSITION,
     REACH,
-    READ_FIRST,
     READ_ROW,
     ROOM,
     ROWS,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ceql.engine.common.graph import KIND, ORDERED, A
 from ceql.engine.common.layout import NODES
 from ceql.engine.common.owners import power_of_two
 from ceql.engine.groups.collect import pack_rows
-from ceql.engine.groups.graph import KIND, ORDERED, A
 from ceql.engine.groups.layout import (
     BASE,
     BUCKET_INDEX,

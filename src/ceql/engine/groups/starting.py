@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import DONE, NO_KEY, Events
+from ceql.engine.common.graph import NONE
+from ceql.engine.common.layout import DONE, NO_KEY, Events, Settings
 from ceql.engine.groups.filing import head_for, key_of, room_under
-from ceql.engine.groups.graph import NONE, new_node
-from ceql.engine.groups.layout import SINCE, TAKEN, Carrier, Settings, Steps, Store, Turn
+from ceql.engine.groups.graph import new_node
+from ceql.engine.groups.layout import SINCE, TAKEN, Carrier, Steps, Store, Turn
 from ceql.engine.groups.rings import append
 from ceql.engine.groups.table import are_there
 from ceql.jit import called

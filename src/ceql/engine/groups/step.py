@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import COLLECT, DONE, LEAST, NO_KEY, NODES, ROOTS, WENT_BACK, Events
+from ceql.engine.common.graph import FACTOR, MAX, NO_START, NONE, OTHERS
+from ceql.engine.common.layout import COLLECT, DONE, LEAST, NO_KEY, NODES, ROOTS, WENT_BACK, Events, Settings
 from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.ahead import hash_ahead
 from ceql.engine.groups.ending import end_all, ended_up_to
-from ceql.engine.groups.graph import FACTOR, MAX, NO_START, NONE, OTHERS, listed, most_unlike, new_node, union
+from ceql.engine.groups.graph import listed, most_unlike, new_node, union
 from ceql.engine.groups.layout import (
     ENTRIES,
     FORGOTTEN,
@@ -22,7 +23,6 @@ from ceql.engine.groups.layout import (
     SEEN_EVENTS,
     SINCE,
     STAMP,
-    Settings,
     Steps,
     Store,
 )

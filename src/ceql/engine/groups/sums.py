@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BETWEEN, BOTTOM, FACTOR, KIND, MAX, ORDERED, A, B, C
 from ceql.engine.common.sums import Floats, Weights, Wholes, begin, multiply, read, unite
 from ceql.engine.groups.between import next_between
-from ceql.engine.groups.graph import BETWEEN, FACTOR, KIND, MAX, ORDERED, A, B, C
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, Word, inlined, kernel
@@ -57,10 +57,11 @@ def sum_nodes(
         kind = nodes[n, KIND]
         if kind >= 0:
             child = nodes[n, B]
-            begin(floats, wholes, n, 1 if child < 0 else 0, logs)
+            begin(floats, wholes, n, 1 if child < 0 and nodes[n, C] >= bound else 0, logs)
             if child >= 0:
                 unite(floats, wholes, n, child, logs)
-            read(weights, floats, wholes, n, logs)
+            if kind != BOTTOM:
+                read(weights, floats, wholes, n, logs)
             continue
         begin(floats, wholes, n, 0, logs)
         if kind == ORDERED:

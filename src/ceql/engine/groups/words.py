@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ceql.engine.common.graph import KIND, LISTED, OTHERS, VALUE, B
 from ceql.engine.common.layout import NODES
 from ceql.engine.common.machine import ascending
 from ceql.engine.groups import rows
-from ceql.engine.groups.graph import KIND, LISTED, OTHERS, VALUE, B
 from ceql.engine.groups.layout import (
     BASE,
     BUCKETS_USED,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ceql.engine.common.check import require, require_between, require_shape
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, UNION, A, B
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, PAIR, A, B, C
 from ceql.engine.states.layout import RECORD, ROOM
 from ceql.jit import Array, kernel
 
@@ -30,12 +30,14 @@ class Known(NamedTuple):
 def check_nodes(nodes: Array, known: Known) -> None:
     """Refuse nodes that are no graph as `graph.py` describes it."""
     index = np.arange(len(nodes))
-    kind, a, b, greatest = nodes[:, KIND], nodes[:, A], nodes[:, B], nodes[:, MAX]
-    output, union = kind >= 0, kind == UNION
-    require_between(kind, UNION, known.labels, "a node has an unknown label")
+    kind, a, b, c, greatest = nodes[:, KIND], nodes[:, A], nodes[:, B], nodes[:, C], nodes[:, MAX]
+    bottom, union = kind == BOTTOM, kind == PAIR
+    output, parent = ~(bottom | union), ~bottom
+    require_between(kind[output], 0, known.labels, "a node has an unknown label")
     require_between(a[~union], 0, known.position, "a node has an event that did not come")
-    require_between(b[kind != BOTTOM], 0, index[kind != BOTTOM], "a child of a node does not come before it")
+    require_between(b[parent], 0, index[parent], "a child of a node does not come before it")
     require_between(a[union], 0, index[union], "a child of a node does not come before it")
+    require((b[bottom] == -1).all() and (c[parent] == -1).all(), "a node has a child that it cannot have")
     require((greatest[output] == greatest[b[output]]).all(), "a node has another greatest start than its child")
     require((greatest[union] == greatest[a[union]]).all(), "a node has another greatest start than its child")
     require((greatest[b[union]] <= greatest[union]).all(), "the children of a node are in the wrong order")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
 from ceql.engine.common.layout import NODES, W_ENVELOPE
 from ceql.engine.common.window import horizon_of, raise_floors
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.states.layout import EPOCH, INITIAL, LOG, LOGGED, POOL, RECORD, ROOM, SINCE, Partitions
 from ceql.jit import Array, allocating, kernel
 
@@ -20,20 +20,19 @@ UNMARKED = np.iinfo(np.int64).max
 
 
 @allocating
-def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: int, log: Array) -> None:
+def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, window: int, log: Array) -> None:
     """Drop what is dead. Every record must be in the pool (no partition loaded)."""
     used = regs[NODES]
     reached = np.full(used, UNMARKED, np.int64)  # the horizon of whoever reaches a node
-    pool = parts.pool
     lost = False
-    for p in range(parts.table.shape[0]):
-        at = parts.table[p, RECORD]
-        horizon = horizon_of(regs, parts.table, p, window)
-        if parts.table[p, SINCE] != regs[EPOCH]:
-            parts.table[p, SINCE] = regs[EPOCH]
-            parts.table[p, RECORD] = -1
-            parts.table[p, INITIAL] = 0
-            parts.table[p, LOGGED] = -1
+    for p in range(table.shape[0]):
+        at = table[p, RECORD]
+        horizon = horizon_of(regs, table, p, window)
+        if table[p, SINCE] != regs[EPOCH]:
+            table[p, SINCE] = regs[EPOCH]
+            table[p, RECORD] = -1
+            table[p, INITIAL] = 0
+            table[p, LOGGED] = -1
             continue
         if at < 0:
             continue
@@ -59,8 +58,8 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
             source += 2 + length
         pool[at] = alive
         if alive == 0:
-            parts.table[p, RECORD] = -1
-            parts.table[p, ROOM] = 0
+            table[p, RECORD] = -1
+            table[p, ROOM] = 0
 
     for n in range(used - 1, -1, -1):
         horizon = reached[n]
@@ -76,7 +75,7 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
                 lost = True
 
     if window == W_ENVELOPE and lost:
-        raise_floors(parts.table)
+        raise_floors(table)
 
     moved = np.empty(used, np.int64)
     top = 0
@@ -87,8 +86,9 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
         kind = nodes[n, KIND]
         a, b = nodes[n, A], nodes[n, B]
         if kind >= 0:
-            b = moved[b]
-        elif kind != BOTTOM:
+            if b >= 0:
+                b = moved[b]
+        else:
             if nodes[n, MAX] >= horizon and reached[b] == UNMARKED:
                 moved[n] = moved[a]  # a union whose right side is dead is its left side
                 continue
@@ -96,6 +96,7 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
         nodes[top, MAX] = nodes[n, MAX]
         nodes[top, A] = a
         nodes[top, B] = b
+        nodes[top, C] = nodes[n, C]
         nodes[top, KIND] = kind
         if len(times) > 0:
             times[top] = times[n]
@@ -103,28 +104,28 @@ def collect(nodes: Array, times: Array, regs: Array, parts: Partitions, window: 
         top += 1
     regs[NODES] = top
 
-    for p in range(parts.table.shape[0]):
-        at = parts.table[p, RECORD]
+    for p in range(table.shape[0]):
+        at = table[p, RECORD]
         if at < 0:
-            parts.table[p, LOGGED] = -1  # no run is under way: no later match can use what came before
+            table[p, LOGGED] = -1  # no run is under way: no later match can use what came before
             continue
         source = at + 1
         for _ in range(pool[at]):
             for k in range(pool[source + 1]):
                 pool[source + 2 + k] = moved[pool[source + 2 + k]]
             source += 2 + pool[source + 1]
-    _collect_log(regs, parts, window, log)
+    _collect_log(regs, table, window, log)
 
 
 @allocating
-def _collect_log(regs: Array, parts: Partitions, window: int, log: Array) -> None:
+def _collect_log(regs: Array, table: Array, window: int, log: Array) -> None:
     used = regs[LOG]
     if used == 0:
         return
     moved = np.full(used, -1, np.int64)
-    for p in range(parts.table.shape[0]):
-        horizon = horizon_of(regs, parts.table, p, window)
-        entry = parts.table[p, LOGGED]
+    for p in range(table.shape[0]):
+        horizon = horizon_of(regs, table, p, window)
+        entry = table[p, LOGGED]
         while entry >= 0 and log[entry, 2] >= horizon:
             moved[entry] = 0
             entry = log[entry, 5]
@@ -138,9 +139,9 @@ def _collect_log(regs: Array, parts: Partitions, window: int, log: Array) -> Non
         log[top, 5] = moved[before] if before >= 0 else -1
         moved[entry] = top
         top += 1
-    for p in range(parts.table.shape[0]):
-        if parts.table[p, LOGGED] >= 0:
-            parts.table[p, LOGGED] = moved[parts.table[p, LOGGED]]
+    for p in range(table.shape[0]):
+        if table[p, LOGGED] >= 0:
+            table[p, LOGGED] = moved[table[p, LOGGED]]
     regs[LOG] = top
 
 

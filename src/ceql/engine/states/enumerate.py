@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
 from ceql.engine.common.layout import (
     BLOCKS,
     DONE,
@@ -19,28 +20,30 @@ from ceql.engine.common.layout import (
     FULL,
     GROW_PATH,
     MATCHES,
-    MORE,
+    NOTED,
     OFFSET,
     PARTITION,
     POSITIONS,
-    ROOTS,
+    READ,
     SEEN,
     START,
     START_TIME,
     Output,
+    Settings,
 )
 from ceql.engine.common.marks import clear_marks
 from ceql.engine.common.order import sort_by_start
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
-from ceql.engine.states.layout import DEPTH, LABEL, NODE, POSITION, Settings
+from ceql.engine.common.roots import AT_BOUND, AT_END, AT_FIRST, AT_PARTITION, AT_POSITION, AT_TIME, Roots
+from ceql.engine.groups.layout import AT, DEPTH
+from ceql.engine.states.layout import LABEL, MORE, POSITION
 from ceql.engine.states.start_rows import rows_by_start
-from ceql.jit import Array, inlined
+from ceql.jit import Array, inlined, kernel
 
 FEW = 64  # matches that are sorted after they were found
 
 
 @inlined
-def enumerate_position(
+def _list(
     nodes: Array,
     times: Array,
     regs: Array,
@@ -48,19 +51,17 @@ def enumerate_position(
     out: Output,
     rows: Array | None,
     settings: Settings,
-    bound: int,
-    position: int,
-    time: int,
-    partition: int,
+    where: Array,
 ) -> int:
     """Write the matches that end at `position`; nothing is written unless all of them fit.
 
     `rows` is scratch to find the rows of many matches with. Without it, more matches than a few, or matches that are
-    not found in order, are a reason to come back.
+    not found in order, are a reason to come back: most queries have none, and compile nothing for them.
     """
+    bound = np.int64(where[AT_BOUND])
     first = regs[MATCHES]
     base = regs[POSITIONS]
-    if out.stack.shape[0] < regs[ROOTS] + 8:
+    if out.stack.shape[0] < len(roots) + 8:
         return GROW_PATH
     placed = False
     m, e = first, base
@@ -69,15 +70,15 @@ def enumerate_position(
     sorted_so_far = True
     while True:  # once, or twice when there turn out to be many
         height = np.uint64(0)
-        for k in range(regs[ROOTS] - 1, -1, -1):
+        for k in range(len(roots) - 1, -1, -1):
             if nodes[roots[k], MAX] >= bound:
-                out.stack[height, NODE] = roots[k]
+                out.stack[height, AT] = roots[k]
                 out.stack[height, DEPTH] = 0
                 height += one
         again = False
         while height > np.uint64(0):
             height -= one
-            n = np.uint64(out.stack[height, NODE])
+            n = np.uint64(out.stack[height, AT])
             depth = np.uint64(out.stack[height, DEPTH])
             kind = nodes[n, KIND]
             while kind != BOTTOM:
@@ -98,12 +99,12 @@ def enumerate_position(
                             if placed and rows is not None:
                                 clear_marks(rows)
                             return GROW_PATH
-                        out.stack[height, NODE] = right
+                        out.stack[height, AT] = right
                         out.stack[height, DEPTH] = depth
                         height += one
                     n = np.uint64(nodes[n, A])
                 kind = nodes[n, KIND]
-            if settings.exact and nodes[n, B] < bound:
+            if settings.exact and nodes[n, C] < where[AT_BOUND]:
                 continue
             row, at = np.uint64(m), np.uint64(e)
             if placed and rows is not None:
@@ -139,12 +140,10 @@ def enumerate_position(
             out.match[OFFSET, m] = e
             sort_by_start(out, first, m, len(times) > 0)
             break
-        found, entries = rows_by_start(nodes, regs, roots, rows, settings, bound, first, base)
-        if found < 0:
-            return BLOCKS
-        if found > settings.quota or first + found > out.match.shape[1] - 1 or base + entries > len(out.position):
+        found, entries, bound = rows_by_start(nodes, roots, rows, settings, bound, first, base)
+        if found > settings.few or first + found > out.match.shape[1] - 1 or base + entries > len(out.position):
             clear_marks(rows)
-            return FULL if first > 0 and found <= settings.quota else BLOCKS
+            return FULL if first > 0 and found <= settings.few else BLOCKS
         m, e = first + found, base + entries
         placed = True
         sorted_so_far = True
@@ -155,12 +154,27 @@ def enumerate_position(
         m = first + settings.limit
         e = out.match[OFFSET, m]
     for k in range(first, m):
-        out.match[END, k] = position
-        out.match[PARTITION, k] = partition
+        out.match[END, k] = where[AT_POSITION]
+        out.match[PARTITION, k] = where[AT_PARTITION]
     if len(times) > 0:
         for k in range(first, m):
-            out.match[END_TIME, k] = time
+            out.match[END_TIME, k] = where[AT_TIME]
     regs[SEEN] = m - first
     regs[MATCHES] = m
     regs[POSITIONS] = e
     return DONE
+
+
+@kernel
+def list_chains(
+    nodes: Array, times: Array, regs: Array, out: Output, rows: Array | None, settings: Settings, roots: Roots
+) -> int:
+    """Write the matches of the positions that are still to be read; DONE, or the reason to come back."""
+    while regs[READ] < regs[NOTED]:
+        where = roots.at[regs[READ]]
+        found = roots.node[where[AT_FIRST] : where[AT_END]]
+        reason = _list(nodes, times, regs, found, out, rows, settings, where)
+        if reason != DONE:
+            return reason
+        regs[READ] += 1
+    return np.int64(DONE)

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceql.engine.common.layout import COUNTER, HORIZON, NO_KEY, OWN, OWN_COLUMNS, W_ENVELOPE, Events
+from ceql.engine.common.layout import COUNTER, HORIZON, NO_KEY, OWN, OWN_COLUMNS, W_ENVELOPE, Events, Settings
 from ceql.engine.common.reached import Reached, note, nothing_reached
 from ceql.engine.common.window import apply_window
-from ceql.engine.states.layout import Settings
 from ceql.jit import Array, kernel
 
 NOW = OWN  # a register: CONSUME BY ANY begins another epoch

@@ -1,29 +1,16 @@
-"""The timed enumerable compact set in flat arrays (core-vldb2022, 4.1 and 4.2).
+"""The timed enumerable compact set in flat arrays (core-vldb2022, 4.1 and 4.2): union-lists over `common.graph`.
 
-A node is a row of `nodes`: int64[capacity, 4]. Children always have smaller indices than their parents, so
-that a pass in index order is a topological order; `collect.py` keeps it so.
-
-| kind   | MAX        | A             | B             | KIND            |
-|--------|------------|---------------|---------------|-----------------|
-| bottom | start key  | position      | exact key     | BOTTOM          |
-| output | max-start  | position      | next          | label id (>= 0) |
-| union  | max-start  | left          | right         | UNION           |
-
-Starts are compared by *key*, whatever the window counts: the position, the index in the substream, the time, an
-attribute. Keys never decrease along a stream, which is all that the paper's invariants need. For an attribute
-that does decrease, the key is its running maximum, and the bottom also has the exact value.
+Output nodes are products with one factor. A union has two sides, the left one with the greater max-start.
 
 `regs[NODES]` is the number of nodes in use. The caller makes sure of room beforehand.
 """
 
 from __future__ import annotations
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, PAIR, A, B, C
 from ceql.engine.common.layout import NODES
 from ceql.engine.states.layout import LENGTH, Active
 from ceql.jit import Array, inlined
-
-MAX, A, B, KIND = 0, 1, 2, 3
-BOTTOM, UNION = -1, -2
 
 
 @inlined
@@ -31,7 +18,8 @@ def new_bottom(nodes: Array, regs: Array, key: int, position: int, exact: int) -
     n = regs[NODES]
     nodes[n, MAX] = key
     nodes[n, A] = position
-    nodes[n, B] = exact
+    nodes[n, B] = -1
+    nodes[n, C] = exact
     nodes[n, KIND] = BOTTOM
     regs[NODES] = n + 1
     return n
@@ -43,6 +31,7 @@ def extend(nodes: Array, regs: Array, child: int, position: int, label: int) -> 
     nodes[n, MAX] = nodes[child, MAX]
     nodes[n, A] = position
     nodes[n, B] = child
+    nodes[n, C] = -1
     nodes[n, KIND] = label
     regs[NODES] = n + 1
     return n
@@ -54,7 +43,8 @@ def _union_node(nodes: Array, regs: Array, left: int, right: int) -> int:
     nodes[n, MAX] = nodes[left, MAX]
     nodes[n, A] = left
     nodes[n, B] = right
-    nodes[n, KIND] = UNION
+    nodes[n, C] = -1
+    nodes[n, KIND] = PAIR
     regs[NODES] = n + 1
     return n
 
@@ -62,9 +52,9 @@ def _union_node(nodes: Array, regs: Array, left: int, right: int) -> int:
 @inlined
 def union(nodes: Array, regs: Array, first: int, second: int) -> int:
     """The union of two safe nodes of equal max-start: the gadgets of Figure 5 (a) to (d)."""
-    if nodes[first, KIND] != UNION:
+    if nodes[first, KIND] != PAIR:
         return _union_node(nodes, regs, first, second)
-    if nodes[second, KIND] != UNION:
+    if nodes[second, KIND] != PAIR:
         return _union_node(nodes, regs, second, first)
     right1 = nodes[first, B]
     right2 = nodes[second, B]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B
 from ceql.engine.common.layout import (
     BLOCKS,
     DONE,
@@ -12,38 +13,31 @@ from ceql.engine.common.layout import (
     FULL,
     GROW_PATH,
     MATCHES,
+    NOTED,
     OFFSET,
     PARTITION,
     POSITIONS,
-    ROOTS,
+    READ,
     SEEN,
     START,
     START_TIME,
     Output,
+    Settings,
 )
 from ceql.engine.common.marks import clear_marks
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
+from ceql.engine.common.roots import AT_BOUND, AT_END, AT_FIRST, AT_PARTITION, AT_POSITION, AT_TIME, Roots
 from ceql.engine.states.layout import LABEL, POSITION
 from ceql.engine.states.live import list_live
-from ceql.jit import Array, inlined
+from ceql.jit import Array, inlined, kernel
 
 
 @inlined
-def enumerate_latest(
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    roots: Array,
-    out: Output,
-    scratch: Array,
-    bound: int,
-    position: int,
-    time: int,
-    partition: int,
+def _list(
+    nodes: Array, times: Array, regs: Array, roots: Array, out: Output, scratch: Array, settings: Settings, where: Array
 ) -> int:
     """Write a match of latest start among those that end at `position`, if there is room."""
     m, e = regs[MATCHES], regs[POSITIONS]
-    depth = _latest_path(nodes, regs, roots, out, scratch, bound)
+    depth = _latest_path(nodes, roots, out, scratch, settings.latest == 2, where[AT_BOUND])
     if depth < -1:
         return GROW_PATH
     if depth < 0:
@@ -53,11 +47,11 @@ def enumerate_latest(
         return FULL if m > 0 else BLOCKS
     bottom = scratch[1, 0]
     out.match[START, m] = nodes[bottom, A]
-    out.match[END, m] = position
-    out.match[PARTITION, m] = partition
+    out.match[END, m] = where[AT_POSITION]
+    out.match[PARTITION, m] = where[AT_PARTITION]
     if len(times) > 0:
         out.match[START_TIME, m] = times[bottom]
-        out.match[END_TIME, m] = time
+        out.match[END_TIME, m] = where[AT_TIME]
     out.match[OFFSET, m] = e
     for k in range(depth):
         out.position[e + k] = out.path[depth - 1 - k, POSITION]
@@ -70,16 +64,22 @@ def enumerate_latest(
 
 
 @inlined
-def _latest_path(nodes: Array, regs: Array, roots: Array, out: Output, scratch: Array, bound: int) -> int:
+def _latest_path(nodes: Array, roots: Array, out: Output, scratch: Array, only: bool, bound: int) -> int:
     """Puts a match of latest start into the path of `out` and its bottom into scratch[1, 0]; its length.
 
     -1 when no match is inside the window, -2 when the path is too small. Following the left children leads to
-    the greatest key; of several starts with that key (equal times), the latest is looked for by itself.
+    the greatest key; of several starts with that key (equal times), the latest is looked for by itself, unless each is
+    the `only` one with its key.
     """
     best = np.int64(bound)
-    for k in range(regs[ROOTS]):
+    for k in range(len(roots)):
         best = max(best, nodes[roots[k], MAX])
-    seen = list_live(nodes, regs, roots, scratch, best)
+    if only:
+        for k in range(len(roots)):
+            if nodes[roots[k], MAX] == best:
+                return _walk(nodes, np.int64(roots[k]), out, scratch, False)
+        return np.int64(-1)
+    seen = list_live(nodes, roots, scratch, best)
     latest = np.int64(-1)
     for k in range(1, seen + 1):
         if nodes[scratch[2, k], KIND] == BOTTOM:
@@ -96,22 +96,44 @@ def _latest_path(nodes: Array, regs: Array, roots: Array, out: Output, scratch: 
         if leads:
             scratch[0, n] = 2
     depth = np.int64(-1)
-    for k in range(regs[ROOTS]):
+    for k in range(len(roots)):
         if scratch[0, roots[k]] == 2:
-            depth = np.int64(0)
-            n = roots[k]
-            while nodes[n, KIND] != BOTTOM:
-                if nodes[n, KIND] >= 0:
-                    if depth == out.path.shape[0]:
-                        depth = np.int64(-2)
-                        break
-                    out.path[depth, POSITION] = nodes[n, A]
-                    out.path[depth, LABEL] = nodes[n, KIND]
-                    depth += 1
-                    n = nodes[n, B]
-                else:
-                    n = nodes[n, A] if scratch[0, nodes[n, A]] == 2 else nodes[n, B]
+            depth = _walk(nodes, np.int64(roots[k]), out, scratch, True)
             break
     clear_marks(scratch)
-    scratch[1, 0] = latest
     return depth
+
+
+@inlined
+def _walk(nodes: Array, n: int, out: Output, scratch: Array, marked: bool) -> int:
+    """Take the way of the left children, or that which is marked with 2."""
+    depth = np.int64(0)
+    kind = nodes[n, KIND]
+    while kind != BOTTOM:
+        if kind >= 0:
+            if depth == out.path.shape[0]:
+                return np.int64(-2)
+            out.path[depth, POSITION] = nodes[n, A]
+            out.path[depth, LABEL] = kind
+            depth += 1
+            n = nodes[n, B]
+        else:
+            n = nodes[n, B] if marked and scratch[0, nodes[n, A]] != 2 else nodes[n, A]
+        kind = nodes[n, KIND]
+    scratch[1, 0] = n
+    return depth
+
+
+@kernel
+def list_latest(
+    nodes: Array, times: Array, regs: Array, out: Output, scratch: Array, settings: Settings, roots: Roots
+) -> int:
+    """Write a match of each of the positions that are still to be read; DONE, or the reason to come back."""
+    while regs[READ] < regs[NOTED]:
+        where = roots.at[regs[READ]]
+        found = roots.node[where[AT_FIRST] : where[AT_END]]
+        reason = _list(nodes, times, regs, found, out, scratch, settings, where)
+        if reason != DONE:
+            return reason
+        regs[READ] += 1
+    return np.int64(DONE)

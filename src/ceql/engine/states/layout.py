@@ -15,11 +15,13 @@ HOLE_SYMBOL = OWN + 3
 LOG = OWN + 4  # entries in the replay log
 ACTIVE = OWN + 5  # active states of the loaded partition
 LOADED = OWN + 6  # the loaded partition, or -1
-REGISTERS = OWN + 7
+BOOKED = OWN + 7  # the nodes that the book has from which NEXT and LAST pick, see `pick`
+OWN_REGISTERS = OWN + 8
 
 # Why the loop came back.
 HOLE = OWN_REASONS  # an entry of the automaton's table is missing
 GROW = OWN_REASONS + 1  # there are more active states, or longer lists, than there is room for
+MORE = OWN_REASONS + 2  # to list a position's matches takes more than is compiled yet
 
 MISSING, NO_OP, DEAD = -1, -2, -3  # table entries
 
@@ -34,8 +36,7 @@ COLUMNS = OWN_COLUMNS + 5
 # Rows of the active states: by place in the table, then the stack of free slots, then by slot.
 STATE, SLOT, NEW_STATE, NEW_SLOT, FREE, LENGTH = range(6)
 
-NODE, DEPTH = range(2)  # columns of the search's stack
-POSITION, LABEL = range(2)  # columns of its path
+POSITION, LABEL = range(2)  # columns of the search's path
 
 
 class Tables(NamedTuple):
@@ -63,18 +64,3 @@ class Active(NamedTuple):
     lists: Array  # int64[slots, longest]
     place: Array  # int64[states]: where the state stands, if it does (the entry there tells)
     roots: Array  # int64
-
-
-class Settings(NamedTuple):
-    """What does not change while a recogniser lives."""
-
-    window: int
-    width: int  # of a W_COUNTED window
-    exact: bool  # starts must be checked one by one (W_ENVELOPE)
-    mode: int
-    limit: int  # matches per position, 0 for all
-    quota: int  # matches per position that are enumerated before changing to blocks
-    consume: int  # 0 none, 1 partition, 2 any
-    log: bool
-    labelled: bool  # whether labels are written: not when all matches have the same
-    emit_from: int  # matches that end before this event of the batch are not wanted

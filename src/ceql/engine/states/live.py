@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from ceql.engine.common.layout import ROOTS
-from ceql.engine.common.marks import clear_marks
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
-from ceql.jit import Array, inlined, kernel
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B
+from ceql.jit import Array, inlined
 
 
 @inlined
-def list_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int) -> int:
+def list_live(nodes: Array, roots: Array, scratch: Array, bound: int) -> int:
     """List the live nodes in scratch[2, 1:], children first, and mark them in scratch[0]; how many there are."""
     seen = 0
-    for k in range(regs[ROOTS]):
+    for k in range(len(roots)):
         if nodes[roots[k], MAX] < bound:
             continue
         height = 1
@@ -38,28 +36,3 @@ def list_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: in
             height -= 1
     scratch[2, 0] = seen
     return seen
-
-
-@kernel
-def gather_live(nodes: Array, regs: Array, roots: Array, scratch: Array, bound: int) -> int:
-    """List the live nodes in scratch[2, 1:], children before parents; how many there are. The marks are cleared."""
-    seen = list_live(nodes, regs, roots, scratch, bound)
-    clear_marks(scratch)
-    return seen
-
-
-@inlined
-def any_live(nodes: Array, regs: Array, roots: Array, scratch: Array, exact: bool, bound: int) -> bool:
-    """Whether some match of the current position is inside the window."""
-    found = False
-    if not exact:
-        for k in range(regs[ROOTS]):
-            found = found or nodes[roots[k], MAX] >= bound
-        return found
-    seen = list_live(nodes, regs, roots, scratch, bound)
-    for k in range(1, seen + 1):
-        n = scratch[2, k]
-        if nodes[n, KIND] == BOTTOM and nodes[n, B] >= bound:
-            found = True
-    clear_marks(scratch)
-    return found

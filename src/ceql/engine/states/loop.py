@@ -1,11 +1,10 @@
 """Algorithm 1 of core-vldb2022 over symbols.
 
 `advance` takes the events of a batch one after the other: it looks up what the symbol does to each active state,
-moves the union-lists, and at a position with accepting states enumerates or counts the matches that end there.
-When it needs the caller (a hole in the table, full buffers, a full graph) it returns why, with
-everything stored, and is called again to go on at the very same event.
-
-What a query does not need is not compiled: Numba drops the branches of arguments that are None.
+moves the union-lists, and at a position with accepting states notes the roots of the matches that end there. That is
+all: what is done with them is the readers' business (`groups.reading`). When it needs the caller (a hole in the table,
+a full graph, no room for roots) it returns why, with everything stored, and is called again to go on at the very same
+event.
 """
 
 from __future__ import annotations
@@ -15,30 +14,25 @@ import numpy as np
 from ceql.engine.common.layout import (
     AFTER,
     COLLECT,
-    COUNT,
     DONE,
     EVENT,
     FRESH,
-    FULL,
     HAND_OVER,
     LEAST,
     NO_KEY,
     NODES,
+    NOTED,
     OUTPUT,
-    OVERFLOW,
     PHASE,
     ROOTS,
     SEEN,
-    TOTAL,
     W_GIVEN,
     WENT_BACK,
     Events,
-    Output,
+    Settings,
 )
+from ceql.engine.common.roots import AT_LOG, Roots, note_roots
 from ceql.engine.common.window import apply_window
-from ceql.engine.states.count import count_kept, count_live
-from ceql.engine.states.enumerate import enumerate_position
-from ceql.engine.states.latest import enumerate_latest
 from ceql.engine.states.layout import (
     ACTIVE,
     DEAD,
@@ -60,12 +54,9 @@ from ceql.engine.states.layout import (
     STATE,
     Active,
     Partitions,
-    Settings,
     Tables,
 )
-from ceql.engine.states.live import any_live
 from ceql.engine.states.moves import move_all, move_few
-from ceql.engine.states.pick import ROOT, Picked, pick
 from ceql.engine.states.records import free_all, load, store
 from ceql.jit import Array, inlined, kernel
 
@@ -79,22 +70,12 @@ def advance(
     parts: Partitions,
     active: Active,
     events: Events,
-    log: Array | None,
-    out: Output | None,
-    more: Array | None,
-    latest: Output | None,
-    picked: Picked | None,
-    counts: Array | None,
-    scratch: Array,
+    log: Array,
+    roots: Roots,
     settings: Settings,
     stop: int,
 ) -> int:
-    """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back.
-
-    Matches are written to `out`, or one of latest start at each position to `latest`; with `counts`, which is scratch,
-    they are counted, or the caller chooses. With `more`, which is scratch, nothing is left out of the compiled code.
-    With `picked`, only the matches of earliest start count at each position.
-    """
+    """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back."""
     i = regs[EVENT]
     skips = settings.window == W_GIVEN and not settings.log
     timed = len(events.time) > 0
@@ -127,32 +108,19 @@ def advance(
                 continue
             regs[PHASE] = OUTPUT
         if regs[PHASE] == OUTPUT:
-            bound = regs[LEAST]
-            position = events.position[i]
-            time = events.time[i] if timed else np.int64(0)
-            shown, shown_times, roots = nodes, times, active.roots
-            all_roots = regs[ROOTS]
-            if picked is not None:
-                regs[ROOTS] = pick(nodes, times, regs, active.roots, picked, bound)
-                shown, shown_times, roots = picked.nodes, picked.times, picked.book[ROOT]
-            if out is not None:
-                reason = enumerate_position(
-                    shown, shown_times, regs, roots, out, more, settings, bound, position, time, partition
-                )
-            if latest is not None:
-                reason = enumerate_latest(
-                    shown, shown_times, regs, roots, latest, scratch, bound, position, time, partition
-                )
-            if counts is not None:
-                reason = _count_or_hand_over(shown, regs, roots, counts, settings, bound)
-            regs[ROOTS] = all_roots
+            last = regs[NOTED]
+            reason = note_roots(
+                nodes, regs, active.roots, roots, events, settings.window, settings.width, settings.notes, i
+            )
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
+            if settings.log and regs[NOTED] > last:
+                roots.at[last, AT_LOG] = parts.table[partition, LOGGED]
             regs[PHASE] = AFTER
-        if regs[TOTAL] >> 62:
-            regs[EVENT] = i
-            return FULL
+            if settings.waits and regs[SEEN] > 0:
+                regs[EVENT] = i
+                return np.int64(HAND_OVER)
         if regs[SEEN] > 0 and settings.consume > 0:
             regs[ACTIVE] = 0
             if settings.consume == 2:
@@ -171,26 +139,6 @@ def advance(
 
 
 @inlined
-def _count_or_hand_over(nodes: Array, regs: Array, roots: Array, scratch: Array, settings: Settings, bound: int) -> int:
-    if settings.mode == COUNT:
-        if bound == NO_KEY:
-            found = count_kept(nodes, regs, roots, scratch)
-        else:
-            found = count_live(nodes, regs, roots, scratch, settings.exact, bound)
-        if found < 0:
-            return OVERFLOW
-        if settings.limit > 0 and found > settings.limit:
-            found = settings.limit
-        regs[TOTAL] += found
-        regs[SEEN] = found
-        return DONE
-    if not any_live(nodes, regs, roots, scratch, settings.exact, bound):
-        return DONE
-    regs[SEEN] = 1
-    return HAND_OVER
-
-
-@inlined
 def _step(
     tables: Tables,
     nodes: Array,
@@ -198,7 +146,7 @@ def _step(
     regs: Array,
     parts: Array,
     active: Active,
-    log: Array | None,
+    log: Array,
     settings: Settings,
     partition: int,
     symbol: int,
@@ -249,7 +197,7 @@ def _step(
         longest = max(longest, length)
     if regs[NODES] + held + 4 * moves > nodes.shape[0]:
         return COLLECT
-    if log is not None and regs[LOG] >= log.shape[0]:
+    if settings.log and regs[LOG] >= log.shape[0]:
         return COLLECT
     if (
         count + moves > active.lists.shape[0]
@@ -262,7 +210,7 @@ def _step(
     if not able:
         return WENT_BACK
     regs[LEAST] = bound
-    if log is not None:
+    if settings.log:
         entry = regs[LOG]
         log[entry, 0] = position
         log[entry, 1] = symbol

@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.graph import KIND, NODE_WORDS, A, B, C
 from ceql.engine.common.layout import (
-    AFTER,
-    BLOCKS,
     COLLECT,
-    DONE,
-    ENUMERATE,
-    EVENT,
-    FULL,
-    GROW_PATH,
-    HAND_OVER,
     LEAST,
-    MORE,
-    NO_KEY,
+    LIVE_FROM,
     NODES,
-    OVERFLOW,
+    NOTED,
     PHASE,
+    PICKED,
     ROOTS,
     SEEN,
     SUMMED,
-    WENT_BACK,
+    TO_PICK,
     Events,
+    Settings,
 )
-from ceql.engine.common.limits import out_of_memory_for_tables, went_back
-from ceql.engine.common.machine import Machine
-from ceql.engine.common.output import take_chunk
+from ceql.engine.common.limits import out_of_memory_for_tables
 from ceql.engine.common.owners import power_of_two
+from ceql.engine.common.roots import Roots, make_roots
 from ceql.engine.common.shares import shard_count
-from ceql.engine.common.summing import QUOTA, Ended, Run, Summing
-from ceql.engine.common.sums import Floats, Weights, Wholes
-from ceql.engine.states.blocks import enumerate_many, live_nodes
+from ceql.engine.common.summing import QUOTA, Summing
+from ceql.engine.groups.reading import Reading
 from ceql.engine.states.check import Known, check
 from ceql.engine.states.collect import collect, compact_pool
-from ceql.engine.states.exact import KeptCounts, exact_count
-from ceql.engine.states.graph import KIND, UNION, A
+from ceql.engine.states.enumerate import list_chains
+from ceql.engine.states.latest import list_latest
 from ceql.engine.states.layout import (
     ACTIVE,
+    BOOKED,
     COLUMNS,
     EPOCH,
     GROW,
@@ -54,20 +47,18 @@ from ceql.engine.states.layout import (
     LOADED,
     LOG,
     LOGGED,
+    MORE,
+    OWN_REGISTERS,
     POOL,
     RECORD,
-    REGISTERS,
     SINCE,
     Active,
     Partitions,
-    Settings,
     Tables,
 )
-from ceql.engine.states.live import gather_live
 from ceql.engine.states.loop import advance
-from ceql.engine.states.pick import Picked
+from ceql.engine.states.pick import BOOK, make_picked, pick
 from ceql.engine.states.records import store
-from ceql.engine.states.sums import sum_nodes
 from ceql.jit import Array
 
 LOG_WORDS = 6
@@ -97,15 +88,14 @@ class Tabled(Protocol):
     def forget(self, in_use: Array) -> Array: ...
 
 
-class StateMachine(Machine):
-    """The state of a recogniser and the buffers of its output."""
+class StateMachine(Reading):
+    """The state of a recogniser and the buffers of its output.
 
-    node_words = 4
-    picked: Picked | None = None
-    """For what shows only the matches of earliest start at each position."""
-    scratch_rows = 4
+    Where it picks, its automaton gives runs up for rivals that start later only, and of a position's matches those of
+    earliest start are shown (`engine.states.pick`).
+    """
+
     columns = ("counter", "bound", "floor", "offset", "room", "epoch", "initial", "log")
-    settings: Settings
 
     def __init__(
         self,
@@ -118,14 +108,15 @@ class StateMachine(Machine):
         nodes: int = 1 << 14,
         pool: int = _LEAST_POOL,
     ) -> None:
-        super().__init__(settings, REGISTERS, 2, timed, memory, matches, positions, nodes)
+        super().__init__(settings, OWN_REGISTERS, timed, memory, matches, positions, nodes)
+        self.picked = make_picked(nodes, timed, len(self.noted.node)) if settings.picks else None
         self.cache = cache
         self.regs[LOADED] = -1
         self.log: Array = np.zeros((1024 if settings.log else 0, LOG_WORDS), np.int64)
         self.parts = Partitions(np.zeros((0, COLUMNS), np.int64), np.zeros(pool, np.int64))
         self.active = _active(16, 16, cache.tables.next.shape[0])
-        self._kept = KeptCounts()
-        self._quota: int = settings.quota
+        self._few = settings.few
+        self._needs_more = False
         self.known: Known | None = None
         self.table_share = 1
         """Of how many machines the tables share what memory the graphs leave."""
@@ -136,7 +127,8 @@ class StateMachine(Machine):
         """A machine like this one, with nothing in it and small buffers; its automaton has tables of its own."""
         made = StateMachine(self.cache.copy(), self.settings, self.timed, self.memory, **self._small_buffers())
         made.table_share = shard_count()
-        made._quota = self._quota
+        made._few = self._few
+        made._needs_more = self._needs_more
         self._make_alike(made)
         return made
 
@@ -176,37 +168,21 @@ class StateMachine(Machine):
 
     # --- feeding ---
 
-    def _run(self, events: Events) -> Iterator[Chunk]:
-        regs, stop = self.regs, len(events.symbol)
-        while not self.outgrown and (reason := self._advance(events, stop)) != DONE:
-            if reason == FULL:
-                yield from self.flush()
-            elif reason == MORE:
-                self._needs_more = True
-            elif reason == GROW_PATH:
-                self._grow_search()
-            elif reason == OVERFLOW:
-                found = 0 if self._in_vain else self._exact_count()
-                self.total += min(found, self.settings.limit) if self.settings.limit else found
-                regs[SEEN] = 1
-                regs[PHASE] = AFTER
-            elif reason == WENT_BACK:
-                raise went_back(int(events.position[regs[EVENT]]))
-            else:
-                yield from self._answer(reason, events)
+    def _advance(self, events: Events, stop: int) -> int:
+        settings = self.settings
+        if self._in_vain and not settings.waits:
+            settings = settings._replace(notes=False)
+        reason = advance(
+            self.cache.tables, self.nodes, self.times, self.regs, self.parts, self.active, events, self.log, self.noted,
+            settings, stop,
+        )  # fmt: skip
+        if self.picked is not None:
+            self.regs[[PICKED, TO_PICK, NOTED]] = 0, self.regs[NOTED], 0
+        return int(reason)
 
-    def _answer(self, reason: int, events: Events) -> Iterator[Chunk]:
+    def _answer(self, reason: int, events: Events) -> None:
         if reason == HOLE:
             self._fill()
-        elif reason == BLOCKS:
-            if self.summing is not None:
-                self._sum_later(events, self.active.roots[: int(self.regs[ROOTS])])
-            else:
-                yield from enumerate_many(self, events)
-            self.regs[PHASE] = AFTER
-        elif reason == HAND_OVER:
-            yield from self.replay(events)
-            self.regs[PHASE] = AFTER
         elif reason == COLLECT:
             self.compact()
         else:
@@ -215,56 +191,46 @@ class StateMachine(Machine):
             slots, longest = self.active.lists.shape
             self.active = _active(2 * slots, 2 * longest, len(self.active.place))
 
+    def _settle(self) -> None:
+        live = self.nodes[self._live(self.active.roots[: int(self.regs[ROOTS])], int(self.regs[LEAST]))]
+        self.regs[SEEN] = np.any((live[:, B] < 0) & (live[:, C] >= self.regs[LEAST]) & (live[:, KIND] >= 0))
+
+    # --- reading what the loop has found ---
+
+    @property
+    def found(self) -> Roots:
+        """The roots that are read."""
+        return self.noted if self.picked is None else self.picked.roots
+
+    @property
+    def graph(self) -> tuple[Array, Array]:
+        """The nodes that they name, and their times."""
+        return (self.nodes, self.times) if self.picked is None else (self.picked.nodes, self.picked.times)
+
+    def _read(self) -> Iterator[Chunk]:
+        yield from super()._read()
+        while self.picked is not None and self.regs[PICKED] < self.regs[TO_PICK]:
+            if len(self.picked.roots.node) < len(self.noted.node):
+                self.picked = self.picked._replace(roots=make_roots(len(self.noted.node)))
+            pick(self.nodes, self.times, self.regs, self.noted, self.picked)
+            self._exactly = None
+            yield from super()._read()
+
+    def _list(self) -> int:
+        nodes, times = self.graph
+        if self.settings.latest:
+            return int(list_latest(nodes, times, self.regs, self.out, self.scratch, self.settings, self.found))
+        rows = self.scratch if self._needs_more else None
+        reason = int(list_chains(nodes, times, self.regs, self.out, rows, self.settings, self.found))
+        self._needs_more = self._needs_more or reason == MORE
+        return reason
+
     def sum_up(self, summing: Summing | None) -> None:
         """Add up the matches of positions that have very many, or enumerate all again."""
         self.summing = summing
-        self.settings = self.settings._replace(quota=QUOTA if summing is not None else self._quota)
-
-    def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, Run]:
-        def run(
-            live: Array, weights: Weights, floats: Floats | None, wholes: Wholes | None, bound: int, logs: bool
-        ) -> None:
-            sum_nodes(self.nodes, live, weights, floats, wholes, self.settings.exact, bound, logs)
-
-        def live_of(ended: Ended) -> Array:
-            regs = self.regs.copy()
-            regs[ROOTS] = len(ended.roots)
-            seen = int(gather_live(self.nodes, regs, ended.roots, self.scratch, ended.bound))
-            return self.scratch[2, 1 : seen + 1].copy()
-
-        return None if bound == NO_KEY else live_of, run
-
-    def replay(self, events: Events) -> Iterator[Chunk]:
-        """The matches that the strategy keeps at a position that has some, in CHOOSE mode."""
-        raise AssertionError("this machine hands nothing over")
-
-    def _advance(self, events: Events, stop: int) -> int:
-        settings = self.settings
-        enumerates = settings.mode == ENUMERATE
-        latest = enumerates and settings.limit == 1 and not settings.exact
-        reason = advance(
-            self.cache.tables, self.nodes, self.times, self.regs, self.parts, self.active, events,
-            self.log if settings.log else None,
-            self.out if enumerates and not latest else None,
-            self.scratch if self._needs_more else None,
-            self.out if latest else None,
-            self.picked,
-            None if enumerates else self.scratch,
-            self.scratch, settings, stop,
-        )  # fmt: skip
-        return int(reason)
-
-    def hand_out(self) -> Chunk | None:
-        self.out, chunk = take_chunk(self.out, self.regs, self.settings.labelled)
-        return chunk
+        self.settings = self.settings._replace(few=QUOTA if summing is not None else self._few)
 
     # --- what the loop comes back for ---
-
-    def _exact_count(self) -> int:
-        roots, bound = self.active.roots[: int(self.regs[ROOTS])], int(self.regs[LEAST])
-        if bound == NO_KEY:
-            return self._kept.count(self.nodes, int(self.regs[NODES]), roots)
-        return exact_count(self.nodes, live_nodes(self, bound), roots, self.settings.exact, bound)
 
     def room_for_symbols(self, count: int) -> None:
         """Make sure that the tables have a column for each of `count` symbols."""
@@ -329,8 +295,8 @@ class StateMachine(Machine):
         """Give back what the window has left, and make room if that was not enough; see `Machine.compact`."""
         self._store()
         with self._collecting():
-            collect(self.nodes, self.times, self.regs, self.parts, self.settings.window, self.log)
-        self._kept.forget()
+            collect(self.nodes, self.times, self.regs, *self.parts, self.settings.window, self.log)
+        self.regs[BOOKED] = 0
         if len(self.table) > 1:
             self._emptied = None
         self._make_room()
@@ -340,9 +306,20 @@ class StateMachine(Machine):
         if 2 * self.regs[POOL] > len(self.parts.pool):
             self._compact_pool(len(self.parts.pool))
 
+    def _set_nodes(self, nodes: Array, times: Array, capacity: int) -> None:
+        super()._set_nodes(nodes, times, capacity)
+        self.regs[BOOKED] = 0
+        if self.picked is not None:
+            self.picked = make_picked(capacity, self.timed, len(self.noted.node))
+
     def _sizes(self) -> dict[str, tuple[int, int]]:
         states, symbols = self.cache.tables.next.shape
-        return super()._sizes() | {
+        sizes = super()._sizes()
+        rows, words = sizes["nodes"]
+        if self.picked is not None:
+            words += NODE_WORDS + 1 + BOOK
+        return sizes | {
+            "nodes": (rows, words),
             "log": (len(self.log), LOG_WORDS),
             "pool": (len(self.parts.pool), 1),
             "tables": (states, symbols),
@@ -354,18 +331,19 @@ class StateMachine(Machine):
 
     def _held(self) -> Array:
         used = self.nodes[: self.regs[NODES]]
-        return np.concatenate([used[:, A][used[:, KIND] != UNION], self.log[: self.regs[LOG], 0]])
+        return np.concatenate([used[:, A][used[:, KIND] >= 0], self.log[: self.regs[LOG], 0]])
 
     # --- state ---
 
     def start_over(self) -> None:
         """Forget all events; matches that wait in the buffers stay."""
         regs = self.regs
-        regs[[NODES, SUMMED, PHASE, ROOTS, SEEN, ACTIVE, POOL]] = 0
+        regs[[NODES, SUMMED, LIVE_FROM, BOOKED, PHASE, ROOTS, SEEN, ACTIVE, POOL]] = 0
         regs[LOADED] = -1
         self.table[:, RECORD] = -1
         self.table[:, INITIAL] = 0
-        self._kept.forget()
+        self._exactly = None
+        self._have_read()
 
     def state(self, partitions: Array | None = None) -> dict[str, Array]:
         """The state between two batches; see `Machine.state`."""
@@ -381,7 +359,7 @@ class StateMachine(Machine):
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`; see `Machine.restore`."""
         super().restore(arrays)
-        self.regs[[ACTIVE, HOLE_STATE, HOLE_SYMBOL]] = 0
+        self.regs[[ACTIVE, HOLE_STATE, HOLE_SYMBOL, BOOKED]] = 0
         self.regs[LOADED] = -1
         self.regs[POOL] = len(arrays["parts.pool"])
         self.regs[LOG] = len(arrays["log"])

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import MAX
 from ceql.engine.common.layout import ROOTS
-from ceql.engine.states.graph import MAX, extend, insert, merge, new_bottom
+from ceql.engine.states.graph import extend, insert, merge, new_bottom
 from ceql.engine.states.layout import (
     ACTIVE,
     DEAD,

@@ -10,40 +10,47 @@ Linear in the window's events, and only where there is something to report.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import EVENT, LEAST, MATCHES, NO_KEY, NO_VALUES, PARTITION, Events
-from ceql.engine.states.layout import LOGGED, Settings
+from ceql.engine.common.layout import MATCHES, NO_KEY, NO_VALUES, NOTED, PARTITION, READ, Events, Settings
+from ceql.engine.common.roots import AT_BOUND, AT_LOG, AT_PARTITION
 from ceql.engine.states.log import read_log
 from ceql.engine.states.machine import StateMachine, Tabled
+from ceql.jit import Array
 
 
 class ReplayMachine(StateMachine):
-    """A machine that hands each position with matches over to `chooser`, which applies the strategy.
+    """A machine whose positions with matches `chooser` goes through again, applying the strategy.
 
     Symbols of the chooser are twice those of the log, plus one where a match may start.
     """
 
     def __init__(
-        self, cache: Tabled, settings: Settings, timed: bool, memory: int, chooser: StateMachine, **buffers: int
+        self, cache: Tabled, settings: Settings, timed: bool, memory: int, chooser: StateMachine, **buffers: Any
     ) -> None:
         super().__init__(cache, settings, timed, memory, **buffers)
         self.chooser = chooser
 
     def mute(self, on: bool, count: bool = False) -> None:
-        """The chooser enumerates or counts; if nobody wants to know, it has nothing to do."""
-        self._in_vain = on and not count
+        """The chooser enumerates or counts."""
+        super().mute(on, count)
         self.chooser.mute(on, count)
 
-    def replay(self, events: Events) -> Iterator[Chunk]:
+    def _read(self) -> Iterator[Chunk]:
+        while self.regs[READ] < self.regs[NOTED]:
+            yield from self._replay(self.where)
+            self.regs[READ] += 1
+        self._have_read()
+
+    def _replay(self, where: Array) -> Iterator[Chunk]:
+        """The matches that the strategy keeps at this position."""
         if self._in_vain:
             return
-        event = int(self.regs[EVENT])
-        partition = int(events.partition[event])
-        bound = int(self.regs[LEAST])
-        entries = self.log[read_log(self.log, int(self.parts.table[partition, LOGGED]), bound)]
+        partition, bound = int(where[AT_PARTITION]), int(where[AT_BOUND])
+        entries = self.log[read_log(self.log, where[AT_LOG], bound)]
         may_start = entries[:, 3] >= bound
         count = len(entries)
         window = Events(

@@ -9,66 +9,65 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import ROOTS, TOO_MANY
-from ceql.engine.common.marks import clear_marks
-from ceql.engine.states.graph import BOTTOM, KIND, MAX, A, B
-from ceql.engine.states.layout import Settings
+from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
+from ceql.engine.common.layout import TOO_MANY, Settings
 from ceql.engine.states.live import list_live
 from ceql.jit import Array, inlined
 
 
 @inlined
 def rows_by_start(
-    nodes: Array, regs: Array, roots: Array, scratch: Array, settings: Settings, bound: int, first: int, base: int
-) -> tuple[int, int]:
-    """Set scratch[0, b] and scratch[3, b] of every live bottom b to the row and entry of its first match.
+    nodes: Array, roots: Array, scratch: Array, settings: Settings, bound: int, first: int, base: int
+) -> tuple[int, int, int]:
+    """Set scratch[0, b] and scratch[3, b] of live bottoms b to the row and entry of its first match.
 
-    Returns the numbers of matches and of events; (-1, 0) when there are too many to count, with the sums cleared.
+    Returns the numbers of matches and of events, TOO_MANY or more where they cannot be counted; and the least key of a
+    start that has rows: LIMIT leaves out the earlier ones.
     """
-    seen = list_live(nodes, regs, roots, scratch, bound)
+    seen = list_live(nodes, roots, scratch, bound)
     for k in range(1, seen + 1):
         scratch[0, scratch[2, k]] = 0
         scratch[3, scratch[2, k]] = 0
-    for k in range(regs[ROOTS]):
+    for k in range(len(roots)):
         if nodes[roots[k], MAX] >= bound:
             scratch[0, roots[k]] += 1
     starts = np.int64(0)
-    matches = np.int64(0)
-    entries = np.int64(0)
     for k in range(seen, 0, -1):
         n = scratch[2, k]
         passing, events = scratch[0, n], scratch[3, n]
         kind = nodes[n, KIND]
         if kind == BOTTOM:
-            if not settings.exact or nodes[n, B] >= bound:
-                matches += passing
-                entries += events
+            if not settings.exact or nodes[n, C] >= bound:
                 scratch[1, starts] = n
                 starts += 1
-        else:
-            child = nodes[n, B]
-            if kind >= 0:
-                scratch[0, child] += passing
-                scratch[3, child] += events + passing
-            else:
-                if nodes[child, MAX] >= bound:
-                    scratch[0, child] += passing
-                    scratch[3, child] += events
-                scratch[0, nodes[n, A]] += passing
-                scratch[3, nodes[n, A]] += events
-        if matches > TOO_MANY or entries > TOO_MANY or passing > TOO_MANY:
-            clear_marks(scratch)
-            return np.int64(-1), np.int64(0)
+            continue
+        child = nodes[n, B]
+        if kind >= 0:
+            _hand_on(scratch, child, passing, events + passing)
+            continue
+        if nodes[child, MAX] >= bound:
+            _hand_on(scratch, child, passing, events)
+        _hand_on(scratch, np.int64(nodes[n, A]), passing, events)
     _sort_descending(scratch, starts)
-    row, at = np.int64(first), np.int64(base)
+    row, at, least = np.int64(first), np.int64(base), np.int64(bound)
+    enough = np.int64(settings.limit if settings.limit > 0 else TOO_MANY)
     for k in range(starts):
         n = scratch[1, k]
+        if row - first >= TOO_MANY or at - base >= TOO_MANY or (row - first >= enough and nodes[n, MAX] < least):
+            break
+        least = nodes[n, MAX]
         passing, events = scratch[0, n], scratch[3, n]
         scratch[0, n] = row
         scratch[3, n] = at
         row += passing
         at += events
-    return matches, entries
+    return row - first, at - base, least
+
+
+@inlined
+def _hand_on(scratch: Array, n: int, passing: int, events: int) -> None:
+    scratch[0, n] = min(scratch[0, n] + passing, np.int64(TOO_MANY))
+    scratch[3, n] = min(scratch[3, n] + events, np.int64(TOO_MANY))
 
 
 @inlined

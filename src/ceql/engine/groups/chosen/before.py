@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ceql.engine.groups.graph import KIND, MAX, ORDERED, UNION, A, B, C
+from ceql.engine.common.graph import KIND, MAX, ORDERED, UNION, A, B, C
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, allocating

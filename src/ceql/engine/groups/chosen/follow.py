@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.graph import KIND, A, B, C
 from ceql.engine.common.layout import (
     DONE,
     END,
     END_TIME,
     FULL,
+    HEIGHT,
     MATCHES,
     NO_KEY,
     OFFSET,
@@ -25,12 +27,11 @@ from ceql.engine.common.layout import (
 )
 from ceql.engine.common.limits import out_of_memory
 from ceql.engine.common.output import grow_positions
+from ceql.engine.common.roots import AT_NODES, AT_PARTITION, AT_POSITION, AT_TIME
 from ceql.engine.groups.chosen.before import Ways
 from ceql.engine.groups.chosen.last import ways_of_last
 from ceql.engine.groups.chosen.max import ways_of_max
 from ceql.engine.groups.chosen.next import ways_of_next
-from ceql.engine.groups.graph import KIND, A, B, C
-from ceql.engine.groups.layout import AT_NODES, AT_PARTITION, AT_POSITION, AT_TIME, HEIGHT
 from ceql.jit import Array, kernel
 
 if TYPE_CHECKING:

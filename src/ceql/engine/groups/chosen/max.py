@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import KIND, A, B
 from ceql.engine.groups.chosen.before import GIVEN_UP, Ways, add_steps, numbered
-from ceql.engine.groups.graph import KIND, A, B
 from ceql.engine.groups.layout import Carrier
 from ceql.jit import Array, allocating
 

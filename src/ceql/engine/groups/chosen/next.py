@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import KIND, MAX, ORDERED, UNION, A, B, C
 from ceql.engine.common.layout import NO_KEY
 from ceql.engine.groups.chosen.before import Ways, add_steps, numbered
-from ceql.engine.groups.graph import KIND, MAX, ORDERED, UNION, A, B, C
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.groups.ordered import next_in_order
 from ceql.jit import Array, allocating
