@@ -108,7 +108,9 @@ NEXT = st.one_of(
     *(next_cases(cases)(True) for cases in (UNARY, CONDITIONED)),
 )
 PREFERRED = st.one_of(
-    preferred_cases(UNARY)(), preferred_cases(UNARY)(True), preferred_cases(absent_cases)(),
+    preferred_cases(UNARY)(),
+    preferred_cases(UNARY)(True),
+    preferred_cases(absent_cases)(),
     preferred_cases(neighbour_cases)(),
 )
 
