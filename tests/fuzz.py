@@ -44,11 +44,12 @@ from ceql.syntax.printer import print_query
 from corpus_entry import as_toml
 from free_cases import free_cases
 from neighbour_cases import neighbour_cases
-from next_cases import next_cases
+from next_cases import next_cases, preferred_cases
 from totals_checks import check_totals
 
 warnings.simplefilter("ignore", ceql.NoMatchWarning)  # random queries are often in vain
 warnings.filterwarnings("ignore", "NOT at the beginning looks back")  # and know what it means
+warnings.filterwarnings("ignore", "AFTER MATCH prefers")
 CHUNK = 400  # cases of one seed
 SHUFFLES = 3  # of each case's stream: what is dear is to make a case
 MANY = 9  # where a case runs on one path alone
@@ -93,6 +94,10 @@ def check_bucket(case: generators.Generated, data: st.DataObject) -> bool:
     return bool(hand_made.check(case, data.draw(st.randoms(use_true_random=False), label="shipping")))
 
 
+def check_preferred(case: generators.Generated, data: st.DataObject) -> bool:
+    return bool(checks.check_preferred(case, data))
+
+
 UNARY, CORRELATED, CONDITIONED = (
     generators.uncorrelated_cases, generators.correlated_cases, generators.conditioned_cases,
 )  # fmt: skip
@@ -101,6 +106,12 @@ UNARY, CORRELATED, CONDITIONED = (
 NEXT = st.one_of(
     *(next_cases(cases)() for cases in (UNARY, CORRELATED, CONDITIONED, generators.aggregated_cases, absent_cases)),
     *(next_cases(cases)(True) for cases in (UNARY, CONDITIONED)),
+)
+PREFERRED = st.one_of(
+    preferred_cases(UNARY)(),
+    preferred_cases(UNARY)(True),
+    preferred_cases(absent_cases)(),
+    preferred_cases(neighbour_cases)(),
 )
 
 
@@ -174,6 +185,8 @@ KINDS = {
     "absent-tiny": Kind(absent_cases() | later_cases(), check_tiny, checks.use_tiny_buffers),
     "waiting": Kind(absent_cases(waits=True) | absent_cases(named=True, waits=True)),
     "later": Kind(later_cases()),
+    "preferred": Kind(PREFERRED, check_preferred),
+    "preferred-tiny": Kind(PREFERRED, check_preferred, checks.use_tiny_buffers),
     "free": Kind(free_cases() | free_cases(named=True)),
     "free-tiny": Kind(free_cases(), check_tiny, checks.use_tiny_buffers),
     "neighbours": Kind(neighbour_cases() | neighbour_cases(named=True)),

@@ -21,7 +21,7 @@ ORDER = (
     ("io",),
     ("engine.common",),
     ("engine.groups",),
-    ("engine.states",),
+    ("engine.states", "engine.preferred"),
     ("analysis",),
     ("automata",),
     ("plan",),

@@ -23,6 +23,7 @@ from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.neighbours import Lag, lags_in, with_lags
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.one_form import one_form
+from ceql.analysis.preferred import check_preferred
 from ceql.analysis.resolve import resolve
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.selection import Selection, selection
@@ -35,12 +36,13 @@ from ceql.automata.compile import compile_formula
 from ceql.automata.compile_correlated import compile_shape
 from ceql.automata.correlated import Correlated
 from ceql.automata.free_events import with_free_events
+from ceql.automata.ordered import Ordered, compile_ordered
 from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
 from ceql.automata.unambiguous import make_unambiguous
 from ceql.automata.waiting_together import with_shared_indexes
-from ceql.errors import QueryError
 from ceql.syntax import tree as t
+from ceql.syntax.absence import trailing
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
 
@@ -124,6 +126,16 @@ class _BasePlan:
         return 1 if self.query.strategy is t.Strategy.ANY else min(self.query.limit or 0, _MOST_MATCHES)
 
     @property
+    def waits(self) -> bool:
+        """Whether matches may be decided after their last event: by time, or by the end of the input."""
+        return bool(trailing(self.query.formula)) or self.query.after_match is not None
+
+    @property
+    def late_note(self) -> str | None:
+        """What to tell those who wait for the matches of a stream."""
+        return None
+
+    @property
     def counts_events(self) -> bool:
         """Whether a window counts events, so that those count too that no guard accepts."""
         inside = self.whole is not None and counts_events(self.whole)
@@ -176,6 +188,55 @@ class UnaryPlan(_BasePlan):
         if not all(start.label and not start.after for start in self.cea.initial):
             return False
         return self.query.strategy is not t.Strategy.MAX or not self.cea.starts_inside()
+
+
+@dataclass(frozen=True, eq=False)
+class PreferredPlan(UnaryPlan):
+    """A query with AFTER MATCH, whose `cea` has all matches of the formula, of which `ordered` prefers one."""
+
+    ordered: Ordered
+
+    @property
+    def after_match(self) -> t.AfterMatch:
+        """Where the next start is tried after a match."""
+        assert self.query.after_match is not None
+        return self.query.after_match
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events; those of `cea` come first."""
+        return self.ordered.guards
+
+    @property
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing."""
+        return super().skips_safely and self.ordered.skips_safely
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether events may be passed over at which all that begins is given up: not those that may decide a match."""
+        return False
+
+    @property
+    def ends_starts(self) -> bool:
+        """Whether the runs of later starts give way to those of earlier ones that are in the same state."""
+        return self.after_match.skip is t.Skip.PAST_LAST and self.query.window is None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether some match is decided at the end of the input alone: a run may wait for a further event for ever."""
+        return self.query.window is None and self.ordered.is_patient
+
+    @property
+    def late_note(self) -> str | None:
+        """What to tell those who wait for the matches of a stream."""
+        if not self.is_late:
+            return None
+        return (
+            "AFTER MATCH prefers a further round of a greedy count to a match that is there, and without WITHIN a "
+            "further round may come at any time: matches come at the end of the stream alone. Add WITHIN, or write the "
+            "count reluctant (+?, *?) or contiguous (:+)"
+        )
 
 
 class CandidateReason(Enum):
@@ -243,7 +304,7 @@ class CorrelatedPlan(_BasePlan):
         return not (falls and self.query.strategy is t.Strategy.LAST)
 
 
-Plan = UnaryPlan | CorrelatedPlan
+Plan = UnaryPlan | PreferredPlan | CorrelatedPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,20 +363,6 @@ def to_one_form(draft: Draft) -> Draft:
     Comparison(op='<', left=Ref(variable='A', attribute='v'), right=Literal(value=5))
     """
     return replace(draft, query=one_form(draft.query))
-
-
-def refuse_what_has_no_engine(draft: Draft) -> Draft:
-    """Refuse what the language has and no engine runs yet: AFTER MATCH.
-
-    >>> refuse_what_has_no_engine(to_tree("SELECT * WHERE A ; B AFTER MATCH SKIP PAST LAST EVENT"))
-    Traceback (most recent call last):
-    ceql.errors.QueryError: AFTER MATCH cannot be run yet (line 1, column 22)
-    ...
-    """
-    after = draft.query.after_match
-    if after is not None:
-        raise QueryError("AFTER MATCH cannot be run yet", draft.source, after.span, "Leave it out to find all matches.")
-    return draft
 
 
 def read_clause(draft: Draft) -> Draft:
@@ -400,7 +447,9 @@ def compile_runs(draft: Draft) -> Draft:
     """
     shape, query = draft.shape, draft.query
     assert shape is not None
-    if draft.whole is None or draft.single or (_is_simple(draft) and (draft.prefers_unary or shape.absences)):
+    if draft.whole is None or draft.single or query.after_match is not None:
+        return draft
+    if _is_simple(draft) and (draft.prefers_unary or shape.absences):
         return draft
     strict = frozenset(variables(query)) if query.strategy is t.Strategy.STRICT else None
     return replace(draft, automaton=compile_shape(shape, strict))
@@ -458,8 +507,12 @@ def to_plan(draft: Draft) -> Plan:
     if automaton is not None:
         assert draft.running is not None
         return CorrelatedPlan(*common, shape, automaton, draft.running)
+    if query.after_match is not None:
+        check_preferred(shape, query, draft.source)
     normal = normalize(shape) if draft.whole is None or draft.single else to_normal(shape)
     cea = without_lags_at_first(compile_formula(normal, variables(query)))
+    if query.after_match is not None:
+        return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea.guards))
     strategy = _strategy(query)
     if strategy is not None and strategy.restrict is not None:
         cea = strategy.restrict(cea)
@@ -508,7 +561,6 @@ def _compares(strategy: Strategy | None) -> bool:
 PASSES: tuple[Callable[[Any], Any], ...] = (
     to_tree,  # text becomes a tree (syntax/)
     check_names,  # every name is bound (analysis/scopes.py)
-    refuse_what_has_no_engine,
     to_one_form,  # spellings of one meaning become one (analysis/one_form.py)
     read_clause,  # PARTITION BY: substreams, or the operator
     count_rounds,  # conditions on COUNT become counts (analysis/counted.py)

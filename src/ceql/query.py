@@ -154,6 +154,7 @@ class Query:
 
         `keep_rows=False` spares the memory that `Matches.events()` needs: the rows that matches may still name.
         """
+        _tell_once(self._plan.source, self._plan.late_note)
         return Recognizer({"": self._plan}, read(options, FeedOptions))
 
     def restore(self, snapshot: bytes, *, threads: Threads = 1) -> Recognizer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
-from ceql.errors import ArgumentError, naming
+from ceql.errors import ArgumentError, naming, warn_caller
 from ceql.plan import Plan
 from ceql.query import Query, compile
 from ceql.recognition.options import FeedOptions, RunOptions, Threads, read, spelt_out
@@ -101,6 +101,8 @@ class QuerySet:
 
         `keep_rows=False` spares the memory of the rows that matches may still name.
         """
+        for note in {plan.late_note for plan in self.plans.values()} - {None}:
+            warn_caller(str(note), UserWarning)
         return SetRecognizer(self.plans, read(options, FeedOptions))
 
     def restore(self, snapshot: bytes, *, threads: Threads = 1) -> SetRecognizer:

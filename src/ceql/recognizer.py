@@ -40,7 +40,6 @@ from ceql.recognition.types_seen import TypesSeen
 from ceql.results.fed import Fed, refuse_nested
 from ceql.results.match_set import MatchSet
 from ceql.results.matches import Matches
-from ceql.syntax.absence import trailing
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result", bound=Matches | MatchSet)
@@ -142,7 +141,7 @@ class Feeding(Generic[_Result]):
                     intake, ordered = self._start(intake)
                 if intake.sequencer is not None:
                     ordered += intake.sequencer.finish()
-                    waits = any(trailing(plan.query.formula) for plan in self._plans.values())
+                    waits = any(plan.waits for plan in self._plans.values())
                     ordered += [self._mark(intake, ENDED)] if waits else []
                 self._take_in(before, intake._replace(finished=True), ordered)
             matches = self._matches()

@@ -46,6 +46,15 @@ def every(first: int, last: int, condition: str) -> str:
     return " AND ".join(f"d{k}.{condition}" for k in range(first, last + 1))
 
 
+def islands(condition: str) -> str:
+    """The runs of flights of each plane that all satisfy a condition."""
+    return f"""
+        SELECT tailnum, count(*) AS length FROM (
+            SELECT tailnum, {condition} AS holds, sum(CASE WHEN {condition} THEN 0 ELSE 1 END) OVER w AS island
+            FROM f WHERE tailnum IS NOT NULL WINDOW w AS (PARTITION BY tailnum ORDER BY n)
+        ) WHERE holds GROUP BY tailnum, island"""
+
+
 RISING = "d1.dep_delay < d2.dep_delay AND d2.dep_delay < d3.dep_delay"
 COUNTS = {
     "an hour late, did so again": """
@@ -72,6 +81,9 @@ COUNTS = {
             SELECT b.n FROM f a JOIN f b USING (tailnum) WHERE a.n <= b.n AND b.time - a.time <= INTERVAL 12 HOUR
             GROUP BY b.n HAVING count(DISTINCT a.dest) >= 3)""",
     "in trouble": in_a_row("origin", 3, every(1, 3, "dep_delay >= 60")),
+    "once and whole": f"SELECT count(*) FROM ({islands('dep_delay > 15')})",
+    "counted twice": f"SELECT sum(length // 3) FROM ({islands('dep_delay >= 30')})",
+    "fly again": "SELECT count(*) FROM f WHERE tailnum IS NOT NULL AND dep_time IS NULL",
 }
 
 
@@ -83,7 +95,7 @@ def test_counts(script, database, words):
 
 
 def test_every_question_is_counted(script):
-    assert len(script["QUESTIONS"]) == len(COUNTS) == 12
+    assert len(script["QUESTIONS"]) == len(COUNTS) == 15
 
 
 def test_the_longest_runs(script, database):
@@ -92,14 +104,25 @@ def test_the_longest_runs(script, database):
     for batch in script["answer"](query).to_batches():
         for plane, run in zip(batch["tailnum"].to_pylist(), batch["run"].to_pylist(), strict=True):
             found[plane] = max(found.get(plane, 0), len(run))
-    expected = database.execute("""
-        SELECT tailnum, max(length) FROM (
-            SELECT tailnum, count(*) AS length FROM (
-                SELECT tailnum, dep_delay, sum(CASE WHEN dep_delay > 15 THEN 0 ELSE 1 END) OVER w AS island
-                FROM f WHERE tailnum IS NOT NULL WINDOW w AS (PARTITION BY tailnum ORDER BY n)
-            ) WHERE dep_delay > 15 GROUP BY tailnum, island
-        ) GROUP BY tailnum""").fetchall()
-    assert found == dict(expected)
+    runs = islands("dep_delay > 15")
+    expected = dict(database.execute(f"SELECT tailnum, max(length) FROM ({runs}) GROUP BY tailnum").fetchall())
+    assert found == expected
+    (whole,) = [query for question, query in script["QUESTIONS"].items() if "once and whole" in question]
+    longest = script["answer"](whole).to_pandas()
+    assert longest["run"].str.len().groupby(longest["tailnum"]).max().to_dict() == expected
+
+
+def test_how_far_planes_came_after_a_cancelled_flight(script, database):
+    (query,) = [query for question, query in script["QUESTIONS"].items() if "fly again" in question]
+    found = script["answer"](query).to_pandas()
+    steps = """
+        SELECT (SELECT min(b.n) FROM f b WHERE b.tailnum = a.tailnum AND b.n > a.n AND b.dep_time IS NOT NULL
+                AND b.time - a.time <= INTERVAL 48 HOUR) AS again, *
+        FROM f a WHERE a.tailnum IS NOT NULL AND a.dep_time IS NULL"""
+    both = f"""
+        SELECT count(again), count((SELECT min(c.n) FROM f c WHERE c.tailnum = s.tailnum AND c.n > s.again
+                AND c.arr_delay <= 0 AND c.time - s.time <= INTERVAL 48 HOUR)) FROM ({steps}) s"""
+    assert [(found["again"].count(), found["early"].count())] == database.execute(both).fetchall()
 
 
 def test_the_episodes(script, database):

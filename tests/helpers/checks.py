@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 import ceql
@@ -17,6 +19,7 @@ import ceql.plan
 import generators
 import oracle
 import paths
+import preferred_oracle
 import rule_oracle
 from ceql.engine.common import sharded, shares
 from ceql.engine.common.chunk import Chunk
@@ -24,6 +27,7 @@ from ceql.engine.common.layout import EVENT, Events
 from ceql.engine.common.machine import Machine
 from ceql.engine.groups import machine as groups_machine
 from ceql.engine.groups.machine import GroupMachine
+from ceql.engine.preferred.machine import PreferredMachine
 from ceql.engine.states.machine import StateMachine
 from ceql.recognition import correlated, frame
 from ceql.syntax import tree
@@ -81,7 +85,7 @@ def use_tiny_buffers(patch: Patch = setattr) -> None:
     patch(correlated, "_MANY_VALUES", 1)
     for name in ("_MANY_KEYS", "_SOME_KEYS", "_THIN_OUT"):
         patch(frame, name, 1)
-    for kind, further in ((StateMachine, {}), (GroupMachine, {"block": 2})):
+    for kind, further in ((StateMachine, {}), (GroupMachine, {"block": 2}), (PreferredMachine, {})):
         patch(kind, "__init__", functools.partialmethod(kind.__init__, matches=3, positions=5, nodes=8, **further))
 
 
@@ -93,6 +97,29 @@ def suppress_falling_attributes(tiny: bool, case: generators.Generated) -> Itera
     except ceql.DataError as error:
         if not (tiny and "went back" in str(error) and isinstance(case.query.window, tree.AttributeWindow)):
             raise
+
+
+def check_preferred(case: generators.Generated, data: st.DataObject) -> list[oracle.Match]:
+    """Every execution path of a query with AFTER MATCH; its matches, or none if it is refused."""
+    names = sorted(oracle.variables(case.query.formula))
+    skip = data.draw(st.sampled_from([*tree.Skip, tree.Skip.PAST_LAST]), label="skip")
+    variable = data.draw(st.sampled_from(names), label="to") if skip.value.startswith(("TO F", "TO L")) else None
+    case = paths.in_merged_order(case)
+    query = replace(case.query, after_match=tree.AfterMatch(skip, variable))
+    case = case._replace(query=query)
+    try:
+        compiled = ceql.compile(print_query(query))
+    except ceql.QueryError as error:
+        if "beside AFTER MATCH yet" not in str(error):
+            raise
+        return []
+    try:
+        preferred_oracle.matches(query, case.events)
+    except preferred_oracle.NoProgress:
+        with pytest.raises(ceql.DataError, match="AFTER MATCH SKIP TO"):
+            paths.run_whole(compiled, case.events, **OPTIONS)
+        return []
+    return check_case(case, data)
 
 
 def check_tiny_case(case: generators.Generated, data: st.DataObject) -> None:

@@ -76,7 +76,8 @@ class Case:
 
     def verify(self, got: list[Any]) -> None:
         """Assert that these are the matches of the case; `got` are `AnyMatch`es in output order."""
-        if not trailing(parse(self.query).formula):
+        query = parse(self.query)
+        if not trailing(query.formula) and query.after_match is None:
             order = [(m.end, -m.start) for m in got]
             assert order == sorted(order), f"not by end, then later starts first: {got}"
         if self.matches is None:

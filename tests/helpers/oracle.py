@@ -24,6 +24,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
+from importlib import import_module
 from itertools import groupby, pairwise, product
 from typing import Any, NamedTuple, cast
 
@@ -932,7 +933,10 @@ def decision(
 
 
 def matches(query: tree.Query, events: Events, **options: Any) -> list[Match]:
-    """One admissible output: ANY and LIMIT take the first of `candidates`."""
+    """One admissible output: ANY and LIMIT take the first of `candidates`; `preferred_oracle` knows AFTER MATCH."""
+    if query.after_match is not None:
+        found: list[Match] = import_module("preferred_oracle").matches(query, events, **options)
+        return found
     found = candidates(query, events, **options)
     return [m for i, m in enumerate(found) if len([n for n in found[:i] if n.end == m.end]) < at_most(query)]
 
@@ -945,6 +949,9 @@ def at_most(query: tree.Query) -> float:
 
 def check(query: tree.Query, events: Events, got: Sequence[Match], **options: Any) -> None:
     """Assert that `got`, in output order, is an answer that the contract admits."""
+    if query.after_match is not None:
+        import_module("preferred_oracle").check(query, events, got, **options)
+        return
     expected = candidates(query, events, **options)
     if trailing(query.formula):
         # in order of decisions; those of one start and end may come in any order

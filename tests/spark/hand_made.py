@@ -363,6 +363,8 @@ def needs_ids(example: ways.Example) -> bool:
 
 def waits_for_events(query: t.Query) -> bool:
     """Whether matches wait for a number of events: a stream has no end that would decide the last ones."""
+    if query.after_match is not None:
+        return not isinstance(query.window, t.TimeWindow)
     return bool(trailing(query.formula)) and isinstance(query.window, t.EventsWindow)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import corpus
@@ -22,7 +22,9 @@ from ceql.recognition import snapshot
 from ceql.spark import second_watermark
 from ceql.spark.bucket import Bucket
 from ceql.spark.task_spec import TIME
+from ceql.syntax import tree
 from ceql.syntax.parser import parse
+from next_cases import preferred_cases
 
 SKIPPED = {  # keys made by hand are floats; test_streaming has these
     "keys compare by value: no rounding of large whole numbers",
@@ -50,6 +52,15 @@ def test_corpus(case: corpus.Case) -> None:
         operator = hand_made.run(shipped, random.Random(seed), most)
         assert operator.found == expected
         assert operator.late == []
+
+
+@settings(EXAMPLES, max_examples=30)
+@given(preferred_cases(generators.uncorrelated_cases)(), st.randoms(use_true_random=False))
+def test_random_preferred_matches(case: generators.Generated, draw: random.Random) -> None:
+    """The watermark decides; a window of time says when."""
+    query = replace(case.query, window=case.query.window or tree.TimeWindow(3_000_000))
+    assume(isinstance(query.window, tree.TimeWindow))
+    hand_made.check(case._replace(query=query), draw)
 
 
 @settings(EXAMPLES, max_examples=150)

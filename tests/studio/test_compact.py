@@ -53,3 +53,14 @@ def test_what_is_not_drawn_is_said(studio: Studio, fraud: str) -> None:
     run = studio.run(compared, data)
     graph = studio.ask(f"/api/run/{run['id']}/steps/0")["graph"]
     assert (graph["nodes"], "look-up table" in graph["note"]) == ([], True)
+
+
+def test_the_preferred_match_is_drawn_among_all(studio: Studio, tmp_path: Path) -> None:
+    path = tmp_path / "few.jsonl"
+    path.write_text("".join(json.dumps({"type": t, "time": k}) + "\n" for k, t in enumerate(STREAM)))
+    query = "SELECT * WHERE A -> B+? -> C? AFTER MATCH SKIP PAST LAST EVENT"
+    run = studio.run(query, studio.tell("/api/data", path=str(path))["id"])
+    assert run["matches"] == 2
+    steps = studio.ask(f"/api/run/{run['id']}/steps/0")
+    assert steps["graph"]["note"] is None
+    assert any(event["entered"] for event in steps["events"])

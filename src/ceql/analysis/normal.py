@@ -50,6 +50,7 @@ class Repeat:
     least: int = 1
     most: int | None = None
     instead: tuple[Atom, ...] = ()
+    reluctant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +145,8 @@ class _Cases:
             case Kind.SEQUENCE:
                 return Sequence(items, here.joints, self._atoms(here.absent), self._atoms(here.instead))
             case Kind.REPEAT:
-                instead = self._atoms(here.instead)
-                return Repeat(items[0], here.joints[0], here.least, here.most, *instead)
+                (instead,) = self._atoms(here.instead) or ((),)
+                return Repeat(items[0], here.joints[0], here.least, here.most, instead, here.reluctant)
             case Kind.ALL:
                 return Both(items)
 

@@ -90,10 +90,10 @@ class _Resolver:
                     leaf = self.leaf[number]
                     self.leaf[number] = replace(leaf, variables=leaf.variables | {variable})
                 return node, self._settle(waiting, node, [variable])
-            case t.Plus(inner, joint):
-                return self._repeat(inner, joint, 1, None)
-            case t.Count(inner, least, most, joint):
-                return self._repeat(inner, joint, least, most)
+            case t.Plus(inner, joint, reluctant):
+                return self._repeat(inner, joint, 1, None, reluctant)
+            case t.Count(inner, least, most, joint, reluctant):
+                return self._repeat(inner, joint, least, most, reluctant)
             case t.Then(items) if any(isinstance(item, t.Not) for item in items):
                 return self._build_gaps(formula)
             case t.Then(items, joints):
@@ -134,10 +134,12 @@ class _Resolver:
         """The variables of each leaf below a node, as far as they are bound there."""
         return {number: self.leaf[number].variables for number in self._below(node)}
 
-    def _repeat(self, inner: t.Formula, joint: t.Joint, least: int, most: int | None) -> tuple[int, list[Claim]]:
+    def _repeat(
+        self, inner: t.Formula, joint: t.Joint, least: int, most: int | None, reluctant: bool
+    ) -> tuple[int, list[Claim]]:
         body, waiting = self.build(inner)
         node = self._add(Kind.REPEAT, [body], (joint,))
-        self.nodes[node] = replace(self.nodes[node], least=least, most=most)
+        self.nodes[node] = replace(self.nodes[node], least=least, most=most, reluctant=reluctant)
         return node, self._settle(waiting, node, binds(inner))
 
     def _add(self, kind: Kind, items: Iterable[int] = (), joints: tuple[t.Joint, ...] = ()) -> int:

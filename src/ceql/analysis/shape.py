@@ -51,6 +51,7 @@ class Node:
     most: int | None = None
     absent: tuple[tuple[int, ...], ...] = ()
     instead: tuple[tuple[int, ...], ...] = ()
+    reluctant: bool = False
 
     @property
     def contiguous(self) -> tuple[bool, ...]:

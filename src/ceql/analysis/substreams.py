@@ -47,6 +47,8 @@ def relative_to_substreams(shape: Shape, query: t.Query) -> str | None:
         return "contiguity (: or :+)"
     if query.strategy is t.Strategy.STRICT:
         return "STRICT"
+    if query.after_match is not None and query.after_match.skip is not t.Skip.TO_NEXT:
+        return f"AFTER MATCH SKIP {query.after_match.skip.value}"
     if isinstance(query.window, t.EventsWindow) or counts_events(shape):
         return "WITHIN n EVENTS"
     return "CONSUME BY PARTITION" if query.consume is t.Consume.PARTITION else None

@@ -112,8 +112,8 @@ def _bare(normal: Normal) -> tuple[str, int]:
                 text += "".join(f"{_absent(atom)} {sign} " for gap in absent[k : k + 1] for atom in gap)
                 text += _normal(item, POSTFIX)
             return text + "".join(f" ; {_absent(atom)}" for gap in absent[len(items) :] for atom in gap), THEN
-        case Repeat(body, joint, least, most):
-            return _normal(body, LEAF) + print_count(least, most, joint), POSTFIX
+        case Repeat(body, joint, least, most, reluctant=reluctant):
+            return _normal(body, LEAF) + print_count(least, most, joint, reluctant), POSTFIX
         case Choice(()):
             return "never", LEAF
         case Choice(items):

@@ -16,7 +16,7 @@ from ceql.explain.claims import judged
 from ceql.explain.decisions import How
 from ceql.explain.names import listed
 from ceql.explain.text import number
-from ceql.plan import CandidateReason, CorrelatedPlan, Plan, UnaryPlan
+from ceql.plan import CandidateReason, CorrelatedPlan, Plan, PreferredPlan, UnaryPlan
 from ceql.syntax import tree as t
 
 
@@ -32,6 +32,11 @@ class Class(Enum):
     UNARY = Guarantee("no cross-event predicate", "O(1) in the data", "output-linear delay")
     RIVALS = Guarantee(
         "no cross-event predicate, with NEXT, LAST or MAX", "O(1)", "linear in the window's candidate starts"
+    )
+    PREFERRED = Guarantee(
+        "AFTER MATCH, conditions on single events",
+        "linear in the states of the automaton, whatever the pattern",
+        "linear in the events of the match",
     )
     CHAIN = Guarantee("chain (chain-CEA)", "O(1), O(log w) with a window of w events", "output-linear delay")
     PCEA = Guarantee("parallel (PCEA: hierarchical equality joins)", "O(log w)", "output-linear delay")
@@ -57,6 +62,8 @@ class Loss(NamedTuple):
 
 def query_class(plan: Plan) -> Class:
     """The class of the query as it is run."""
+    if isinstance(plan, PreferredPlan):
+        return Class.PREFERRED
     if isinstance(plan, UnaryPlan):
         return Class.UNARY if plan.rivalry is None else Class.RIVALS
     if plan.automaton.checks or plan.automaton.absences:
@@ -69,6 +76,8 @@ def query_class(plan: Plan) -> Class:
 def guarantee(plan: Plan) -> Guarantee:
     """The bounds of this very query."""
     kind = query_class(plan)
+    if isinstance(plan, PreferredPlan) and not plan.ends_starts:
+        return kind.value._replace(update=f"{kind.value.update}, for each start that is under way")
     if isinstance(plan, UnaryPlan):
         return kind.value
     update = _update(plan)
@@ -86,6 +95,8 @@ def totals(plan: Plan) -> str:
 
 
 def _why_enumerated(plan: Plan) -> str | None:
+    if isinstance(plan, PreferredPlan):
+        return "there is one for each start at the most"
     if plan.limit:
         return "some are left out at each position"
     if isinstance(plan, UnaryPlan):
@@ -100,6 +111,17 @@ def _why_enumerated(plan: Plan) -> str | None:
     if any(link.unlike for transition in plan.automaton.transitions for link in transition.links):
         return "a disequality leaves out some runs of each list"
     return None
+
+
+def when_decided(plan: PreferredPlan) -> str:
+    """When a match of AFTER MATCH comes out."""
+    if plan.is_late:
+        return (
+            "only at the end of the input: a greedy count prefers a further round, which may come at any time; with "
+            "WITHIN, or a reluctant count (+?) or a contiguous one (:+), earlier"
+        )
+    late = ", at the latest when its window has passed" if plan.query.window is not None else ""
+    return f"as soon as no run is left that would be preferred{late}"
 
 
 def _update(plan: CorrelatedPlan) -> str:

@@ -22,11 +22,11 @@ from ceql.explain.absent import absent_lines
 from ceql.explain.automaton import MOST_ROWS, AutomatonView, index_rows
 from ceql.explain.claims import claims, judged, print_part
 from ceql.explain.formula import alternatives, print_guard, print_normal
-from ceql.explain.guarantee import guarantee, how_chosen, losses, totals
+from ceql.explain.guarantee import guarantee, how_chosen, losses, totals, when_decided
 from ceql.explain.names import leaf_name, listed, print_bare, print_value
 from ceql.explain.notes import note_lines
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
-from ceql.plan import CandidateReason, CorrelatedPlan, Plan, UnaryPlan
+from ceql.plan import CandidateReason, CorrelatedPlan, Plan, PreferredPlan, UnaryPlan
 from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.operands import Encoding, Operands
@@ -43,6 +43,13 @@ _STRATEGIES = {
     t.Strategy.ALL: "ALL: every match is kept",
     t.Strategy.ANY: "ANY: of the matches that end at an event, the first is kept, one of latest start",
     t.Strategy.STRICT: "STRICT: inside the automaton, which follows only matches whose events are contiguous",
+}
+_ONE = "one match for each start, the preferred one; the next start is "
+_AFTER = {
+    t.Skip.PAST_LAST: f"{_ONE}the event after its last",
+    t.Skip.TO_NEXT: f"{_ONE}the event after its first",
+    t.Skip.TO_FIRST: f"{_ONE}its first event of {{}}",
+    t.Skip.TO_LAST: f"{_ONE}its last event of {{}}",
 }
 _CONSUME = {
     t.Consume.NONE: "nothing is forgotten after a match",
@@ -89,6 +96,8 @@ def _guarantee(plan: Plan) -> list[str]:
         engine = "the compiled loop over groups: runs wait under the values compared (pcea-hcq-2024, Algorithm 1)"
         if plan.automaton.carrying is not None:
             engine += "; runs that agree on all that later conditions ask for are one group"
+    elif isinstance(plan, PreferredPlan):
+        engine = "the compiled loop over ordered lists of runs: at most one run for each state and start"
     elif plan.rivalry is None:
         engine = "the compiled loop over states, and its graph (core-vldb2022, Algorithm 1)"
     elif plan.query.window is None:
@@ -104,6 +113,8 @@ def _guarantee(plan: Plan) -> list[str]:
         ("aggregate()", totals(plan)),
         ("engine", engine),
     ]
+    if isinstance(plan, PreferredPlan):
+        rows.append(("decided", when_decided(plan)))
     if isinstance(plan, CorrelatedPlan):
         if plan.automaton.is_deterministic:
             rows.append(("runs", "one for each match: the automaton was made deterministic"))
@@ -175,6 +186,9 @@ def _clauses(plan: Plan) -> list[tuple[str, str]]:
         rows.append(("split by", text))
     rows.append(("SELECT", _selected(plan)))
     rows.append(("WITHIN", _window(plan)))
+    if query.after_match is not None:
+        rows.append(("AFTER MATCH", _AFTER[query.after_match.skip].format(query.after_match.variable)))
+        return rows
     rows.append(("strategy", _strategy(plan)))
     if query.limit is not None:
         rows.append(("LIMIT", f"the first {number(query.limit, 'match', 'matches')} at each end position"))

@@ -20,7 +20,7 @@ from ceql.io.schemas import conform, no_rows, one_batch, take_rows
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
-from ceql.plan import CorrelatedPlan
+from ceql.plan import CorrelatedPlan, PreferredPlan
 from ceql.predicates.columns import MaskColumn
 from ceql.predicates.possible import may_hold
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
@@ -92,6 +92,7 @@ class FileScan(Input):
     def _looking(self, wanted: Wanted) -> Looking:
         bound, plan, types = self._bound, self._bound.plan, self._types
         waits = isinstance(plan, CorrelatedPlan) and bool(plan.automaton.absences)
+        waits |= isinstance(plan, PreferredPlan) and plan.query.window is not None  # any event may decide a match
         if not bound.skips or waits:
             return lambda: None
         may_matter = partial(may_hold, bound.guards)

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, Observation
 
+from ceql.errors import warn_caller
 from ceql.plan import Plan, make_plan
 from ceql.query import Query
 from ceql.query_set import QuerySet
@@ -83,7 +84,16 @@ def match(
         raise ValueError("buckets must be at least 1")
     if observe is not None and not isinstance(observe, str):
         raise ValueError("a stream's metrics are in its progress reports: pass observe= a name, not an Observation")
+    for note in {plan.late_note for plan in _plans(query)} - {None}:
+        warn_caller(str(note), UserWarning)
     return stream(stream_job(df, query, arguments, buckets), delay, late, observe)
+
+
+def _plans(query: str | Query | QuerySet | Mapping[str, str | Query]) -> list[Plan]:
+    """The plans of all queries."""
+    if isinstance(query, str | Query):
+        return [_plan(query)]
+    return list(query_set.to_set(query).plans.values())
 
 
 def stream_job(

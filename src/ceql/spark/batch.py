@@ -65,6 +65,8 @@ def _uncut(prepared: Prepared) -> str | None:
     query = prepared.plan.query
     if query.consume is t.Consume.PARTITION:
         return "CONSUME BY forgets all events at every match, so that no part stands by itself"
+    if query.after_match is not None:
+        return "AFTER MATCH goes on where a match has ended, which may lie in another chunk"
     if trailing(query.formula):
         return "NOT at the end looks beyond the events of a match, and into other chunks"
     match query.window:

@@ -91,6 +91,7 @@ def some_can_swap(plan: Plan) -> bool:
     return (
         query.strategy in (None, t.Strategy.ALL)
         and query.limit is None
+        and query.after_match is None
         and query.consume is t.Consume.NONE
         and (query.window is None or isinstance(query.window, t.TimeWindow))
         and plan.skips_safely

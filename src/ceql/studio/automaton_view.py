@@ -19,7 +19,7 @@ from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
-from ceql.plan import CorrelatedPlan
+from ceql.plan import CorrelatedPlan, PreferredPlan
 from ceql.query import Query
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
@@ -110,7 +110,8 @@ def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tu
         for source in open_streams(events, query.plan.query.streams, time=options.time)
     ]
     bound = BoundPlan.over(query.plan, sources, options)
-    recognition = recognise(bound)
+    # beside AFTER MATCH, the picture is of the automaton of all matches
+    recognition = UnaryRecognition(bound) if isinstance(bound.plan, PreferredPlan) else recognise(bound)
     following = _following(recognition)
     compact = CompactView(recognition, variables) if isinstance(recognition, UnaryRecognition) else None
     before = following.reached.entered.copy()

@@ -1,0 +1,91 @@
+"""The arrays and registers that the kernels of the loop over ordered runs add to `common.layout`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
+from ceql.jit import Array, record
+
+# Registers.
+POOL = OWN  # words in use in the pool of lists
+STAMP = OWN + 1  # says which waits have a run already: of this event, or of this event and start
+READY = OWN + 2  # matches that the current event has decided
+SHOWN = OWN + 3  # those of them that are in the output buffers
+FOUND = OWN + 4  # entries of the new list
+MARKS = OWN + 5  # those of them that are marks
+WANTED = OWN + 6  # the start whose match has no event to go on at (TO FIRST, TO LAST)
+REGISTERS = OWN + 7
+
+# Why the loop came back.
+GROW = OWN_REASONS  # a list, or the matches of an event, are longer than there is room for
+UNBOUND = OWN_REASONS + 1  # the variable of TO FIRST or TO LAST is bound to no event
+STANDS = OWN_REASONS + 2  # the event to go on at is the match's own first
+LONG = OWN_REASONS + 3  # a match is longer than the buffers
+
+# Columns of the table of partitions.
+LIST = OWN_COLUMNS  # the offset of the partition's list in the pool
+COUNT = OWN_COLUMNS + 1  # its entries
+ROOM = OWN_COLUMNS + 2  # the entries that there is room for
+MET = OWN_COLUMNS + 3  # which of the events have been there that may not come before a match, as bits
+PRESENT = OWN_COLUMNS + 4  # the waits of its runs, as bits
+MARKED = OWN_COLUMNS + 5  # its marks
+COLUMNS = OWN_COLUMNS + 6
+
+# Entries of a list.
+WAIT, NODE, KEY, START = range(4)
+ENTRY = 4  # words
+MARK = -1  # in place of a wait: here stands the match of a start, or of several in a row
+
+# Nodes: an event of a run, or a match that waits until it is decided.
+POSITION, PARENT, LABEL = range(3)
+LINK = -2  # in place of a label: a mark, whose match ends at the node `POSITION`
+JOINED = -3  # in place of a label: two marks in a row, those of `POSITION` and of `PARENT`
+NO_NODE = -1
+
+SYMBOL, AT, OWN_KEY, BOUND, TIME = range(5)  # what `step` knows of an event
+
+PAST_LAST, TO_NEXT, TO_FIRST, TO_LAST = range(4)
+
+NODE_OF, DECIDED, EXPIRED = range(3)  # columns of `ready`
+
+
+@record
+class Automaton(NamedTuple):
+    """The ordered automaton (`automata.ordered`) as arrays; `holds` has a row for each symbol."""
+
+    waits: Array  # int64[waits + 1]: where the leaves of a wait begin
+    leaves: Array  # int32: leaves of waits
+    stays: Array  # int32[waits]: the column of `holds` that forbids to skip; -1: nothing may be skipped
+    guards: Array  # int32[leaves]: the column of `holds` of each leaf
+    labels: Array  # int32[leaves]
+    after: Array  # int64[leaves + 1]: where the waits after a leaf begin
+    following: Array  # int32: waits after leaves, or ACCEPT
+    initial: Array  # int32: the leaves at which runs begin
+    unmet: Array  # int64: of each of them, the bits of `MET` that must not be set
+    forbids: Array  # int32: the column of `holds` that sets each bit of `MET`
+    holds: Array  # uint8[symbols, columns]
+    moves: Array  # int64[symbols]: the waits whose runs an event moves, as bits; the last bit: it does more
+    targets: Array  # uint8[labels]: whether TO FIRST or TO LAST means events of this label
+    shown: Array  # uint8[labels]: whether events of this label are part of the result
+
+
+@record
+class Work(NamedTuple):
+    """Scratch of an event."""
+
+    entries: Array  # int64[., ENTRY]: the new list
+    stamps: Array  # int64[waits]
+    ready: Array  # int64[., 3]: nodes of matches, and what has decided each: a position, or a key (the position is -1)
+    event: Array  # int64[5]: the event, as `step` takes it
+
+
+class Settings(NamedTuple):
+    """What does not change while a recogniser lives."""
+
+    window: int
+    width: int  # of a W_COUNTED window
+    counted: bool  # whether the window counts events, so that each event says that none of those to come is inside
+    mode: int
+    skip: int
+    shared: bool  # whether a run of a later start gives way to any in the same wait

@@ -1,0 +1,353 @@
+"""One event in a substream: the ordered list of its runs becomes the next one.
+
+The list has runs, the most preferred first: those of earlier starts before those of later ones. A run is a wait, the
+node of its last event, and its start. A run that accepts ends the less preferred runs of its start, and under PAST LAST
+EVENT all that come after it, since their starts lie inside the match. In their place stands a *mark*: the match, which
+is decided once no run is left before it.
+
+At most one run of a start is in each wait: a less preferred one could only find what the other finds. Under PAST LAST
+EVENT without a window that is so of all starts together. If the run of the earlier start accepts, the later start lies
+inside the match; if a more preferred run ends it, that one's match has the later start inside as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ceql.engine.common.layout import COLLECT, DONE, NO_KEY, NODES
+from ceql.engine.preferred.layout import (
+    AT,
+    BOUND,
+    COUNT,
+    DECIDED,
+    ENTRY,
+    EXPIRED,
+    FOUND,
+    GROW,
+    JOINED,
+    KEY,
+    LABEL,
+    LINK,
+    LIST,
+    MARK,
+    MARKS,
+    MET,
+    NO_NODE,
+    NODE,
+    NODE_OF,
+    OWN_KEY,
+    PARENT,
+    PAST_LAST,
+    POSITION,
+    READY,
+    STAMP,
+    STANDS,
+    START,
+    SYMBOL,
+    TIME,
+    TO_LAST,
+    TO_NEXT,
+    UNBOUND,
+    WAIT,
+    WANTED,
+    Automaton,
+    Settings,
+    Work,
+)
+from ceql.jit import Array, Word, called, inlined
+
+ACCEPT = -1
+PASSED, ACCEPTED, STUCK = range(3)
+
+
+@called
+def step(
+    auto: Automaton,
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    row: Array,
+    pool: Array,
+    work: Work,
+    settings: Settings,
+    event: Array,
+) -> Word:
+    """Make the new list of a substream in `work`, and say which matches are decided. Nothing else is changed.
+
+    `row` is that of the substream; `event` has the symbol (-1: time alone has passed), the position, the key, the bound
+    and the time.
+    """
+    symbol, position, bound = event[SYMBOL], event[AT], event[BOUND]
+    past, next = settings.skip == PAST_LAST, settings.skip == TO_NEXT
+    regs[STAMP] += 1
+    regs[READY] = 0
+    regs[FOUND] = 0
+    regs[MARKS] = 0
+    owner: Word = np.int64(-1)  # the start whose runs are looked at
+    alive: Word = np.int64(0)  # what stands before in the new list and may still decide against what comes after it
+    died: Word = False  # whether this event ended a run before
+    latest: Word = np.int64(NO_KEY)  # the greatest key of a run before whose window has passed
+    least: Word = np.int64(-1)  # starts before this position are skipped (TO FIRST, TO LAST)
+    cut = False
+    at = row[LIST]
+    for _ in range(row[COUNT]):
+        wait, node, own, start = pool[at + WAIT], pool[at + NODE], pool[at + KEY], pool[at + START]
+        at += ENTRY
+        if past and cut:
+            break
+        if start != owner:
+            owner = start
+            cut = False
+            if not settings.shared:
+                regs[STAMP] += 1
+            if next:
+                alive, died, latest = np.int64(0), False, np.int64(NO_KEY)
+        if cut or start < least:
+            continue
+        if not _has_room(auto, regs, work):
+            return GROW
+        if wait != MARK and own < bound:
+            latest = max(latest, own)
+            continue
+        before = regs[FOUND]
+        if wait == MARK or symbol < 0:
+            _append(regs, work, wait, node, own, start)
+            accepted = wait == MARK
+        else:
+            moved = _move(auto, nodes, times, regs, work, event, wait, node, own, start)
+            if moved == STUCK:
+                return COLLECT
+            accepted = moved == ACCEPTED
+            cut = accepted
+            if settings.counted and own <= bound:
+                _leave_mark(regs, work, before, accepted)
+            died = died or regs[FOUND] == before + accepted
+        alive += regs[FOUND] - before
+        if accepted:
+            decided: Word = position if died or wait != MARK else np.int64(-1)
+            reason = _settle(nodes, regs, work, past, alive, decided, latest)
+            if reason != DONE:
+                return reason
+            if alive > 1:
+                continue
+            alive = np.int64(0)
+            died = died or decided >= 0
+            if not past and not next:
+                least = _target(auto, nodes, regs, work, start, settings.skip)
+                if least < 0:
+                    return -least
+    if symbol < 0 or event[OWN_KEY] == NO_KEY or (past and cut) or position < least:
+        return DONE
+    return _start(auto, nodes, times, regs, row, work, settings, event, np.int64(0) if next else alive)
+
+
+@called
+def _start(
+    auto: Automaton,
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    row: Array,
+    work: Work,
+    settings: Settings,
+    event: Array,
+    alive: Word,
+) -> Word:
+    """Try an event as a start: its runs are the least preferred ones. `alive` is as in `step`."""
+    if not _has_room(auto, regs, work):
+        return GROW
+    if not settings.shared:
+        regs[STAMP] += 1
+    before = regs[FOUND]
+    moved = _begin(auto, nodes, times, regs, row, work, event)
+    if moved == STUCK:
+        return COLLECT
+    if settings.counted and event[OWN_KEY] <= event[BOUND]:
+        _leave_mark(regs, work, before, moved == ACCEPTED)
+    if moved != ACCEPTED:
+        return DONE
+    alive += regs[FOUND] - before
+    reason = _settle(nodes, regs, work, settings.skip == PAST_LAST, alive, event[AT], np.int64(NO_KEY))
+    if reason == DONE and alive == 1 and settings.skip > TO_NEXT:
+        least = _target(auto, nodes, regs, work, event[AT], settings.skip)
+        return -least if least < 0 else DONE
+    return reason
+
+
+@inlined
+def _has_room(auto: Automaton, regs: Array, work: Work) -> bool:
+    """Whether the waits of a run, all of them, fit the new list."""
+    return bool(regs[FOUND] + len(auto.stays) + 2 <= len(work.entries))
+
+
+@inlined
+def _append(regs: Array, work: Work, wait: Word, node: Word, key: Word, start: Word) -> None:
+    entry = regs[FOUND]
+    work.entries[entry, WAIT] = wait
+    work.entries[entry, NODE] = node
+    work.entries[entry, KEY] = key
+    work.entries[entry, START] = start
+    regs[FOUND] = entry + 1
+    if wait == MARK:
+        regs[MARKS] += 1
+
+
+@inlined
+def _leave_mark(regs: Array, work: Work, first: int, accepted: bool) -> None:
+    """Take out what a run goes on with, from this entry of the new list on: no event to come is in its window."""
+    last = regs[FOUND] - 1
+    regs[FOUND] = first
+    if accepted:
+        regs[MARKS] -= 1
+        _append(regs, work, MARK, work.entries[last, NODE], work.entries[last, KEY], work.entries[last, START])
+
+
+@inlined
+def _node(nodes: Array, regs: Array, position: Word, parent: Word, label: Word) -> Word:
+    """A new node; -1 if the graph is full."""
+    node = regs[NODES]
+    if node >= len(nodes):
+        return NO_NODE
+    nodes[node, POSITION] = position
+    nodes[node, PARENT] = parent
+    nodes[node, LABEL] = label
+    regs[NODES] = node + 1
+    return np.int64(node)
+
+
+@inlined
+def _begin(auto: Automaton, nodes: Array, times: Array, regs: Array, row: Array, work: Work, event: Array) -> int:
+    """Let runs begin at an event."""
+    for k in range(len(auto.initial)):
+        leaf = auto.initial[k]
+        if auto.holds[event[SYMBOL], auto.guards[leaf]] != 0 and row[MET] & auto.unmet[k] == 0:
+            read = _read(auto, nodes, times, regs, work, event, leaf, NO_NODE, event[OWN_KEY], event[AT])
+            if read != PASSED:
+                return read
+    return PASSED
+
+
+@inlined
+def _move(
+    auto: Automaton,
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    work: Work,
+    event: Array,
+    wait: int,
+    node: int,
+    key: int,
+    start: int,
+) -> int:
+    """Let a run read an event, and skip it."""
+    symbol = event[SYMBOL]
+    for k in range(auto.waits[wait], auto.waits[wait + 1]):
+        leaf = auto.leaves[k]
+        if auto.holds[symbol, auto.guards[leaf]] != 0:
+            read = _read(auto, nodes, times, regs, work, event, leaf, node, key, start)
+            if read != PASSED:
+                return read
+    stays = auto.stays[wait]
+    if stays >= 0 and auto.holds[symbol, stays] == 0 and work.stamps[wait] != regs[STAMP]:
+        work.stamps[wait] = regs[STAMP]
+        _append(regs, work, wait, node, key, start)
+    return PASSED
+
+
+@called
+def _read(
+    auto: Automaton,
+    nodes: Array,
+    times: Array,
+    regs: Array,
+    work: Work,
+    event: Array,
+    leaf: int,
+    parent: int,
+    key: int,
+    start: int,
+) -> int:
+    """Read an event at a leaf: the run goes on in the waits after it that have none yet, and may accept."""
+    node: Word = np.int64(NO_NODE)
+    for k in range(auto.after[leaf], auto.after[leaf + 1]):
+        wait = auto.following[k]
+        if wait != ACCEPT:
+            if work.stamps[wait] == regs[STAMP]:
+                continue
+            work.stamps[wait] = regs[STAMP]
+        if node == NO_NODE:
+            node = _node(nodes, regs, event[AT], parent, auto.labels[leaf])
+            if node == NO_NODE:
+                return STUCK
+            if len(times):
+                times[node] = event[TIME]
+        if wait == ACCEPT:
+            link = _node(nodes, regs, node, NO_NODE, LINK)
+            if link == NO_NODE:
+                return STUCK
+            _append(regs, work, MARK, link, key, start)
+            return ACCEPTED
+        _append(regs, work, np.int64(wait), node, key, start)
+    return PASSED
+
+
+@inlined
+def _settle(nodes: Array, regs: Array, work: Work, joins: bool, alive: Word, decided: Word, latest: Word) -> int:
+    """Take the mark at the end of the new list out, if its match is decided; else join it with a mark before it."""
+    last = regs[FOUND] - 1
+    node = work.entries[last, NODE]
+    if alive == 1:
+        regs[FOUND] = last
+        regs[MARKS] -= 1
+        return DONE if _decide(nodes, regs, work, node, decided, latest) else GROW
+    if joins and work.entries[last - 1, WAIT] == MARK:
+        both = _node(nodes, regs, work.entries[last - 1, NODE], node, JOINED)
+        if both == NO_NODE:
+            return COLLECT
+        work.entries[last - 1, NODE] = both
+        regs[FOUND] = last
+        regs[MARKS] -= 1
+    return DONE
+
+
+@called
+def _decide(nodes: Array, regs: Array, work: Work, mark: int, decided: int, latest: int) -> bool:
+    """Note the matches of a mark, in order; whether there was room for them. Those still to come stand at the end."""
+    ready = work.ready
+    top = len(ready) - 1
+    ready[top, NODE_OF] = mark
+    while top < len(ready):
+        node = ready[top, NODE_OF]
+        top += 1
+        while nodes[node, LABEL] == JOINED:
+            top -= 1
+            if top <= regs[READY] + 1:
+                return False
+            ready[top, NODE_OF] = nodes[node, PARENT]
+            node = nodes[node, POSITION]
+        if top <= regs[READY] + 2:
+            return False
+        entry = regs[READY]
+        ready[entry, NODE_OF] = nodes[node, POSITION]
+        ready[entry, DECIDED] = decided
+        ready[entry, EXPIRED] = latest
+        regs[READY] = entry + 1
+    return True
+
+
+@called
+def _target(auto: Automaton, nodes: Array, regs: Array, work: Work, start: int, skip: int) -> Word:
+    """The start at which to go on after the match that was decided last; less than 0 if there is none."""
+    node = work.ready[regs[READY] - 1, NODE_OF]
+    found: Word = np.int64(-1)
+    while node != NO_NODE:
+        if auto.targets[nodes[node, LABEL]] != 0:
+            found = nodes[node, POSITION]
+            if skip == TO_LAST:
+                break
+        node = nodes[node, PARENT]
+    if found > start:
+        return found
+    regs[WANTED] = start
+    return -UNBOUND if found < 0 else -STANDS
