@@ -24,6 +24,7 @@ ORDER = (
     ("engine.states", "engine.preferred"),
     ("analysis",),
     ("automata",),
+    ("plans",),
     ("plan",),
     ("predicates",),
     ("recognition",),

@@ -26,7 +26,7 @@ from bench.peers.peer import ROOT
 from bench.plot import Panel
 from bench.settings import Settings
 from bench.workloads import keyed
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 
 TITLE = "Comparing events: chains, parallel automata, conjunctive queries (chain-cea-icdt2020, pcea-hcq-2024)"
 KEYS = (10, 1_000, 100_000)

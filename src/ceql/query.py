@@ -12,7 +12,8 @@ import pyarrow as pa
 from ceql.analysis.first_event import never_begins
 from ceql.analysis.looking_back import looks_back
 from ceql.errors import ArgumentError, NoMatchWarning, QueryError, warn_caller
-from ceql.plan import Plan, make_plan
+from ceql.plan import make_plan
+from ceql.plans import Plan
 from ceql.predicates.patterns import check_patterns
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import ColumnOptions, FeedOptions, ReadingOptions, RunOptions, Threads, read, spelt_out

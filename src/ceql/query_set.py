@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Unpack
 
 from ceql.errors import ArgumentError, naming, warn_caller
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.query import Query, compile
 from ceql.recognition.options import FeedOptions, RunOptions, Threads, read, spelt_out
 from ceql.recognizer import SetRecognizer

@@ -29,7 +29,7 @@ from ceql.io.sequencer import Sequencer
 from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_source
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.frame import Recognition
 from ceql.recognition.intake import Intake, bound_to, empty, restored, written
 from ceql.recognition.journal import ALLOWANCE, MANY, Journal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ceql
-from ceql.plan import UnaryPlan
+from ceql.plans import UnaryPlan
 
 
 def states(query: str) -> int:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import ceql
 import checks
 import generators
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 
 EXAMPLES = settings(suppress_health_check=list(HealthCheck))
 Found = list[tuple[int, ...]]

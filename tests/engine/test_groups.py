@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 
 CHAIN = "SELECT * WHERE (A+ ; B PARTITION BY k)"

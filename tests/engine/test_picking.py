@@ -11,7 +11,7 @@ import pytest
 import ceql
 from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.replay import ReplayMachine
-from ceql.plan import UnaryPlan
+from ceql.plans import UnaryPlan
 from ceql.recognition.unary import UnaryRecognition
 from checks import use_tiny_buffers
 

@@ -15,7 +15,7 @@ from ceql.explain.claims import judged
 from ceql.explain.decisions import How
 from ceql.explain.guarantee import Class, guarantee, losses, query_class
 from ceql.explain.text import WIDTH
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 
 
 def compilable() -> list[corpus.Case]:

@@ -15,7 +15,7 @@ import pytest
 import ceql
 import checks
 import tally
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 from ceql.recognition import snapshot
 from forging import damaged, forged, snapshot_of
 from streams import STREAMS, Stream

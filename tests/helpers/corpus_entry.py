@@ -10,7 +10,7 @@ import ceql
 import generators
 import oracle
 import rule_oracle
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
 

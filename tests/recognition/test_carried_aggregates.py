@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 
 CARRIED = [
     "A ; B+ AS b ; C FILTER SUM(b.v) > 10",

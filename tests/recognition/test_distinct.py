@@ -12,7 +12,7 @@ import pytest
 
 import ceql
 from ceql.automata.distinct import MANY, enough
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 
 VALUES: list[tuple[pa.DataType, list[Any], int]] = [
     (pa.string(), ["a", "b", "a", None, "B"], 3),

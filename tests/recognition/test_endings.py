@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ceql
-from ceql.plan import CandidateReason, CorrelatedPlan
+from ceql.plans import CandidateReason, CorrelatedPlan
 
 AT_ONCE = [
     "A AS a ; NOT B ; C AS c FILTER c.v > a.v",

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ceql
-from ceql.plan import UnaryPlan
+from ceql.plans import UnaryPlan
 
 ROWS = 3000
 TWO = "SELECT a, b FROM E WHERE E AS a : E AS b FILTER b.v > a.v + 3 PARTITION BY k"

@@ -10,7 +10,7 @@ import ceql
 import checks
 import generators
 from absent_cases import absent_cases
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 from next_cases import next_cases
 
 KINDS = [

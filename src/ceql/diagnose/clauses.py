@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from ceql.diagnose.counting import counter
 from ceql.diagnose.findings import Rung
-from ceql.plan import Plan, plan_query
+from ceql.plan import plan_query
+from ceql.plans import Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_query

@@ -21,7 +21,7 @@ from ceql.engine.common.layout import NODES
 from ceql.errors import CeqlError
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
-from ceql.plan import CorrelatedPlan, Plan
+from ceql.plans import CorrelatedPlan, Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition

@@ -37,7 +37,7 @@ from ceql.io.soundness import require_utf8
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
 from ceql.jit import Array
-from ceql.plan import CorrelatedPlan, Plan
+from ceql.plans import CorrelatedPlan, Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import Options
 

@@ -23,7 +23,8 @@ from ceql.diagnose.reach import shortest
 from ceql.io.sequencer import Sequencer
 from ceql.io.sort_keys import Int64s, decode, encode, ticks
 from ceql.io.sorted_runs import EventBatch
-from ceql.plan import UnaryPlan, plan_query
+from ceql.plan import plan_query
+from ceql.plans import UnaryPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import TIME_UNITS
 from ceql.recognition.unary import UnaryRecognition

@@ -8,7 +8,7 @@ from ceql.automata.correlated import Correlated
 from ceql.explain.carried import event_of, print_register
 from ceql.explain.names import listed
 from ceql.explain.text import wrapped
-from ceql.plan import CorrelatedPlan, Plan
+from ceql.plans import CorrelatedPlan, Plan
 from ceql.syntax.printer import print_condition
 
 

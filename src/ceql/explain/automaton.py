@@ -21,7 +21,7 @@ from ceql.explain.carried import event_of, print_carried, print_register, print_
 from ceql.explain.formula import print_asked, print_guard, print_label, print_mask
 from ceql.explain.names import event_name, listed, print_value
 from ceql.explain.text import preformatted, table, wrapped
-from ceql.plan import CorrelatedPlan, Plan
+from ceql.plans import CorrelatedPlan, Plan
 from ceql.results.text import clean
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_expression

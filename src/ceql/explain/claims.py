@@ -26,7 +26,7 @@ from ceql.errors import QueryError
 from ceql.explain.decisions import How, decisions, in_words, worst
 from ceql.explain.formula import print_normal
 from ceql.explain.names import leaf_name, listed
-from ceql.plan import CorrelatedPlan, Plan
+from ceql.plans import CorrelatedPlan, Plan
 from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_condition, print_name

@@ -16,7 +16,7 @@ from ceql.explain.claims import judged
 from ceql.explain.decisions import How
 from ceql.explain.names import listed
 from ceql.explain.text import number
-from ceql.plan import CandidateReason, CorrelatedPlan, Plan, PreferredPlan, UnaryPlan
+from ceql.plans import CandidateReason, CorrelatedPlan, Plan, PreferredPlan, UnaryPlan
 from ceql.syntax import tree as t
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from ceql.analysis.looking_back import looks_back
 from ceql.errors import QueryError, Span
 from ceql.explain.text import wrapped
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression

@@ -26,7 +26,7 @@ from ceql.explain.guarantee import guarantee, how_chosen, losses, totals, when_d
 from ceql.explain.names import leaf_name, listed, print_bare, print_value
 from ceql.explain.notes import note_lines
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
-from ceql.plan import CandidateReason, CorrelatedPlan, Plan, PreferredPlan, UnaryPlan
+from ceql.plans import CandidateReason, CorrelatedPlan, Plan, PreferredPlan, UnaryPlan
 from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.operands import Encoding, Operands

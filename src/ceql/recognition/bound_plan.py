@@ -31,7 +31,7 @@ from ceql.io.schemas import is_text, names_near, unify_schemas
 from ceql.io.shared_keys import QueryKeys
 from ceql.io.source import Source
 from ceql.jit import Array
-from ceql.plan import CorrelatedPlan, Plan
+from ceql.plans import CorrelatedPlan, Plan
 from ceql.predicates.bind import BoundGuards, InputSchema, bind
 from ceql.predicates.operands import Operands
 from ceql.predicates.symbols import Symbolizer, SymbolTable

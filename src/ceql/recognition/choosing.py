@@ -15,7 +15,7 @@ from ceql.automata.correlated import Correlated
 from ceql.automata.strategies.candidates import Places, sums
 from ceql.engine.common.chunk import Chunk, joined, rows
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plans import Plan
 
 Check = Callable[[Chunk], Array]
 _ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)

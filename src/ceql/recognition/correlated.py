@@ -27,7 +27,7 @@ from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
 from ceql.io.sort_keys import encode
 from ceql.jit import Array
-from ceql.plan import CandidateReason, CorrelatedPlan
+from ceql.plans import CandidateReason, CorrelatedPlan
 from ceql.predicates.operands import Operands, TooSmall
 from ceql.recognition.absences import Absences, time_bounds
 from ceql.recognition.bound_plan import BoundPlan

@@ -20,7 +20,7 @@ from ceql.io.schemas import conform, no_rows, one_batch, take_rows
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
-from ceql.plan import CorrelatedPlan, PreferredPlan
+from ceql.plans import CorrelatedPlan, PreferredPlan
 from ceql.predicates.columns import MaskColumn
 from ceql.predicates.possible import may_hold
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes

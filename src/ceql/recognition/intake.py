@@ -14,7 +14,7 @@ from ceql.engine.common.check import require
 from ceql.errors import DataError
 from ceql.io.growing import Growing
 from ceql.io.sequencer import Sequencer
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition import snapshot
 from ceql.recognition.bound_plan import BoundPlan, Sharing
 from ceql.recognition.journal import Journal

@@ -11,7 +11,7 @@ from ceql.engine.common.layout import NO_KEY, W_COUNTED
 from ceql.engine.groups.layout import LEAST_VALUE
 from ceql.io.schemas import take_rows
 from ceql.jit import Array
-from ceql.plan import CorrelatedPlan
+from ceql.plans import CorrelatedPlan
 from ceql.recognition.options import Options
 from ceql.recognition.window import NOTHING_LIVE, BoundWindow, bind_window
 from ceql.syntax import tree as t

@@ -26,7 +26,7 @@ from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.plan import PreferredPlan
+from ceql.plans import PreferredPlan
 from ceql.recognition.absences import time_bounds
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import Recognition

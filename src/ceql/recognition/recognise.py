@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ceql.plan import CorrelatedPlan, PreferredPlan
+from ceql.plans import CorrelatedPlan, PreferredPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition

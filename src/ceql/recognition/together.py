@@ -19,7 +19,7 @@ from ceql.io.partition_keys import PartitionKeys
 from ceql.io.shared_keys import QueryKeys, SharedKeys
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.predicates.bind import InputSchema, bind_together
 from ceql.predicates.shared_symbols import SharedGuards
 from ceql.predicates.symbols import SymbolTable

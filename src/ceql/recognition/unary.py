@@ -22,7 +22,7 @@ from ceql.engine.states.divide import divide
 from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.replay import ReplayMachine
 from ceql.jit import Array
-from ceql.plan import UnaryPlan
+from ceql.plans import UnaryPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import CONSUME, Recognition
 from ceql.recognition.futile import Futile

@@ -17,7 +17,7 @@ from ceql.engine.common.layout import NO_KEY, W_COUNTED, W_ENVELOPE, W_GIVEN
 from ceql.errors import DataError, SchemaError, no_column
 from ceql.io.sort_keys import bounds, encode, is_ordered, ticks
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.options import Options
 from ceql.syntax import tree as t
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ceql.errors import CeqlError, DataError, ResourceError, SchemaError
 from ceql.io.schemas import one_batch
 from ceql.io.sorted_runs import EventBatch
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.intake import Intake

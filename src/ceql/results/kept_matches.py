@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ceql.io.schemas import one_batch
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.together import Round

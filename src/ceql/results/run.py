@@ -12,7 +12,7 @@ from ceql.io.nested import with_columns
 from ceql.io.ordering import put_in_order
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.file_scan import FileScan

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ceql.analysis.selection import Selection
 from ceql.errors import DataError
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.result_columns import ResultColumns

@@ -8,7 +8,8 @@ from typing import Any, Unpack
 from pyspark.sql import DataFrame, Observation
 
 from ceql.errors import warn_caller
-from ceql.plan import Plan, make_plan
+from ceql.plan import make_plan
+from ceql.plans import Plan
 from ceql.query import Query
 from ceql.query_set import QuerySet
 from ceql.recognition.options import spelt_out

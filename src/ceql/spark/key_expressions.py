@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
 from ceql.errors import SchemaError
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.spark.guard_columns import quoted
 from ceql.syntax import tree as t

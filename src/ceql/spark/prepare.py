@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 from ceql.errors import ArgumentError, DataError, SchemaError, did_you_mean
 from ceql.io.schemas import check_names, unify_schemas
 from ceql.io.sort_keys import is_ordered
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text

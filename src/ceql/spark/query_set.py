@@ -23,7 +23,8 @@ from pyspark.sql.types import ArrayType, MapType, StringType, StructField, Struc
 from ceql.analysis.conditions import leaves
 from ceql.analysis.neighbours import attribute_in
 from ceql.errors import naming
-from ceql.plan import Plan, plan_query
+from ceql.plan import plan_query
+from ceql.plans import Plan
 from ceql.query import Query
 from ceql.query_set import QuerySet, compile_all
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.result_columns import ResultColumns, as_lists, is_measure, true_name, variable_fields
 from ceql.results.bindings import bindings, project
 from ceql.results.combined import as_text, key_fields, map_of

@@ -16,7 +16,8 @@ from ceql.analysis.cutting import Condition
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.shape import Claim, Either, Length, Same, Test
 from ceql.automata.correlated import Correlated
-from ceql.plan import CorrelatedPlan, Plan, make_plan
+from ceql.plan import make_plan
+from ceql.plans import CorrelatedPlan, Plan
 from ceql.recognition.measures import renamed
 from ceql.syntax import tree as t
 

@@ -27,7 +27,8 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, OrderingColumn, Par
 from pyspark.util import PythonEvalType
 
 from ceql.errors import SchemaError
-from ceql.plan import Plan, make_plan
+from ceql.plan import make_plan
+from ceql.plans import Plan
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.spark.collations import collations, refuse_collations
 from ceql.spark.fields import refuse_fields

@@ -17,7 +17,7 @@ from ceql.analysis.normal import Atom, to_normal
 from ceql.analysis.substreams import is_simple
 from ceql.automata.cea import CEA, NO_LABEL, Label, Transition
 from ceql.automata.compile import compile_formula
-from ceql.plan import Plan, UnaryPlan
+from ceql.plans import Plan, UnaryPlan
 from ceql.syntax import tree as t
 
 # what reading two events can do: to the first, to the second, and where it ends (a state, or at which event it matched)

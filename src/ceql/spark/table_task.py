@@ -20,7 +20,7 @@ from ceql.io.schemas import take_rows
 from ceql.io.sort_keys import encode
 from ceql.io.soundness import check
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.task_recognizer import FEED_ROWS, TaskRecognizer
 from ceql.spark.task_spec import TIME, TaskSpec

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.jit import Array
-from ceql.plan import Plan
+from ceql.plans import Plan
 from ceql.predicates.bind import InputSchema, bind_together
 from ceql.predicates.shared_symbols import SharedGuards
 from ceql.predicates.time_arithmetic import with_unit

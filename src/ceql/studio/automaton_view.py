@@ -19,7 +19,7 @@ from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
-from ceql.plan import CorrelatedPlan, PreferredPlan
+from ceql.plans import CorrelatedPlan, PreferredPlan
 from ceql.query import Query
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
