@@ -1,0 +1,301 @@
+"""What a plan is: all that is compiled of a query before any event is seen, for each loop that may run it.
+
+`plan.PASSES` makes one of a text. A `UnaryPlan` has conditions about one event each, and the loop over states runs it
+(core-vldb2022); a `PreferredPlan` is one with AFTER MATCH; a `CorrelatedPlan` compares events, and the loop over groups
+runs it (chain-cea-icdt2020, pcea-hcq-2024).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from ceql.analysis.fields import dotted_names, misspelt
+from ceql.analysis.neighbours import Lag, lags_in
+from ceql.analysis.normal import Atom, Normal
+from ceql.analysis.scopes import variables
+from ceql.analysis.selection import Selection, selection
+from ceql.analysis.shape import Shape
+from ceql.analysis.substreams import counts_events
+from ceql.automata.ambiguity import is_ambiguous
+from ceql.automata.cea import CEA
+from ceql.automata.correlated import Correlated
+from ceql.automata.ordered import Ordered
+from ceql.automata.strategies.registry import STRATEGIES, Strategy
+from ceql.automata.strategies.rivals import Compare
+from ceql.syntax import tree as t
+from ceql.syntax.absence import trailing
+from ceql.syntax.printer import print_query
+
+_MOST_MATCHES = 1 << 60  # no position has more, and the loops can add to it and multiply it
+
+
+@dataclass(frozen=True, eq=False)
+class _BasePlan:
+    """What both kinds of plan have."""
+
+    query: t.Query
+    source: str
+    whole: Shape | None
+    """The formula with all its claims on several events; None where it has none."""
+    shown_keys: tuple[t.Part, ...]
+    """The PARTITION BY clause, unless it names variables."""
+    split_by: tuple[t.Part, ...]
+    """What the stream is split by though no clause says so: every match has it in common."""
+
+    @cached_property
+    def dotted(self) -> tuple[str, ...]:
+        """The attributes with a dot in their names, which may be fields of nested ones."""
+        return dotted_names(self.query)
+
+    @cached_property
+    def misspelt(self) -> tuple[tuple[t.Attribute, str], ...]:
+        """Fields that may be attributes of variables whose names are misspelt, each with a suggestion."""
+        return misspelt(self.query)
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events."""
+        raise NotImplementedError
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether events may be passed over at which all that begins is given up at the next event."""
+        return False
+
+    @cached_property
+    def lags(self) -> tuple[Lag, ...]:
+        """The attributes of events before that guards read."""
+        return lags_in(predicate for guard in self.guards for predicate in guard.predicates)
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """The selected variables."""
+        return variables(self.query)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The variables whose events are told of each match: those that the result shows, and those of measures."""
+        return () if self.query.distinct else self.selected
+
+    @cached_property
+    def selection(self) -> Selection:
+        """What SELECT shows of a match."""
+        return selection(self.query)
+
+    @property
+    def projections(self) -> dict[str, tuple[str, ...]]:
+        """The attributes to show of a variable's events, for the variables that name some (`SELECT x[a, b]`).
+
+        Under DISTINCT there are no variables, and events are shown whole.
+        """
+        return dict(self.selection.projections)
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """The strategy, unless it keeps all matches."""
+        return strategy_of(self.query)
+
+    @property
+    def rivalry(self) -> Compare | None:
+        """How matches compare under NEXT, LAST and MAX."""
+        return self.strategy.compare if self.strategy is not None else None
+
+    @property
+    def limit(self) -> int:
+        """Matches per position, 0 for all. ANY keeps the first, which is one of latest start."""
+        return 1 if self.query.strategy is t.Strategy.ANY else min(self.query.limit or 0, _MOST_MATCHES)
+
+    @property
+    def waits(self) -> bool:
+        """Whether matches may be decided after their last event: by time, or by the end of the input."""
+        return bool(trailing(self.query.formula)) or self.query.after_match is not None
+
+    @property
+    def late_note(self) -> str | None:
+        """What to tell those who wait for the matches of a stream."""
+        return None
+
+    @property
+    def counts_events(self) -> bool:
+        """Whether a window counts events, so that those count too that no guard accepts."""
+        inside = self.whole is not None and counts_events(self.whole)
+        return inside or isinstance(self.query.window, t.EventsWindow)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Tells queries of different meaning apart; spellings that `analysis.one_form` makes one share it."""
+        return hashlib.sha256(print_query(self.query).encode()).hexdigest()
+
+    @property
+    def partition(self) -> tuple[t.Part, ...]:
+        """What substreams are made by; the keys of the clause come first."""
+        return self.shown_keys + self.split_by
+
+
+@dataclass(frozen=True, eq=False)
+class UnaryPlan(_BasePlan):
+    """A query whose automaton looks at one event at a time."""
+
+    normal: Normal
+    """The formula in LP-normal form."""
+    cea: CEA
+    """The automaton, after projection and STRICT."""
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events."""
+        return self.cea.guards
+
+    @property
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing."""
+        return not self.lags and self.cea.skips_safely()
+
+    @cached_property
+    def looks_ahead(self) -> bool:
+        return self.rivalry is None and self.cea.only_goes_on()
+
+    @cached_property
+    def chooses_at_once(self) -> bool:
+        """Whether a strategy under a window is decided by rivals that start where a run does or later.
+
+        They decide if what measures the window never falls, and a match is bound to its first event: of NEXT and LAST,
+        the earliest start that is left then has the best match. Of MAX, no set may contain one that starts later, so
+        the event at which a match starts must not be part of another that has started before.
+        """
+        if isinstance(self.query.window, t.AttributeWindow):
+            return False
+        if not all(start.label and not start.after for start in self.cea.initial):
+            return False
+        return self.query.strategy is not t.Strategy.MAX or not self.cea.starts_inside()
+
+
+@dataclass(frozen=True, eq=False)
+class PreferredPlan(UnaryPlan):
+    """A query with AFTER MATCH, whose `cea` has all matches of the formula, of which `ordered` prefers one."""
+
+    ordered: Ordered
+
+    @property
+    def after_match(self) -> t.AfterMatch:
+        """Where the next start is tried after a match."""
+        assert self.query.after_match is not None
+        return self.query.after_match
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events; those of `cea` come first."""
+        return self.ordered.guards
+
+    @property
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing."""
+        return super().skips_safely and self.ordered.skips_safely
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether events may be passed over at which all that begins is given up: not those that may decide a match."""
+        return False
+
+    @property
+    def ends_starts(self) -> bool:
+        """Whether the runs of later starts give way to those of earlier ones that are in the same state."""
+        return self.after_match.skip is t.Skip.PAST_LAST and self.query.window is None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether some match is decided at the end of the input alone: a run may wait for a further event for ever."""
+        return self.query.window is None and self.ordered.is_patient
+
+    @property
+    def late_note(self) -> str | None:
+        """What to tell those who wait for the matches of a stream."""
+        if not self.is_late:
+            return None
+        return (
+            "AFTER MATCH prefers a further round of a greedy count to a match that is there, and without WITHIN a "
+            "further round may come at any time: matches come at the end of the stream alone. Add WITHIN, or write the "
+            "count reluctant (+?, *?) or contiguous (:+)"
+        )
+
+
+class CandidateReason(Enum):
+    """Why the complete runs of a position are candidates for matches, the gravest reason first."""
+
+    CHECKS = "some conditions are checked on each candidate"
+    ABSENCES = "for each candidate, the events that NOT keeps away are looked up"
+    STRATEGY = "a strategy chooses among all candidates of a position"
+    STRICT = "candidates may not be contiguous"
+    DUPLICATES = "two runs may give the same match"
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelatedPlan(_BasePlan):
+    """A query whose automaton looks up runs by what their events have in common."""
+
+    shape: Shape
+    """The formula, with the claims that substreams leave."""
+    automaton: Correlated
+    running: Correlated
+    """The automaton as the engine runs it: without free events, with shared indexes."""
+
+    @cached_property
+    def strategy(self) -> Strategy | None:
+        """The strategy, unless it keeps all matches."""
+        return choosing(self.query, self.automaton)
+
+    @property
+    def guards(self) -> tuple[Atom, ...]:
+        """What is asked of single events."""
+        return self.automaton.guards
+
+    @property
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing."""
+        strict = self.query.strategy is t.Strategy.STRICT and bool(self.partition)
+        return not self.automaton.is_tight and not strict and not self.lags
+
+    @cached_property
+    def candidate_reasons(self) -> tuple[CandidateReason, ...]:
+        """Why complete runs are candidates, of which matches are made. Without a reason each run is a match."""
+        auto, query, selected = self.automaton, self.query, frozenset(self.selected)
+        holds = {
+            CandidateReason.CHECKS: bool(auto.checks),
+            CandidateReason.ABSENCES: bool(auto.absences),
+            CandidateReason.STRATEGY: self.rivalry is not None,
+            CandidateReason.STRICT: query.strategy is t.Strategy.STRICT and not auto.is_strict,
+            CandidateReason.DUPLICATES: is_ambiguous(auto, selected, query.distinct),
+        }
+        return tuple(reason for reason, does in holds.items() if does)
+
+    @cached_property
+    def chooses_on_graph(self) -> bool:
+        """Whether NEXT, LAST or MAX chooses among ways through the graph, so that few matches are made and compared.
+
+        Each way must be a match, and matches sequences of events. LAST also relies on the window: a partial match that
+        is alive must have a start inside it, as it has unless the window's attribute can fall.
+        """
+        harmless = {CandidateReason.STRATEGY, CandidateReason.DUPLICATES}
+        if self.rivalry is None or not harmless.issuperset(self.candidate_reasons) or not self.automaton.is_chain:
+            return False
+        if any(link.unlike for transition in self.automaton.transitions for link in transition.links):
+            return False
+        falls = isinstance(self.query.window, t.AttributeWindow)
+        return not (falls and self.query.strategy is t.Strategy.LAST)
+
+
+Plan = UnaryPlan | PreferredPlan | CorrelatedPlan
+
+
+def strategy_of(query: t.Query) -> Strategy | None:
+    return STRATEGIES.get(query.strategy) if query.strategy is not None else None
+
+
+def choosing(query: t.Query, automaton: Correlated) -> Strategy | None:
+    """The strategy, unless it keeps all matches, as MAX does if all of them have equally many events."""
+    if query.strategy is t.Strategy.MAX and automaton.pattern() is not None:
+        return None
+    return strategy_of(query)
