@@ -437,7 +437,7 @@ def test_too_many_candidates_are_noted() -> None:
         Rung("WHERE", 1, counting.MOST_MATCHES, counted_all=False),
         Rung("MAX", 1, 1),  # chosen on the graph
     )
-    found = diagnose("SELECT MAX * WHERE A+ AS x ; B AS y FILTER ROUND(x.v / y.v) <= 1", events)
+    found = diagnose("SELECT MAX * WHERE A+ AS x ; B AS y FILTER ROUND(x.v / y.v, 1) <= 1", events)
     chosen = found.rungs[-1]
     assert chosen.clause == "MAX"
     assert not chosen.counted_all

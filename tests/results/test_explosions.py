@@ -165,7 +165,7 @@ def test_arguments_that_make_no_sense(name, value):
 def test_a_budget_that_makes_no_sense_leaves_the_old_one(value):
     recognizer = ceql.compile("SELECT * WHERE A").recognizer(memory=1 << 20)
     recognizer.feed(EVENTS).count()
-    with pytest.raises(ceql.ArgumentError, match="memory is a whole number"):
+    with pytest.raises(ceql.ArgumentError, match="memory= is a whole number"):
         recognizer.memory = value
     assert recognizer.memory == 1 << 20
 

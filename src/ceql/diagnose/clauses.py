@@ -30,7 +30,9 @@ def versions(plan: Plan) -> list[tuple[str, Plan]]:
     """
     query = plan.query
     written = {line.split(" ", 1)[0]: line for line in print_query(query).split("\n")}
-    partial = replace(query, partition=(), window=None, strategy=None, limit=None, consume=t.Consume.NONE)
+    partial = replace(
+        query, partition=(), window=None, strategy=None, limit=None, consume=t.Consume.NONE, after_match=None
+    )
     found = [("WHERE", partial)]
     if query.partition:
         found.append((written["PARTITION"], partial := replace(partial, partition=query.partition)))
@@ -43,11 +45,13 @@ def versions(plan: Plan) -> list[tuple[str, Plan]]:
         found.append((f"LIMIT {query.limit}", partial := replace(partial, limit=query.limit)))
     if query.consume is not t.Consume.NONE:
         found.append((f"CONSUME BY {query.consume.value}", replace(partial, consume=query.consume)))
+    if query.after_match is not None:
+        found.append((written["AFTER"], replace(partial, after_match=query.after_match)))
     plans = [(name, plan_query(version, plan.source, prefers_unary=True)) for name, version in found]
-    bare = plans[0][1]
-    if bare.whole is not None:
-        every = frozenset(claim.number for claim in bare.whole.claims)
-        plans.insert(0, (ALONE, plan_query(bare.query, plan.source, every, prefers_unary=True)))
+    first = plans[0][1]
+    if first.whole is not None:
+        every = frozenset(claim.number for claim in first.whole.claims)
+        plans.insert(0, (ALONE, plan_query(first.query, plan.source, every, prefers_unary=True)))
     return plans
 
 
@@ -62,8 +66,9 @@ class Version:
 
     @property
     def is_unchosen(self) -> bool:
-        """Whether all runs count: no strategy, and nothing is forgotten."""
-        return self.plan.query.strategy is None and self.plan.query.consume is t.Consume.NONE
+        """Whether all runs count: nothing is chosen or forgotten."""
+        query = self.plan.query
+        return query.strategy is None and query.after_match is None and query.consume is t.Consume.NONE
 
     def rung(self) -> Rung:
         """The positions and matches that the clause leaves."""

@@ -21,7 +21,7 @@ from ceql.engine.common.layout import NODES
 from ceql.errors import CeqlError
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
-from ceql.plans import CorrelatedPlan, Plan
+from ceql.plans import CorrelatedPlan, Plan, PreferredPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
@@ -36,9 +36,14 @@ _WORK = 1 << 28  # nodes of the graph times events that may be counted before lo
 _MEMORY = 1 << 29  # of a correlated version, which may need far more than the query
 
 
-def counter(bound: BoundPlan) -> UnaryCounter | CorrelatedCounter:
+def counter(bound: BoundPlan) -> UnaryCounter | CorrelatedCounter | PreferredCounter:
     """A counter of the matches of a plan."""
-    return CorrelatedCounter(bound) if isinstance(bound.plan, CorrelatedPlan) else UnaryCounter(bound)
+    match bound.plan:
+        case CorrelatedPlan():
+            return CorrelatedCounter(bound)
+        case PreferredPlan():
+            return PreferredCounter(bound)
+    return UnaryCounter(bound)
 
 
 class Counter(ABC):
@@ -203,6 +208,42 @@ class CorrelatedCounter(Counter):
             pass
         _stop_at_many_groups(self._counting)
         return self._counting.counted
+
+
+class PreferredCounter(Counter):
+    """Counts the matches of a query with AFTER MATCH, one for each start at most."""
+
+    def __init__(self, bound: BoundPlan) -> None:
+        super().__init__()
+        self._recognition = recognise(bound)
+        self._found = 0
+        self._ends: set[int] = set()
+
+    @property
+    def reader(self) -> Recognition:
+        """The recognition that reads every batch."""
+        return self._recognition
+
+    def follow(self) -> UnaryFollowing:
+        """Runs that give way to others tell nothing of how far the formula got."""
+        raise AssertionError("the runs of all matches are followed, not those of the preferred ones")
+
+    def tally(self) -> Tally:
+        """What was counted so far."""
+        return Tally(len(self._ends), self.total, self.whole, self.failure is None)
+
+    def _nodes(self) -> int:
+        return 0  # no match is counted twice
+
+    def _so_far(self) -> int | None:
+        return self._found
+
+    def _count(self, batch: EventBatch) -> int:
+        for found in chain(self._recognition.feed(batch), self._recognition.flush()):
+            ends = found.column(found.schema.get_field_index("end")).to_pylist()
+            self._found += len(ends)
+            self._ends.update(ends)
+        return self._found
 
 
 def _stop_at_many_groups(recognition: CorrelatedRecognition) -> None:

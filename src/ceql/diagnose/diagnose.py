@@ -180,8 +180,6 @@ class Inquiry:
         return tuple(f.name for f in self.bound.schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type))
 
     def _notes(self) -> Iterator[str]:
-        if self.plan.query.after_match is not None:
-            yield "the numbers are of all matches of the formula, of which AFTER MATCH keeps one for each start at most"
         if caller_rows(self.sources) is not None:
             yield "the events were not in order of time, and were put in order first"
         for v in self.versions:

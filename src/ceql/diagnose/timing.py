@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ceql.diagnose.counting import CorrelatedCounter, UnaryCounter
+from ceql.diagnose.counting import Counter, UnaryCounter
 from ceql.diagnose.findings import Length, TimeFinding
 from ceql.diagnose.following import UnaryFollowing
 from ceql.diagnose.reach import shortest
@@ -94,7 +94,7 @@ class Timing:
             self._shown(self._first), self._shown(self._last), seconds, _rate(events, seconds), late, self._wrong_unit()
         )
 
-    def length(self, counter: UnaryCounter | CorrelatedCounter) -> Length | None:
+    def length(self, counter: Counter) -> Length | None:
         """How long the shortest match is, or the shortest run that got furthest, in the measure of the window.
 
         `counter` is that of the query without the window.
