@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 import generators
 import paths
 import ways
+from ceql.analysis.neighbours import lags_in
 from ceql.io.schemas import unify_schemas
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
@@ -89,7 +90,7 @@ def ship(
     names = plan.query.streams or (None,)
     bound = BoundPlan(plan, schema, tuple(names), options, untyped=untyped)
     guards = range(len(plan.guards))
-    decided = tuple(k for k in guards if draw.random() < exact)
+    decided = tuple(k for k in guards if draw.random() < exact and not lags_in(plan.guards[k].predicates))
     shown = (ways.POSITION,) if ids else tuple(schema.names)
     bounds = [bound, *(BoundPlan(o.query.plan, schema, tuple(names), options, untyped=untyped) for o in others)]
     needed = dict.fromkeys(name for own in bounds for name in own.needed_columns())
@@ -312,7 +313,7 @@ class Operator:
             return f"{row['query']}{ways._canonical(events, bindings, None, None, shown)}"
         plan, keys = self.shipped.example.query.plan, spec.keys
         values = [[self._place(e) for e in v] if isinstance(v, list) else v for v in row.values()]
-        variables = dict(zip(plan.columns, values[len(keys) + 2 : -1], strict=True))
+        variables = dict(zip(plan.columns, values[len(keys) + 2 :], strict=False))
         return ways._canonical(values[-1], variables, None, None, dict(zip(keys, values, strict=False)))
 
     def _place(self, event: Any) -> int:

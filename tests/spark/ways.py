@@ -223,8 +223,8 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
 def _of_stream(example: Example, row: dict[str, Any]) -> str:
     names = [n for n in row if n not in ("start_time", "events")]
     variables = example.query.plan.columns
-    first = len(names) - len(variables)
-    bound = dict(zip(variables, (tuple(row[n]) for n in names[first:]), strict=True))
+    first = len(names) - len(variables) - len(example.query.plan.query.measures)
+    bound = {name: tuple(row[n]) for name, n in zip(variables, names[first:], strict=False)}
     return _canonical(row["events"], bound, None, None, _keys(example, [row[n] for n in names[:first]]))
 
 

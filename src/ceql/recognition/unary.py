@@ -21,6 +21,7 @@ from ceql.engine.states.check import Known
 from ceql.engine.states.divide import divide
 from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.replay import ReplayMachine
+from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
 from ceql.plans import UnaryPlan
 from ceql.recognition.bound_plan import BoundPlan
@@ -159,6 +160,11 @@ class UnaryRecognition(Recognition):
         return to_record_batch(chunk, self.bound.result, self._label_masks, keys, self._pattern)
 
     def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
+        return events
+
+    def read(self, batch: EventBatch) -> Events:
+        """The events as the machine takes them. Those who inspect events see them all."""
+        events = super().read(batch)
         if self._futile is None:
             return events
         found = self._futile.without(events, len(self.keys) if self.keys is not None else 1)

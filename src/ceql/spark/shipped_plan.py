@@ -13,7 +13,7 @@ from typing import Any
 
 from ceql.analysis.conditions import replaced
 from ceql.analysis.cutting import Condition
-from ceql.analysis.lengths import is_hidden
+from ceql.analysis.lengths import bound_name, is_hidden, key_name
 from ceql.analysis.shape import Claim, Either, Length, Same, Test
 from ceql.automata.correlated import Correlated
 from ceql.plan import make_plan
@@ -56,6 +56,10 @@ def _changed(node: t.Expression | t.Predicate, change: Callable[[Any], t.Express
     return replaced(node, change)  # type: ignore[type-var]
 
 
+def _over(window: t.AttributeWindow, names: Mapping[str, str]) -> t.AttributeWindow:
+    return replace(window, attribute=names[window.attribute])
+
+
 def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
     """The automaton, its attributes under other names."""
 
@@ -64,8 +68,15 @@ def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
             return replace(leaf, name=shipped(leaf.name))
         return replace(leaf, attribute=shipped(leaf.attribute))
 
+    asked = auto.carrying.conditions if auto.carrying is not None else ()
+    windows = [one.claim.what.window for one in asked if isinstance(one.claim.what, Length)]
+    measures = {
+        of(window): of(_over(window, names)) for window in windows if isinstance(window, t.AttributeWindow)
+        for of in (key_name, bound_name)
+    }  # fmt: skip
+
     def shipped(name: str) -> str:
-        return name if is_hidden(name) else names[name]
+        return measures.get(name, name) if is_hidden(name) else names[name]
 
     def term(expression: t.Expression) -> t.Expression:
         return replaced(expression, change)
@@ -82,13 +93,13 @@ def _renamed(auto: Correlated, names: Mapping[str, str]) -> Correlated:
             case Either(cases):
                 return replace(one, what=Either(tuple(tuple(map(test, case)) for case in cases)))
             case Length(t.AttributeWindow() as window):
-                return replace(one, what=Length(replace(window, attribute=names[window.attribute])))
+                return replace(one, what=Length(_over(window, names)))
             case Length():
                 return one
 
     def condition(one: Condition) -> Condition:
         operands = tuple(operand._replace(what=_changed(operand.what, change)) for operand in one.operands)
-        return replace(one, asked=replaced(one.asked, change), operands=operands)
+        return replace(one, claim=claim(one.claim), asked=replaced(one.asked, change), operands=operands)
 
     carrying = auto.carrying
     if carrying is not None:
