@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import ceql
 import corpus
 import generators
+import hand_made
 import paths
 import ways
 from ceql.syntax.printer import print_query
@@ -56,9 +57,9 @@ def test_corpus(spark: SparkSession, group: int) -> None:
     st.lists(st.sampled_from([1, 2, 7, None]), min_size=20, max_size=20),
 )
 def test_random_cases(spark: SparkSession, cases: list[generators.Generated], partitions: list[int | None]) -> None:
-    cases = [paths.in_merged_order(case) for case in cases]
-    examples = [ways.Example.of(print_query(case.query), case.events) for case in cases]
+    examples = [ways.Example.of(print_query(c.query), c.events) for c in map(paths.in_merged_order, cases)]
+    kept = [one for one in zip(examples, partitions, strict=True) if not hand_made.reads_plain_times(one[0])]
     with ways.interpreted(spark):
-        found = ways.run_batch(spark, examples, partitions)
-    for case, example, got in zip(cases, examples, found, strict=True):
-        assert got == example.expected(), case
+        found = ways.run_batch(spark, *zip(*kept, strict=True))
+    for (example, _), got in zip(kept, found, strict=True):
+        assert got == example.expected(), example
