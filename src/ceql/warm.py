@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from time import perf_counter
 
 from ceql import jit
 from ceql.errors import CeqlError
@@ -53,7 +53,7 @@ def warm(processes: int | None = None, quiet: bool = False) -> int:
     if not lines:
         return 0
     count = min(processes or _cores(), len(lines))
-    begun = time.monotonic()
+    begun = perf_counter()
     why = f" ({misfits[0]}: what the package has compiled does not fit)" if misfits else ""
     bar = _Bar(len(lines), quiet, f"{_kernels(len(lines))} in {count} process{'es' if count > 1 else ''}{why}")
     failed = []
@@ -61,7 +61,7 @@ def warm(processes: int | None = None, quiet: bool = False) -> int:
         for done, future in enumerate(as_completed([pool.submit(compile_one, line) for line in lines]), 1):
             failed += [future.result()] if future.result() else []
             bar.show(done)
-    bar.end(f"{_kernels(len(lines) - len(failed))} compiled in {time.monotonic() - begun:.0f} s")
+    bar.end(f"{_kernels(len(lines) - len(failed))} compiled in {perf_counter() - begun:.0f} s")
     if failed:
         raise CeqlError("these kernels did not compile:\n" + "\n".join(failed))
     return len(lines)

@@ -15,6 +15,7 @@ import pytest
 import ceql
 import checks
 import tally
+from ceql.engine.common.graph import BOTTOM, KIND, B
 from ceql.plans import CorrelatedPlan
 from ceql.recognition import snapshot
 from forging import damaged, forged, snapshot_of
@@ -87,8 +88,8 @@ def test_a_child_that_is_its_own_parent_is_refused() -> None:
     header, arrays, tables = snapshot.read(recognizer.snapshot())
     (state,) = snapshot.parted(header["recognitions"], arrays, tables)
     nodes = state[1]["nodes"]
-    outputs = np.flatnonzero(nodes[:, 3] >= 0)
-    nodes[outputs[-1], 2] = outputs[-1]
+    outputs = np.flatnonzero((nodes[:, KIND] >= 0) & (nodes[:, KIND] != BOTTOM))
+    nodes[outputs[-1], B] = outputs[-1]
     headers, arrays, own = snapshot.joined([state])
     with pytest.raises(ceql.DataError, match="a child of a node does not come before it"):
         query.restore(snapshot.write(header | {"recognitions": headers}, arrays, tables | own))

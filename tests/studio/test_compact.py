@@ -49,10 +49,13 @@ def test_what_is_not_drawn_is_said(studio: Studio, fraud: str) -> None:
     run = studio.run(fraud, studio.load())
     assert studio.ask(f"/api/run/{run['id']}/steps/0")["graph"]["note"] is None
     data = studio.load()
-    compared = "SELECT * WHERE Payment AS a : Payment AS b FILTER a.amount < b.amount PARTITION BY card LIMIT 1"
+    compared = "SELECT * WHERE Payment AS a ; Payment AS b FILTER a.amount < b.amount PARTITION BY card LIMIT 1"
     run = studio.run(compared, data)
     graph = studio.ask(f"/api/run/{run['id']}/steps/0")["graph"]
     assert (graph["nodes"], "look-up table" in graph["note"]) == ([], True)
+    run = studio.run(compared.replace(";", ":"), data)  # neighbours are compared on the loop that is drawn
+    graph = studio.ask(f"/api/run/{run['id']}/steps/0")["graph"]
+    assert (len(graph["nodes"]) > 0, graph["note"]) == (True, None)
 
 
 def test_the_preferred_match_is_drawn_among_all(studio: Studio, tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ def print_label(label: Label) -> str:
 def print_normal(normal: Normal) -> str:
     """
     >>> x = Atom("A", None, frozenset(["A", "x"]))
-    >>> print_normal(Repeat(Sequence((x, Choice((x, Atom("B", None, frozenset("B"))))), (False,)), True))
+    >>> either = Choice((x, Atom("B", None, frozenset("B"))))
+    >>> print_normal(Repeat(Sequence((x, either), (t.Joint.THEN,)), t.Joint.TOUCH))
     '(A AS x ; (A AS x OR B)):+'
     """
     return _normal(normal, CHOICE)

@@ -46,7 +46,7 @@ class Target(NamedTuple):
     python: str
     numba: str
     llvmlite: str
-    system: str
+    platform: str
     processor: str
     features: str
 
@@ -146,7 +146,7 @@ def misfit(made_for: Target, needs: Iterable[str]) -> str:
         ("Python", made_for.python, here.python),
         ("Numba", made_for.numba, here.numba),
         ("llvmlite", made_for.llvmlite, here.llvmlite),
-        ("the system", made_for.system, here.system),
+        ("the system", made_for.platform, here.platform),
     ):
         if theirs != ours:
             return f"{what} is {ours}, not {theirs}"

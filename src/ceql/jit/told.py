@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, RLock, Thread
-from time import monotonic
+from time import perf_counter
 
 from ceql.jit import cache
 
@@ -50,7 +50,7 @@ def now() -> str:
 def elapsed() -> float:
     """The seconds that this process has waited for the compiler."""
     since = _state.since
-    return _state.spent + (0.0 if since is None else monotonic() - since)
+    return _state.spent + (0.0 if since is None else perf_counter() - since)
 
 
 def since_last() -> int:
@@ -70,13 +70,13 @@ def waiting(module: str) -> Iterator[None]:
         (said for package, said in _PARTS.items() if module.startswith(package)), ("what reads and writes events", 2)
     )
     done = Event()
-    state.since = monotonic()
+    state.since = perf_counter()
     watcher = Thread(target=_watch, args=(done,), daemon=True)
     watcher.start()
     try:
         yield
     finally:
-        state.spent += monotonic() - state.since
+        state.spent += perf_counter() - state.since
         state.since = None
         done.set()
         watcher.join()
