@@ -8,6 +8,7 @@ runs it (chain-cea-icdt2020, pcea-hcq-2024).
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -33,8 +34,8 @@ _MOST_MATCHES = 1 << 60  # no position has more, and the loops can add to it and
 
 
 @dataclass(frozen=True, eq=False)
-class _BasePlan:
-    """What both kinds of plan have."""
+class _BasePlan(ABC):
+    """What all kinds of plan have."""
 
     query: t.Query
     source: str
@@ -56,9 +57,9 @@ class _BasePlan:
         return misspelt(self.query)
 
     @property
+    @abstractmethod
     def guards(self) -> tuple[Atom, ...]:
         """What is asked of single events."""
-        raise NotImplementedError
 
     @property
     def looks_ahead(self) -> bool:
