@@ -406,10 +406,12 @@ class _Work:
         """The register and the term of an equality that a look-up decides."""
         if condition.pair is None or condition.pair[0] != "=" or condition.case >= 0:
             return None
+        if not must.issuperset(evaluation.bound):
+            return None  # of some runs nothing is asked: the part that the condition stands in is missing
         one, two = (evaluation.sources[k] for k in condition.pair[1:])
         if one.kind == EVENT:
             one, two = two, one
-        if one.kind != CARRIED or one.member >= 0 or two.kind != EVENT or one.number not in must:
+        if one.kind != CARRIED or one.member >= 0 or two.kind != EVENT:
             return None
         return one.number, two.number
 

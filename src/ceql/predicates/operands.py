@@ -248,7 +248,8 @@ class Operands:
 
     def _test(self, k: int, condition: Condition) -> BoundTest:
         pair = condition.pair
-        if pair is not None and condition.ends < 0 and not condition.is_measured:
+        # a third operand is that an event is there, without which nothing is asked
+        if pair is not None and len(condition.operands) == 2 and condition.ends < 0 and not condition.is_measured:
             op, left, right = pair
             one, two = (self._encoding_of(k, operand) for operand in (left, right))
             if one == two or (one is None and two is None):
