@@ -26,7 +26,6 @@ from bench.peers.peer import ROOT
 from bench.plot import Panel
 from bench.settings import Settings
 from bench.workloads import keyed
-from ceql.plans import CorrelatedPlan
 
 TITLE = "Comparing events: chains, parallel automata, conjunctive queries (chain-cea-icdt2020, pcea-hcq-2024)"
 KEYS = (10, 1_000, 100_000)
@@ -66,11 +65,16 @@ def tasks(settings: Settings) -> Iterator[Task]:
             yield Task(places, partial(_passes, settings, name))
 
 
+def compares_events(query: ceql.Query) -> bool:
+    """Whether the second loop runs a query; by name, since the gate runs this with earlier trees, too."""
+    return type(query.plan).__name__ == "CorrelatedPlan"
+
+
 def without_substreams(text: str) -> ceql.Query:
     """The query for the second loop, though the stream could be split."""
     with patch("ceql.plan.split_off", lambda shape, _: ((), shape)):
         query = ceql.compile(text)
-        assert isinstance(query.plan, CorrelatedPlan)
+        assert compares_events(query)
     return query
 
 
@@ -94,7 +98,7 @@ def _by_keys(settings: Settings, keys: int) -> list[Figure]:
 def _by_window(settings: Settings, name: str, windows: list[float]) -> list[Figure]:
     table = keyed.triples(settings.events, 100_000, 1_000)
     queries = {str(window): QUERIES[name](int(window)) for window in windows}
-    assert all(isinstance(query.plan, CorrelatedPlan) for query in queries.values())
+    assert all(map(compares_events, queries.values()))
     timed = run_all(queries, table, settings.runs)
     return [timed[str(window)][0] for window in windows]
 
