@@ -98,7 +98,10 @@ def test_what_is_done_with_matches() -> None:
     assert matches.to_arrow().select(["n", "v"]).to_pylist() == [{"n": 2, "v": 2}, {"n": 3, "v": 6}]
     assert matches.count() == 2
     assert matches.aggregate(matches="COUNT(*)", events="COUNT(a)").to_pylist() == [{"matches": 2, "events": 5}]
-    assert "one for each start" in str(query.diagnose(events))
+    assert [(rung.clause, rung.matches) for rung in query.diagnose(events).rungs] == [
+        ("WHERE", 9),
+        ("AFTER MATCH SKIP PAST LAST EVENT", 2),
+    ]
     queries = ceql.QuerySet({"run": query, "b": ceql.compile("SELECT * WHERE B")})
     assert sorted((name, m.events) for name, m in queries.run(events)) == [
         ("b", (2,)),
