@@ -145,7 +145,7 @@ def main() -> int:
     parser.add_argument("--installed", metavar="PYTHON", help="check what is installed there")
     asked = parser.parse_args()
     if asked.installed:
-        return check(asked.installed)
+        return check(os.path.abspath(asked.installed))  # runs start in other folders
     cases = measure(asked.wheel)
     print(f"{'s of CPU':<20}" + "".join(f"{case:>14}" for case in cases))
     for row in zip(*cases.values(), strict=True):
