@@ -95,7 +95,7 @@ bench-docs: $(DEV)  ## docs/benchmarks.md from the newest full run; ONLY="condit
 bench-check: $(DEV)  ## fail if a row surely takes 1.1 times what it took at BASE, the newest tag; ROWS="count-* dense": these only
 	$(BENCH).gate $(if $(BASE),--base $(BASE)) $(if $(LIMIT),--limit $(LIMIT)) $(foreach row,$(ROWS),'$(row)')
 
-coldstart: $(DEV) dist  ## processor seconds of ten kinds of query: with a platform wheel, a warm and an empty cache; two minutes
+coldstart: $(DEV) dist  ## processor seconds of twelve kinds of query: with a platform wheel, a warm and an empty cache; two minutes
 	$(PY) -m bench.coldstart dist/*-cp*.whl
 
 walk: $(DEV)  ## files, functions and changes of package that a first read calls
@@ -142,7 +142,7 @@ dist: $(DEV)  ## in dist/: the pure wheel and the source archive, the same bytes
 	$(PY) tools/dist.py . dist
 	$(PY) -m twine check --strict dist/*
 
-dist-check: dist  ## install the platform wheel into an empty environment; ten kinds of query must find their kernels compiled there
+dist-check: dist  ## install the platform wheel into an empty environment; twelve kinds of query must find their kernels compiled there
 	"$(PYTHON)" -m venv --clear $(VENV)-dist
 	$(VENV)-dist/bin/python -m pip install --quiet "$$(ls dist/*-cp*.whl)[studio]"
 	$(PY) -m bench.coldstart --installed $(VENV)-dist/bin/python

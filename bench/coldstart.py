@@ -1,4 +1,4 @@
-"""Measures what a newcomer waits for: ten kinds of query in three cases (`make coldstart`).
+"""Measures what a newcomer waits for: twelve kinds of query in three cases (`make coldstart`).
 
 - **wheel**: each kind in a process of its own, with the kernels of a platform wheel and an empty cache;
 - **warm**: the same with the sources and a cache that `ceql.warm` has filled;
@@ -6,7 +6,7 @@
   earlier ones compiled already, so the order matters.
 
 Seconds are those of the processor from `import ceql` to the first matches; kernels that were compiled are in brackets.
-`--installed PYTHON` runs the ten kinds in an environment with a platform wheel and an empty cache, prints the time each
+`--installed PYTHON` runs the twelve kinds in an environment with a platform wheel and an empty cache, prints the time each
 takes, and fails if anything was compiled (`make dist-check`).
 """
 
@@ -47,6 +47,8 @@ KINDS = (
     Kind("count of a.v < b.v", COMPARED, counted=True),
     Kind("MAX of rising runs", "SELECT MAX * WHERE A ; A+ AS b FILTER b[v > PREV.v] WITHIN 12 EVENTS"),
     Kind("NOT compared", "SELECT * WHERE A AS a ; NOT B AS n ; C AS c FILTER n.v > a.v WITHIN 50 EVENTS"),
+    Kind("neighbours", "SELECT * WHERE A AS a : B AS b FILTER b.v > a.v"),
+    Kind("AFTER MATCH", "SELECT * WHERE A -> (B ; C)? AFTER MATCH SKIP PAST LAST EVENT"),
 )
 # what a process runs: the queries that it is given as JSON, over 200 events
 PROGRAM = """
