@@ -6,8 +6,8 @@
   earlier ones compiled already, so the order matters.
 
 Seconds are those of the processor from `import ceql` to the first matches; kernels that were compiled are in brackets.
-`--installed PYTHON` runs the twelve kinds in an environment with a platform wheel and an empty cache, prints the time each
-takes, and fails if anything was compiled (`make dist-check`).
+`--installed PYTHON` runs the twelve kinds in an environment with a platform wheel and an empty cache, prints the time
+each takes, and fails if anything was compiled (`make dist-check`).
 """
 
 from __future__ import annotations
