@@ -1,4 +1,4 @@
-"""What a plan is: all that is compiled of a query before any event is seen, for each loop that may run it.
+"""Plans: all that is compiled of a query before any event is seen, one kind for each loop that may run it.
 
 `plan.PASSES` makes one of a text. A `UnaryPlan` has conditions about one event each, and the loop over states runs it
 (core-vldb2022); a `PreferredPlan` is one with AFTER MATCH; a `CorrelatedPlan` compares events, and the loop over groups

@@ -1,4 +1,4 @@
-"""How many different values a condition on COUNT(DISTINCT) can tell apart: more need not be carried.
+"""Bounds how many different values a condition on COUNT(DISTINCT) can tell apart: more need not be carried.
 
 `COUNT(DISTINCT b.port) >= 3` holds from the third port on, so a partial match carries two ports at the most. From then
 on all partial matches are alike to the condition, whatever their ports are, and go on as one group.

@@ -89,9 +89,6 @@ class PreferredRecognition(Recognition):
         if len(self.machine.auto.holds) < len(self.table.bits):
             self.machine.auto = self._arrays.over(self.table.bits)
 
-    def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
-        return events
-
     def _events(self, batch: EventBatch) -> Events:
         self._first = self.position + batch.skipped
         window = self.bound.window

@@ -159,9 +159,6 @@ class UnaryRecognition(Recognition):
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
         return to_record_batch(chunk, self.bound.result, self._label_masks, keys, self._pattern)
 
-    def _for_machine(self, events: Events, data: pa.RecordBatch, rows: Array | None) -> Events:
-        return events
-
     def read(self, batch: EventBatch) -> Events:
         """The events as the machine takes them. Those who inspect events see them all."""
         events = super().read(batch)
