@@ -27,7 +27,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak kill spark-cluster faults determinism oldest newest docs dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak soak-rules kafka kill spark-cluster faults determinism oldest newest docs dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -109,12 +109,25 @@ soak: SECONDS = 3600
 soak: $(DEV)  ## memory, latency and state over SECONDS=3600 of events, with pictures
 	NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m bench.soak $(SECONDS)
 
+soak-rules: SECONDS = 7200
+soak-rules: $(DEV)  ## a hundred rules that change every minute, kills every five, for SECONDS=7200: nothing lost, nothing twice, with a picture
+	NUMBA_CACHE_DIR=$(CACHE) PYTHONPATH=tests/helpers:tests/spark $(PY) tests/spark/soak_rules.py $(SECONDS) $(VENV)/soak-rules
+
 kill: $(DEV)  ## kill a streaming query on Spark twenty times, and its workers: each match comes out once
 	CEQL_KILLS=20 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_kill.py
 
 spark-cluster: $(DEV)  ## on a standalone cluster and through Spark Connect, as processes of this machine
 	$(PY) -m pip install --quiet -e '.[connect]'
 	CEQL_CLUSTER=1 NUMBA_CACHE_DIR=$(CACHE) $(PY) -m pytest tests/spark/test_cluster.py
+
+kafka: EVENTS = 1000000
+kafka: $(DEV)  ## rules over Kafka on a cluster, with a Delta table; driver, executors and broker are killed; EVENTS=1000000. Needs Maven
+	@command -v mvn >/dev/null && command -v java >/dev/null || \
+	{ echo "make kafka needs Maven and Java, for a broker and Spark's connectors: apt-get install maven default-jdk-headless" >&2; exit 1; }
+	test -x $(VENV)-kafka/bin/python || "$(PYTHON)" -m venv $(VENV)-kafka
+	$(VENV)-kafka/bin/python -m pip install --quiet -e '.[spark]' 'pyspark==4.2.0'  # the newest that Delta Lake has a jar for
+	rm -rf $(VENV)/kafka-run && mkdir $(VENV)/kafka-run
+	CEQL_JARS=$(CURDIR)/$(VENV)/jars NUMBA_CACHE_DIR=$(CACHE) PYTHONPATH=tests/helpers $(VENV)-kafka/bin/python tests/spark/pipeline.py $(EVENTS) $(VENV)/kafka-run
 
 LINES ?= 25
 faults: $(DEV)  ## exceptions at LINES=25 lines of each case (0: at every line), signals, SIGKILL, budgets; half an hour

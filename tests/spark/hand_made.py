@@ -407,3 +407,30 @@ def check_together(cases: Sequence[generators.Generated], draw: random.Random) -
             wanted.update({f"{number}{key}": count for key, count in expected(example).items()})
         assert operator.found == wanted
         assert operator.late == []
+
+
+def check_now(case: generators.Generated, draw: random.Random) -> Counter[str]:
+    """A case whose events come in order by key, while some keys are behind others: recognised as they come."""
+    case = paths.in_merged_order(case)
+    example = ways.Example.of(print_query(case.query), case.events)
+    assume(not reads_plain_times(example) and not example.query.plan.waits)
+    ids = needs_ids(example) or draw.random() < 0.5
+    shipped = ship(example, draw.randint(1, 3), exact=draw.choice([0, 0.5, 1]), seed=draw.randint(0, 99), ids=ids)
+    shipped = replace(shipped, spec=shipped.spec.recognising_now(), terms=replace(shipped.terms, now=True))
+    stamps, keys = shipped.stamps, [c for c in shipped.rows.schema.names if c.startswith(key_column(0)[:-1])]
+    behind: dict[Any, float] = {}
+    rows = shipped.rows.select([BUCKET, *keys]).to_pylist()
+    lag = [behind.setdefault(str(row), draw.random() * 20) for row in rows]
+    order = sorted(range(len(rows)), key=lambda k: stamps[k] + lag[k] if keys else k)
+    operator, clock = Operator(shipped), 0
+    for piece in cut(order, draw, draw.choice([1, 3, 10])):
+        operator.micro_batch(piece, clock)
+        rest = [stamps[k] for k in order[order.index(piece[-1]) + 1 :]] if piece else []
+        if draw.random() < 0.5 and rest:
+            clock = max(clock, min(rest) - 1)  # as far as it can be without making an event late
+    finish(operator)
+    assert operator.found == expected(example)
+    assert operator.late == []
+    if isinstance(case.query.window, t.TimeWindow):
+        assert not operator.states, "the window has left everything"
+    return operator.found

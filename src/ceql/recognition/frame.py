@@ -189,7 +189,8 @@ class Recognition(ABC):
             return False
         self.position += data.num_rows
         time, window = self.bound.time, self.bound.window
-        if time is not None and window.column == time:
+        if self._is_by_time:
+            assert time is not None
             last = encode(data.column(data.schema.get_field_index(time)).slice(data.num_rows - 1), time)
             self._ends.append((self.position, int(last[0]) + window.shift))
         return True
@@ -286,17 +287,19 @@ class Recognition(ABC):
         """Forget all that the window has left, idle substreams included; no event before the time `now` (its key)
         will come."""
         window = self.bound.window
-        if now is not None and self._is_by_time:
+        if now is not None and (self._is_by_time or self._is_by_clock):
             assert window.type is not None
             assert window.size is not None
             self.machine.raise_horizon(int(bounds(np.array([now + window.shift]), window.type, window.size)[0]))
         yield from self.flush()
         if self._kept is not None and window.exact:
             self._kept.keep(self.held())
-        if window.exact:
+        if window.exact and not self._is_by_clock:
             # if the attribute falls, it asks for what was given up; so only a lack of memory gives anything up
             return
         self.machine.compact()
+        if self._is_by_clock:
+            self.machine.forget_floors()
         self._release()
         if self._kept is not None:
             self._kept.keep(self.held())
@@ -307,6 +310,12 @@ class Recognition(ABC):
         window = self.bound.window
         return window.kind == W_GIVEN and window.column is not None and window.column == self.bound.time
 
+    @property
+    def _is_by_clock(self) -> bool:
+        """Whether the window is over the times, though they are in order by substream alone: they never fall there."""
+        window = self.bound.window
+        return window.exact and window.column == self.bound.time
+
     def held(self) -> Array:
         """The positions of the events that a match from now on may name, ascending; to be asked after `compact`."""
         return self.machine.held()
@@ -314,7 +323,7 @@ class Recognition(ABC):
     @property
     def is_idle(self) -> bool:
         """Whether no match is under way and the past is of no consequence, after `compact`."""
-        counted = self.bound.window.counts_all_rows or self.bound.window.exact
+        counted = self.bound.window.counts_all_rows or (self.bound.window.exact and not self._is_by_clock)
         return not (len(self.held()) or counted or self.machine.remembers or len(self._busy()))
 
     @property
@@ -396,7 +405,7 @@ class Recognition(ABC):
         time, window = self.bound.time, self.bound.window
         if time is not None:
             times = encode(data.column(data.schema.get_field_index(time)), time)
-            if window.column == time and len(times):
+            if self._is_by_time and len(times):
                 self._ends.append((self.position, int(times[-1]) + window.shift))
             times = times if rows is None else times[rows]
         keys, lowest = window.keys(data, rows, positions, times)

@@ -82,7 +82,7 @@ class Metrics:
         >>> print(Metrics(events=3).to_prometheus(query="fraud").splitlines()[1])
         ceql_events_total{query="fraud"} 3
         """
-        inside = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+        inside = ",".join(f'{name}="{escaped(text)}"' for name, text in labels.items())
         lines = []
         for name, value in self.to_dict().items():
             kind = "counter" if name in _COUNTERS else "gauge"
@@ -99,5 +99,6 @@ _COUNTERS = {
 _UNITS = {field.name: f"{field.name}_bytes" for field in fields(Metrics) if field.name.startswith("memory_")}
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """The text as the value of a label."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -10,14 +10,20 @@ from ceql.spark.aggregate import aggregate
 from ceql.spark.api import explain, late_rows, match, matcher
 from ceql.spark.checkpoint import emitted_until, end_of_input
 from ceql.spark.episodes import episodes
-from ceql.spark.result_frames import match_id, matches_to_rows, result_schema
+from ceql.spark.result_frames import match_id, matches_to_rows, nested_to_text, result_schema
+from ceql.spark.rule_metrics import PrometheusMetrics, metrics_by_rule, serve_metrics
+from ceql.spark.seed import History, state_of
 from ceql.spark.session import prepare, session
 from ceql.spark.ship import ship_kernels
 from ceql.spark.sql import register
+from ceql.spark.streaming import Seed
 from ceql.spark.task_metrics import metrics
 from ceql.spark.worker_errors import errors
 
 __all__ = [
+    "History",
+    "PrometheusMetrics",
+    "Seed",
     "aggregate",
     "emitted_until",
     "end_of_input",
@@ -30,9 +36,13 @@ __all__ = [
     "matcher",
     "matches_to_rows",
     "metrics",
+    "metrics_by_rule",
+    "nested_to_text",
     "prepare",
     "register",
     "result_schema",
+    "serve_metrics",
     "session",
     "ship_kernels",
+    "state_of",
 ]

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, Observation
 
-from ceql.errors import warn_caller
+from ceql.errors import ArgumentError, warn_caller
 from ceql.plan import make_plan
 from ceql.plans import Plan
 from ceql.query import Query
@@ -18,8 +18,8 @@ from ceql.spark.lacking_types import telling
 from ceql.spark.match_options import DEFAULTS, MatchArguments, MatchOptions, OrderOptions, read_match
 from ceql.spark.prepare import Frames, check_order, prepare
 from ceql.spark.report import report
-from ceql.spark.stream_job import StreamJob, job_of
-from ceql.spark.streaming import stream
+from ceql.spark.stream_job import StreamJob, job_of, recognising_now
+from ceql.spark.streaming import Seed, stream
 from ceql.spark.streaming_checks import check_streaming
 from ceql.spark.task_metrics import metrics
 
@@ -35,6 +35,8 @@ def match(
     skewed: bool = False,
     buckets: int = BUCKETS,
     late: str | None = None,
+    emit: str = "watermark",
+    seed: Seed | None = None,
     observe: str | Observation | None = None,
     **options: Unpack[MatchOptions],
 ) -> DataFrame:
@@ -52,6 +54,10 @@ def match(
     - `buckets`: streaming: how many states the keys are divided into; it cannot change under a checkpoint.
     - `late`: streaming: the name of a further column that holds the events that came too late; the other columns are
       NULL in such a row. Without it they are only counted.
+    - `emit`: streaming: 'watermark': events are recognised when the watermark has passed them, whatever order they come
+      in; 'now': they are recognised as they come, if they come in order of time by key. One that is behind another of
+      its key is late then.
+    - `seed`: streaming: what `state_of` gave for history, from which the stream goes on.
     - `observe`: what the tasks count, as Spark's observed metrics. Batch: an `Observation`, whose `get` has it after an
       action. Streaming: the progress reports have it always (see `metrics`), under "ceql_" and this name or a number.
     - `memory`: the budget of a task's partial matches, in bytes; `max_states`: of the automaton's states.
@@ -72,6 +78,10 @@ def match(
     if delay is None:
         if late is not None:
             raise ValueError("late= is for streaming: in a batch no event comes too late")
+        if seed is not None:
+            raise ValueError("seed= is for streaming: it is what state_of() gives for the events before the stream")
+        if emit != "watermark":
+            raise ValueError("emit= is for streaming: a batch has all events before it begins")
         if not isinstance(query, str | Query):
             if observe is not None:
                 raise ValueError("observe= in a batch is for one query, not for several")
@@ -87,7 +97,7 @@ def match(
         raise ValueError("a stream's metrics are in its progress reports: pass observe= a name, not an Observation")
     for note in {plan.late_note for plan in _plans(query)} - {None}:
         warn_caller(str(note), UserWarning)
-    return stream(stream_job(df, query, arguments, buckets), delay, late, observe)
+    return stream(stream_job(df, query, arguments, buckets, emit), delay, late, observe, seed)
 
 
 def _plans(query: str | Query | QuerySet | Mapping[str, str | Query]) -> list[Plan]:
@@ -98,12 +108,20 @@ def _plans(query: str | Query | QuerySet | Mapping[str, str | Query]) -> list[Pl
 
 
 def stream_job(
-    df: Frames, query: str | Query | QuerySet | Mapping[str, str | Query], arguments: MatchArguments, buckets: int
+    df: Frames,
+    query: str | Query | QuerySet | Mapping[str, str | Query],
+    arguments: MatchArguments,
+    buckets: int,
+    emit: str = "watermark",
 ) -> StreamJob:
     """What a streaming query of one query, or of several, has to do."""
+    if emit not in ("watermark", "now"):
+        raise ArgumentError(f"emit must be 'watermark' or 'now', not {emit!r}")
     if isinstance(query, str | Query):
-        return job_of(prepare(df, _plan(query), arguments), buckets)
-    return query_set.stream_job(df, query_set.to_set(query), arguments, buckets)
+        job = job_of(prepare(df, _plan(query), arguments), buckets)
+    else:
+        job = query_set.stream_job(df, query_set.to_set(query), arguments, buckets)
+    return recognising_now(job) if emit == "now" else job
 
 
 def matcher(

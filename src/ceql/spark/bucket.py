@@ -4,6 +4,9 @@ A micro-batch brings a bucket's rows in any order. Rows at or before the waterma
 watermark has passed them, and then go to the recogniser in order of time, so that the matches do not depend on how rows
 arrive. The recogniser is that of a query, or of several over the same rows. One blob carries the bucket from a
 micro-batch to the next: a snapshot like a recogniser's.
+
+With `now`, no row waits: a row goes to the recogniser if it is not behind the last one of its key (`key_clocks`). Keys
+may be at different times then, so that windows of time are measured by key (`shipped_plan`).
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.recognition import snapshot
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
+from ceql.spark.key_clocks import KeyClocks
 from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
 from ceql.spark.task_spec import TIME, Specs
+from ceql.syntax import tree as t
 
 KIND = "spark bucket"
 
@@ -40,6 +45,8 @@ class CheckpointTerms:
     shown: tuple[str, ...]
     order: tuple[str, ...]
     """The shipped columns that put rows in order; they follow from the rest."""
+    now: bool = False
+    """Whether events are recognised as they come."""
     queries: tuple[tuple[str, str], ...] = ()
     """Of a set: the name and the fingerprint of each query, by name; `fingerprint` is that of the whole."""
 
@@ -54,6 +61,8 @@ class Bucket:
         self._schema: pa.Schema | None = None  # of shipped rows, as they first were
         self._waiting: pa.RecordBatch | None = None
         self._late: list[pa.RecordBatch] = []
+        self._clocks = KeyClocks(spec.first.key_columns) if terms.now else None
+        self._newest: int | None = None  # the latest time, where there are clocks
 
     # --- a micro-batch ---
 
@@ -70,18 +79,43 @@ class Bucket:
             yield from self._compact(watermark)
             return
         everything = pa.concat_batches(rows)
-        released = _times(everything) <= watermark if watermark is not None else np.zeros(everything.num_rows, bool)
+        released = self._released(everything, watermark)
         ready = take_rows(everything, pa.array(np.flatnonzero(released)))
         rest = everything if not ready.num_rows else take_rows(everything, pa.array(np.flatnonzero(~released)))
         self._waiting = rest if rest.num_rows else None
         if ready.num_rows:
             order = [(name, "ascending") for name in self._terms.order]
-            table = pa.table(ready).sort_by(order).combine_chunks()
+            table = pa.Table.from_batches(self._in_key_order(pa.table(ready).sort_by(order))).combine_chunks()
             if self._recognizer is None:
                 self._recognizer = TaskRecognizer(self._spec, table.schema)
             for batch in table.to_batches():
                 yield from self._recognizer.feed(batch)
         yield from self._compact(watermark)
+
+    def _released(self, rows: pa.RecordBatch, watermark: int | None) -> Array:
+        """Which rows wait no longer."""
+        if self._clocks is not None:
+            return np.ones(rows.num_rows, bool)
+        return _times(rows) <= watermark if watermark is not None else np.zeros(rows.num_rows, bool)
+
+    def _in_key_order(self, rows: pa.Table) -> list[pa.RecordBatch]:
+        """Rows in order of time, without those that are behind the last event of their key."""
+        batches: list[pa.RecordBatch] = rows.combine_chunks().to_batches()
+        if self._clocks is None:
+            return batches
+        on_time = []
+        for batch in batches:
+            kept, late = self._clocks.split(batch)
+            on_time.append(kept)
+            self._late += [late] if late.num_rows else []
+        return on_time
+
+    def replay(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Recognise rows of history, which come in order of time; `step` with the watermark ends it."""
+        for batch in self._in_key_order(pa.Table.from_batches([self._conform(rows)])):
+            if self._recognizer is None:
+                self._recognizer = TaskRecognizer(self._spec, batch.schema)
+            yield from self._recognizer.feed(batch)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The matches that are left, once no rows will come."""
@@ -112,6 +146,8 @@ class Bucket:
         """Forget what the window has left, and the rows that no match can name."""
         if self._recognizer is not None:
             yield from self._recognizer.compact(watermark)
+        if self._clocks is not None and watermark is not None:
+            self._clocks.forget(watermark)
 
     @property
     def late(self) -> list[pa.RecordBatch]:
@@ -121,7 +157,8 @@ class Bucket:
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits and no match is under way: such a bucket need not be kept."""
-        return self._waiting is None and (self._recognizer is None or self._recognizer.is_idle)
+        known = self._clocks is not None and self._clocks.known is not None
+        return self._waiting is None and not known and (self._recognizer is None or self._recognizer.is_idle)
 
     @property
     def relevant(self) -> int:
@@ -133,12 +170,29 @@ class Bucket:
         """Substreams that are remembered."""
         return 0 if self._recognizer is None else self._recognizer.groups
 
+    def by_rule(self) -> dict[str, dict[str, int]]:
+        """What each query did and holds, by name; its bytes after `to_bytes`."""
+        return {} if self._recognizer is None else self._recognizer.by_rule()
+
     @property
     def wakes_at(self) -> int | None:
         """The watermark (in microseconds) from which there is something to do without new rows."""
         if self._waiting is not None:
             return int(_times(self._waiting).min())
+        if self._clocks is not None:
+            return self._clock_ends_at
         return self._recognizer.expires_at if self._recognizer is not None else None
+
+    @property
+    def _clock_ends_at(self) -> int | None:
+        """The watermark from which nothing is remembered of the events so far, unless more come; None if never."""
+        assert self._clocks is not None
+        windows = [plan.query.window for plan in (one.plan for one in self._spec.specs)]
+        over = [window.size for window in windows if isinstance(window, t.AttributeWindow) and window.attribute == TIME]
+        self._newest = self._clocks.newest if self._clocks.newest is not None else self._newest
+        if self._newest is None:
+            return None
+        return self._newest + (0 if self._clocks.known is not None else max(over, default=0)) + 1
 
     # --- state ---
 
@@ -151,6 +205,7 @@ class Bucket:
             "text": terms.query,
             "queries": [list(query) for query in terms.queries],
             "buckets": terms.buckets,
+            "now": terms.now,
             "type": terms.type,
             "time": terms.time,
             "order_by": list(terms.order_by),
@@ -161,6 +216,10 @@ class Bucket:
         }
         arrays: dict[str, Array] = {}
         tables: dict[str, Sequence[pa.RecordBatch]] = {}
+        if self._clocks is not None:
+            header["newest"] = self._newest
+            if self._clocks.known is not None:
+                tables["clocks"] = [self._clocks.known]
         if self._waiting is not None:
             tables["waiting"] = [self._waiting]
         if self._recognizer is not None:
@@ -185,6 +244,9 @@ class Bucket:
                     raise DataError(
                         f"events wait in the checkpoint that were prepared in another way: {_CHANGED}; {_AGAIN}"
                     )
+            if self._clocks is not None:
+                self._newest = header["newest"]
+                self._clocks.known = tables["clocks"][0] if "clocks" in tables else None
             if header["shard"] is not None:
                 own = header["shard"]
                 self._recognizer = TaskRecognizer(spec, schema_from_text(own["first_schema"]))
@@ -209,6 +271,9 @@ def _check(header: dict[str, Any], terms: CheckpointTerms) -> None:
             f"the checkpoint has its keys in {header['buckets']} buckets, not in {terms.buckets}: "
             f"pass buckets={header['buckets']}, or {_AGAIN}"
         )
+    if header.get("now", False) != terms.now:
+        was, now = ("now" if one else "watermark" for one in (header.get("now", False), terms.now))
+        raise DataError(f"the checkpoint was made with emit={was!r}, not with emit={now!r}; {_AGAIN}")
     for name, now in (("type", terms.type), ("time", terms.time), ("order_by", list(terms.order_by))):
         if header[name] != now:
             raise DataError(f"the checkpoint was made with {name}={header[name]!r}, not with {name}={now!r}; {_AGAIN}")

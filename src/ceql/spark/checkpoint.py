@@ -58,6 +58,7 @@ def end_of_input(
     checkpoint: str,
     *,
     operator: int = 0,
+    emit: str = "watermark",
     **options: Unpack[MatchOptions],
 ) -> DataFrame:
     """The matches that a stream still owes if no event will come any more, as a DataFrame of a batch.
@@ -75,7 +76,7 @@ def end_of_input(
     out here comes again.
     """
     check_order("end_of_input", df, query)
-    job = stream_job(df, query, read_match(options), 1)
+    job = stream_job(df, query, read_match(options), 1, emit)
     session = job.groups[0].carrier.frame.sparkSession
     source = session.read.format("statestore").option("stateVarName", "state").option("operatorId", operator)
     states = source.load(checkpoint).where(F.col("key.bucket") != SEAL).select("key.bucket", "value.state")

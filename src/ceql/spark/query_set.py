@@ -72,7 +72,8 @@ def stream_job(frames: Frames, queries: QuerySet, arguments: MatchArguments, buc
     whole = blake2b(json.dumps(prints).encode(), digest_size=16).hexdigest()
     text = "\n".join(f"{name}: {plan.source.strip()}" for name, plan in plans)
     terms = terms_of(groups, whole, text, buckets, prints)
-    return StreamJob(groups, terms, _schema(bound), bound.whole.event_type)
+    waits = any(plan.waits for _, plan in plans)
+    return StreamJob(groups, terms, _schema(bound), bound.whole.event_type, waits)
 
 
 @dataclass(frozen=True)

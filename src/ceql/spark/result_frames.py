@@ -7,7 +7,14 @@ from typing import Unpack
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DayTimeIntervalType,
+    MapType,
+    StructType,
+    YearMonthIntervalType,
+)
 
 from ceql.errors import ArgumentError
 from ceql.io.schemas import unify_schemas
@@ -90,6 +97,24 @@ def match_id(df: DataFrame) -> Column:
     """
     text = F.to_json(F.struct(*(_column(name) for name in df.columns)), _EXACT)
     return F.substring(F.sha2(text, 256), 1, 32)
+
+
+def nested_to_text(df: DataFrame) -> DataFrame:
+    """The same rows without arrays, maps, structs and intervals, for what takes flat rows alone: JDBC, CSV.
+
+    Arrays, maps and structs become JSON, at full precision and with times in UTC; intervals become text.
+
+        match(payments, query, events="columns").transform(nested_to_text).write.jdbc(...)
+    """
+    shown = []
+    for field in df.schema.fields:
+        column = _column(field.name)
+        if isinstance(field.dataType, ArrayType | MapType | StructType):
+            column = F.to_json(column, _EXACT)
+        elif isinstance(field.dataType, DayTimeIntervalType | YearMonthIntervalType):
+            column = column.cast("string")
+        shown.append(column.alias(field.name))
+    return df.select(*shown)
 
 
 def matches_to_rows(df: DataFrame) -> DataFrame:

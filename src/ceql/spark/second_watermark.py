@@ -6,6 +6,9 @@ comes, without an error. Spark itself refuses a second watermark behind a statef
 begun.
 
 So the DataFrame that `match` gives, and those that are derived from it by its own methods, refuse `withWatermark`.
+None is needed where every match is decided by its last event: `end_time` carries the watermark of the events then
+(`streaming.opened`).
+
 Views and unions get around it. Then the stateful step sees that events wait though no watermark has begun, which it
 logs: it might be another stream without any event so far, so that it is no error.
 """
@@ -29,16 +32,29 @@ _YEAR = 366 * 86_400 * 10**6
 _log = logging.getLogger("ceql")
 
 
-def refusing(found: DataFrame) -> DataFrame:
-    """The DataFrame itself, from now on without `withWatermark`."""
-    return with_methods(found, lambda name, method: _refuse if name == "withWatermark" else method)
+def refusing(found: DataFrame, waits: bool) -> DataFrame:
+    """The DataFrame itself, from now on without `withWatermark`; `waits`: some matches are decided after their end."""
+    refuse = _refuse_any if waits else _refuse_needless
+    return with_methods(found, lambda name, method: refuse if name == "withWatermark" else method)
 
 
-def _refuse(eventTime: str, delayThreshold: str) -> NoReturn:
+_NOTHING = (
+    "behind match() would give nothing, ever: Spark has one watermark for a streaming query, the least of all, so that "
+    "match() would wait for its own matches. "
+)
+
+
+def _refuse_needless(eventTime: str, delayThreshold: str) -> NoReturn:
     raise ArgumentError(
-        f"withWatermark({eventTime!r}, {delayThreshold!r}) behind match() would give nothing, ever: Spark has one "
-        "watermark for a streaming query, the least of all, so that match() would wait for its own matches. "
-        + WHAT_TO_DO
+        f"withWatermark({eventTime!r}, {delayThreshold!r}) {_NOTHING}Leave it out: end_time carries the watermark of "
+        "the events, and windows, joins and dropDuplicatesWithinWatermark can go by it"
+    )
+
+
+def _refuse_any(eventTime: str, delayThreshold: str) -> NoReturn:
+    raise ArgumentError(
+        f"withWatermark({eventTime!r}, {delayThreshold!r}) {_NOTHING}{WHAT_TO_DO} (NOT at the end and AFTER MATCH "
+        "decide a match some time after its last event, so that its end_time may be behind the watermark)"
     )
 
 

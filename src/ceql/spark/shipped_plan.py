@@ -25,15 +25,20 @@ WINDOW = "window"
 
 
 @lru_cache(maxsize=16)
-def shipped_plan(text: str, keys: tuple[str, ...], names: tuple[tuple[str, str], ...]) -> Plan:
+def shipped_plan(
+    text: str, keys: tuple[str, ...], names: tuple[tuple[str, str], ...], clock: str | None = None
+) -> Plan:
     """The plan of a query over shipped columns, kept for the tasks that a worker runs one after another.
 
     `keys` are the columns of keys, those that the result shows first. `names` are the attributes that are compared
-    between events, each with its shipped column.
+    between events, each with its shipped column. With `clock`, events are in order by key alone: a window of time is
+    one over this column.
     """
     plan = make_plan(text)
     window = plan.query.window
-    if isinstance(window, t.AttributeWindow):
+    if clock is not None and isinstance(window, t.TimeWindow):
+        window = t.AttributeWindow(window.nanoseconds // 1000, clock)
+    elif isinstance(window, t.AttributeWindow):
         window = replace(window, attribute=WINDOW)
     parts, shown = tuple(map(_part, keys)), len(plan.shown_keys)
     plan = replace(

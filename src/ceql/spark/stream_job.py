@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql.types import DataType, StructType
 
+from ceql.errors import ArgumentError
 from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import CheckpointTerms
 from ceql.spark.prepare import Prepared
@@ -36,6 +37,8 @@ class StreamJob:
     """The columns of the result."""
     event_type: DataType
     """The type of an event in the result."""
+    waits: bool = False
+    """Whether matches may be decided after their last event: their `end_time` may be far behind the watermark."""
 
     @property
     def specs(self) -> tuple[Specs, ...]:
@@ -62,7 +65,18 @@ def job_of(prepared: Prepared, buckets: int) -> StreamJob:
     """The job of one query."""
     group = RowGroup(prepared, prepared.spec)
     terms = terms_of((group,), prepared.plan.fingerprint, prepared.plan.source.strip(), buckets)
-    return StreamJob((group,), terms, prepared.schema, prepared.event_type)
+    return StreamJob((group,), terms, prepared.schema, prepared.event_type, prepared.plan.waits)
+
+
+def recognising_now(job: StreamJob) -> StreamJob:
+    """The same job, whose events are recognised as they come (`emit="now"`)."""
+    if job.waits:
+        raise ArgumentError(
+            "emit='now' is for matches that their last event decides; NOT at the end and AFTER MATCH are decided by "
+            "time passing, of which the watermark tells: leave emit out, or match such queries by themselves"
+        )
+    groups = tuple(replace(group, spec=group.spec.recognising_now()) for group in job.groups)
+    return replace(job, groups=groups, terms=replace(job.terms, now=True))
 
 
 def terms_of(

@@ -17,7 +17,10 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,15 +42,16 @@ from ceql.io.soundness import check
 from ceql.jit.told import since_last
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.bucket import Bucket, CheckpointTerms
+from ceql.spark.guard_columns import quoted
 from ceql.spark.prepare import WATERMARK, Prepared
 from ceql.spark.result_types import arrow_types, as_rows
 from ceql.spark.second_watermark import refusing, tell_if_held_back
 from ceql.spark.settle import settle
 from ceql.spark.stream_job import StreamJob, spec_of
-from ceql.spark.task_metrics import Counts, observed_name, sums
+from ceql.spark.task_metrics import BY_BUCKET, Counts, observed_name, sums
 from ceql.spark.task_recognizer import larger
 from ceql.spark.task_report import Task, TaskLog, reported
-from ceql.spark.task_spec import Specs, TaskSpec
+from ceql.spark.task_spec import TIME, Specs, TaskSpec
 from ceql.spark.worker_errors import message_alone
 
 BUCKET, DATA, ROWS, LATE, CLOCK = "bucket", "data", "rows", "late", "clock"
@@ -59,13 +63,16 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_TIMES = ["start_time", "end_time"]
 SEAL = -1
 """A bucket without rows, whose state has the terms of the checkpoint. Every micro-batch with input looks at it, so that
 a query that does not fit is refused even if its rows meet no state."""
 _log = logging.getLogger("ceql")
 
 
-def stream(job: StreamJob, delay: int, late: str | None, observe: str | None = None) -> DataFrame:
+def stream(
+    job: StreamJob, delay: int, late: str | None, observe: str | None = None, seed: Seed | None = None
+) -> DataFrame:
     """The streaming DataFrame of matches; `delay` is the watermark's, in milliseconds."""
     if (number := tasks(job.groups[0].carrier)) > 2 * job.buckets + 2:
         _log.warning(
@@ -75,8 +82,11 @@ def stream(job: StreamJob, delay: int, late: str | None, observe: str | None = N
             job.buckets,
         )
     processor = BucketProcessor(job.specs, job.terms, late is not None)
-    blobs = [packed(group.carrier, *job.buckets_of(number), delay) for number, group in enumerate(job.groups)]
-    return refusing(opened(stepped(reduce(DataFrame.unionAll, blobs), processor), job, late, observe))
+    after = seed.until if seed is not None else None
+    blobs = [packed(group.carrier, *job.buckets_of(number), delay, after) for number, group in enumerate(job.groups)]
+    delay_shown = None if job.waits else delay
+    found = opened(stepped(reduce(DataFrame.unionAll, blobs), processor, seed), job, late, observe, delay_shown)
+    return refusing(found, job.waits)
 
 
 def tasks(prepared: Prepared) -> int:
@@ -84,27 +94,52 @@ def tasks(prepared: Prepared) -> int:
     return int(prepared.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
-def packed(prepared: Prepared, first: int, buckets: int, delay: int) -> DataFrame:
-    """The shipped rows as blobs by bucket: so many, from number `first` on."""
+@dataclass(frozen=True)
+class Seed:
+    """What a stream begins with: states by bucket, as `state_of` makes them, and the time up to which they go."""
+
+    states: DataFrame
+    """The columns `bucket` and `state`."""
+    until: datetime
+
+
+def in_buckets(prepared: Prepared, first: int, buckets: int) -> DataFrame:
+    """The shipped rows behind the number of their bucket: so many buckets, from number `first` on."""
     bucket = F.pmod(F.hash(*prepared.keys), F.lit(buckets)) + F.lit(first) if buckets > 1 else F.lit(first)
-    rows = prepared.frame.select(bucket.alias(BUCKET), *prepared.frame.columns)
+    return prepared.frame.select(bucket.alias(BUCKET), *prepared.frame.columns)
+
+
+def packed(prepared: Prepared, first: int, buckets: int, delay: int, after: datetime | None = None) -> DataFrame:
+    """The shipped rows (those after a time) as blobs by bucket."""
+    rows = in_buckets(prepared, first, buckets)
+    if after is not None:
+        rows = rows.where(F.col(TIME).isNull() | (F.col(TIME) > F.lit(after)))
     clock = F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay})
     return rows.mapInArrow(reported("pack", pack), PACKED).withColumn(CLOCK, clock)
 
 
-def stepped(blobs: DataFrame, processor: BucketProcessor) -> DataFrame:
-    """The stateful step."""
+def stepped(blobs: DataFrame, processor: BucketProcessor, seed: Seed | None = None) -> DataFrame:
+    """The stateful step, which begins with a seed's states."""
     use_rocksdb(blobs.sparkSession)
-    return blobs.groupBy(BUCKET).transformWithState(loaded_late(processor), STEPPED, "append", "EventTime")
+    states = seed.states.groupBy(BUCKET) if seed is not None else None
+    return blobs.groupBy(BUCKET).transformWithState(loaded_late(processor), STEPPED, "append", "EventTime", states)
 
 
-def opened(blobs: DataFrame, job: StreamJob, late: str | None, observe: str | None = None) -> DataFrame:
-    """The matches (and late events) of the stateful step, counted and opened."""
+def opened(
+    blobs: DataFrame, job: StreamJob, late: str | None, observe: str | None = None, delay: int | None = None
+) -> DataFrame:
+    """The matches (and late events) of the stateful step, counted and opened; with `delay`, `end_time` carries the
+    watermark, so that operators behind can go by it.
+
+    Spark's operators take a row as late if its time is not behind the watermark of the micro-batch before. A match that
+    its last event decides ends between that watermark and the present one.
+    """
     counted = blobs.observe(
         observed_name(observe),
         F.coalesce(F.sum(F.when(F.col(LATE), F.col(ROWS))), F.lit(0)).alias("late_rows"),
         F.coalesce(F.sum(F.when(~F.col(LATE), F.col(ROWS))), F.lit(0)).alias("matches"),
         *sums(F.when(F.col(LATE).isNull(), F.col(DATA).cast("string"))),
+        F.array_agg(F.when(F.col(LATE).isNull(), F.col(DATA).cast("string"))).alias(BY_BUCKET),
     )
     fields = list(job.schema.fields)
     if late is not None:
@@ -112,7 +147,20 @@ def opened(blobs: DataFrame, job: StreamJob, late: str | None, observe: str | No
             raise SchemaError(f"late='{late}' is already a column of the result; give it another name")
         fields.append(StructField(late, job.event_type))
     schema = StructType(fields)
-    return counted.mapInArrow(unpacker(schema, late is not None), schema)
+    found = counted.mapInArrow(unpacker(schema, late is not None), schema)
+    if delay is None:
+        return found
+    end = _end_time(job.schema.names)  # a schema's own metadata does not get through mapInArrow
+    return found.withColumn(end, F.col(quoted(end)).alias(end, metadata={WATERMARK: delay}))
+
+
+def _end_time(names: list[str]) -> str:
+    """The column `end_time`, which has underscores at its end if a key is called so."""
+    return next(name for before, name in pairwise(names) if [_plain(before), _plain(name)] == _TIMES)
+
+
+def _plain(name: str) -> str:
+    return name.rstrip("_").lower()
 
 
 def use_rocksdb(session: SparkSession) -> None:
@@ -176,6 +224,14 @@ class BucketProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         return self._run(key[0], [], timerValues)
 
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: TimerValues) -> None:
+        specs, terms, _ = self._given
+        with message_alone():
+            bucket = Bucket.from_bytes(bytes(initialState["state"]), spec_of(key[0], specs, terms), terms)
+        self._state.update((bytes(initialState["state"]),))
+        if (wakes := bucket.wakes_at) is not None:
+            self._handle.registerTimer(max(-(-wakes // 1000), timerValues.getCurrentWatermarkInMs() + 1))
+
     def close(self) -> None:
         total = self._total
         self._log.say(
@@ -204,7 +260,8 @@ class BucketProcessor(StatefulProcessor):
             for row in update.run(arrived):
                 yield Row(**dict(zip(STEPPED.names, row, strict=True)))
         self._total += update.counts
-        yield Row(**dict(zip(STEPPED.names, (None, 0, update.counts.to_json().encode()), strict=True)))
+        counted = update.counts.to_json(bucket=bucket, rules=update.rules)
+        yield Row(**dict(zip(STEPPED.names, (None, 0, counted.encode()), strict=True)))
         for timer in list(self._handle.listTimers()):
             self._handle.deleteTimer(timer)
         if update.after is not None:
@@ -241,6 +298,9 @@ def loaded_late(processor: BucketProcessor) -> StatefulProcessor:
         def handleExpiredTimer(self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Any:
             return self.step().handleExpiredTimer(key, timerValues, expiredTimerInfo)
 
+        def handleInitialState(self, key: Any, initialState: Any, timerValues: TimerValues) -> None:
+            self.step().handleInitialState(key, initialState, timerValues)
+
         def close(self) -> None:
             if self._step is not None:
                 self._step.close()
@@ -266,6 +326,7 @@ class BucketUpdate:
         self.after: bytes | None = None
         self.wakes_at: int | None = None
         self.counts = Counts()
+        self.rules: dict[str, dict[str, int]] = {}
 
     def run(self, arrived: list[bytes]) -> Iterator[tuple[bool, int, bytes | None]]:
         """Rows of the step's result: whether these are late events, how many, and the blob that holds them."""
@@ -289,6 +350,7 @@ class BucketUpdate:
                 # a timer fires when the watermark reaches it; one that is due when it is set never does
                 self.wakes_at = max(-(-wakes // 1000), self._clock + 1)
         shipped = sum(batch.num_rows for batch in batches)
+        self.rules = bucket.by_rule()
         self.counts = Counts(shipped, bucket.relevant, bucket.groups, since_last(), len(self.after or b""))
 
 

@@ -29,6 +29,8 @@ from ceql.spark.task_spec import TaskSpec
 METRICS = "ceql"
 """The first part of the names of observed metrics."""
 _numbers = count(1)  # two of them in one streaming query must not have the same name
+BY_BUCKET = "by_bucket"
+"""The observed metric that has the counts of each bucket as JSON, with those of each rule."""
 _COUNTS = "ceql counts"
 """The column of a batch's result in which tasks put their counts."""
 
@@ -56,9 +58,9 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, name) + getattr(other, name) for name in NAMES))
 
-    def to_json(self) -> str:
-        """The numbers by name."""
-        return json.dumps(asdict(self))
+    def to_json(self, **more: Any) -> str:
+        """The numbers by name, and what else is to be told."""
+        return json.dumps(asdict(self) | more)
 
 
 NAMES = tuple(Counts.__dataclass_fields__)

@@ -71,6 +71,10 @@ class TaskQuery:
         self.recognition.inspect = self._inspect
         self.relevant = 0
         """Events that were recognised since this was made: without those that can change nothing."""
+        self.matches = 0
+        """Matches that were found since this was made."""
+        self.state_bytes = 0
+        """Bytes of its own in the last `state`, before they are compressed: without what it shares with others."""
 
     def _inspect(self, events: Events, batch: pa.RecordBatch) -> None:
         first = self.recognition.position - batch.num_rows
@@ -117,6 +121,19 @@ class TaskRecognizer:
     def groups(self) -> int:
         """Substreams that are remembered, added up over the queries."""
         return sum(query.groups for query in self._queries)
+
+    def by_rule(self) -> dict[str, dict[str, int]]:
+        """What each query has done since this was made, and what it holds, by name; without those that have nothing."""
+        found = {
+            name: {
+                "events": query.relevant,
+                "matches": query.matches,
+                "partial": query.recognition.measures()["nodes"],
+                "state_bytes": query.state_bytes,
+            }
+            for name, query in zip(self.specs.names, self._queries, strict=True)
+        }
+        return {name: counts for name, counts in found.items() if any(counts.values())}
 
     def _named(self, data: Any) -> Any:
         """The shown attributes under their own names."""
@@ -188,6 +205,11 @@ class TaskRecognizer:
             for name, query in zip(self.specs.names, self._queries, strict=True)
             if not query.recognition.is_idle
         }
+        for query in self._queries:
+            query.state_bytes = 0
+        for name, (_, own_arrays, own_tables) in states.items():
+            parts = [*own_arrays.values(), *own_tables.values()]
+            self._queries[self.specs.names.index(name)].state_bytes = sum(part.nbytes for part in parts)
         headers, arrays, tables = snapshot.joined(list(states.values()))
         for own in headers:
             del own["schema"]  # that of all queries is there already
@@ -233,6 +255,7 @@ class TaskRecognizer:
             found = found.slice(int(np.searchsorted(ends, self._emit_from)))
         for piece in pieces(found):
             if piece.num_rows:
+                self._queries[number].matches += piece.num_rows
                 yield self._shown(number, piece)
 
     def _shown(self, number: int, matches: pa.RecordBatch) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ Everything here is plain data, pickled to the workers. A task has one query (`Ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -86,6 +86,8 @@ class TaskSpec:
     """The columns of order_by, for messages."""
     flat: bool = False
     """Whether the attributes of variables of one event are columns of the result."""
+    now: bool = False
+    """Whether events come in order of time by key alone (`emit="now"`)."""
 
     names = ("",)
     """The names of queries: one that is alone has none."""
@@ -106,7 +108,14 @@ class TaskSpec:
         return self._plan_by(self.key_columns)
 
     def _plan_by(self, keys: tuple[str, ...]) -> Plan:
-        return shipped_plan(self.query, keys, tuple((name, self.place[name]) for name in self.compared))
+        compared = tuple((name, self.place[name]) for name in self.compared)
+        return shipped_plan(self.query, keys, compared, TIME if self.now else None)
+
+    def recognising_now(self) -> TaskSpec:
+        """The same for events that come in order of time by key alone."""
+        found = replace(self, now=True)
+        _ = found.plan  # made here once, and pickled along
+        return found
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -144,6 +153,10 @@ class SetSpec:
     def first(self) -> TaskSpec:
         """Any query of the set: all share schema and keys."""
         return self.specs[0]
+
+    def recognising_now(self) -> SetSpec:
+        """The same for events that come in order of time by key alone."""
+        return replace(self, specs=tuple(spec.recognising_now() for spec in self.specs))
 
     @cached_property
     def guards(self) -> SharedGuards:

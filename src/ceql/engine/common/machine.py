@@ -217,6 +217,12 @@ class Machine(ABC):
     def raise_horizon(self, key: int) -> None:
         """Say that no event with a lower bound will come."""
         self.regs[HORIZON] = max(self.horizon, key)
+        if self.settings.window == W_ENVELOPE:
+            self.table[:, BOUND] = np.maximum(self.table[:, BOUND], key)
+
+    def forget_floors(self) -> None:
+        """Say that the attribute of the window never falls: nobody will ask for what was given up."""
+        self.table[:, FLOOR] = NO_KEY
 
     # --- feeding ---
 

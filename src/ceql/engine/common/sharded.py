@@ -145,6 +145,11 @@ class Sharded(Generic[M]):
         for machine in self.machines:
             machine.raise_horizon(key)
 
+    def forget_floors(self) -> None:
+        """See `Machine.forget_floors`."""
+        for machine in self.machines:
+            machine.forget_floors()
+
     # --- feeding ---
 
     def feed(self, events: Events, resume: bool = False) -> Iterator[Chunk]:

@@ -1,0 +1,190 @@
+"""Metrics of streams by rule: from a progress report, and for Prometheus from a listener.
+
+A micro-batch tells of the buckets that it had to do with. So counters are added up from report to report, and sizes are
+those that each bucket had last.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
+
+from ceql.recognition.metrics import escaped
+from ceql.spark.task_metrics import BY_BUCKET, METRICS
+
+COUNTERS = ("events", "matches", "suppressed", "rejected")
+SIZES = ("partial", "state_bytes")
+_HELP = {
+    "events": "Events that a rule recognised, without those that can change nothing.",
+    "matches": "Matches of a rule.",
+    "suppressed": "Matches of a rule that its limit kept back.",
+    "rejected": "Rows that a rule could not take.",
+    "partial": "Nodes of the graph of partial matches of a rule.",
+    "state_bytes": "Bytes of state of a rule, before they are compressed, without what rules share.",
+}
+_OF_QUERY = {
+    "rows_total": ("counter", "Rows that the sources gave."),
+    "late_rows_total": ("counter", "Rows that came too late."),
+    "batches_total": ("counter", "Micro-batches."),
+    "batch_seconds": ("gauge", "Duration of the last micro-batch."),
+    "watermark_seconds": ("gauge", "The watermark, in seconds since 1970."),
+    "state_bytes": ("gauge", "Bytes of state of all buckets, as they are stored."),
+    "offsets_behind": ("gauge", "Records of Kafka that are not read yet, of the partition that is most behind."),
+}
+
+
+def metrics_by_rule(progress: Any) -> dict[str, dict[str, int]]:
+    """What a micro-batch did by rule, from a `StreamingQueryProgress` (`query.lastProgress`) or its dict.
+
+    - `events`: events that were recognised, without those that can change nothing to the rule;
+    - `matches`, and `suppressed` of them, which a limit kept back; `rejected` rows;
+    - `partial`: nodes of the graph of partial matches, and `state_bytes`, of the buckets that had something to do.
+
+    The name of a query that is alone is "".
+    """
+    found: dict[str, Counter[str]] = {}
+    for counts in _buckets(progress):
+        for name, own in counts["rules"].items():
+            found.setdefault(name, Counter(dict.fromkeys((*COUNTERS, *SIZES), 0))).update(own)
+    return {name: dict(own) for name, own in sorted(found.items())}
+
+
+def _report(progress: Any) -> Mapping[str, Any]:
+    given: Mapping[str, Any] = progress if isinstance(progress, Mapping) else json.loads(progress.json)
+    return given
+
+
+def _observed(progress: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The metrics of each `match` in a streaming query."""
+    for name, row in (_report(progress).get("observedMetrics") or {}).items():
+        if name.startswith(METRICS + "_"):
+            yield name, row if isinstance(row, Mapping) else row.asDict()
+
+
+def _buckets(progress: Any) -> Iterator[dict[str, Any]]:
+    for name, row in _observed(progress):
+        for text in row.get(BY_BUCKET) or ():
+            yield {"match": name, "rules": {}, **json.loads(text)}
+
+
+class PrometheusMetrics(StreamingQueryListener):
+    """The metrics of all streaming queries of a session, as a page that Prometheus reads."""
+
+    def __init__(self, spark: SparkSession, port: int, host: str) -> None:
+        self._spark = spark
+        self._lock = threading.Lock()
+        self._counted: Counter[tuple[str, str, str]] = Counter()  # by query, rule, name
+        self._sizes: dict[tuple[str, str, int], dict[str, dict[str, int]]] = {}  # by query, match and bucket: by rule
+        self._stored: dict[tuple[str, str, int], int] = {}
+        self._of_query: dict[str, dict[str, float]] = {}
+        self._server = ThreadingHTTPServer((host, port), _page(self))
+        self.port: int = self._server.server_address[1]
+        """The port, which was chosen if 0 was asked for."""
+        threading.Thread(target=self._server.serve_forever, name="ceql metrics", daemon=True).start()
+        spark.streams.addListener(self)
+
+    def stop(self) -> None:
+        """Listen no more, and close the port."""
+        self._spark.streams.removeListener(self)
+        self._server.shutdown()
+        self._server.server_close()
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing is known before the first report."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Take a report in."""
+        self.take(json.loads(event.progress.json))
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Counters stay, so that a restart does not look like a reset."""
+
+    def take(self, progress: Mapping[str, Any]) -> None:
+        """Take a report in."""
+        query = str(progress.get("name") or progress["id"])
+        with self._lock:
+            for counts in _buckets(progress):
+                where = (query, counts["match"], counts.get("bucket", 0))
+                self._sizes[where] = counts["rules"]
+                self._stored[where] = counts["state_bytes"]
+                for rule, own in counts["rules"].items():
+                    for name in COUNTERS:
+                        self._counted[query, rule, name] += own.get(name, 0)
+            known = self._of_query.setdefault(
+                query, dict.fromkeys(("rows_total", "late_rows_total", "batches_total"), 0.0)
+            )
+            known["rows_total"] += progress["numInputRows"]
+            known["late_rows_total"] += sum(row["late_rows"] for _, row in _observed(progress))
+            known["batches_total"] += 1
+            known["batch_seconds"] = progress["durationMs"].get("triggerExecution", 0) / 1000
+            known["state_bytes"] = sum(size for where, size in self._stored.items() if where[0] == query)
+            watermark = (progress.get("eventTime") or {}).get("watermark")
+            if watermark is not None:
+                known["watermark_seconds"] = datetime.fromisoformat(watermark).timestamp()
+            behind = [(source.get("metrics") or {}).get("maxOffsetsBehindLatest") for source in progress["sources"]]
+            if any(behind):
+                known["offsets_behind"] = max(float(one) for one in behind if one is not None)
+
+    def text(self) -> str:
+        """The metrics in Prometheus' text format."""
+        with self._lock:
+            lines = []
+            for name in COUNTERS:
+                lines += _metric(f"ceql_rule_{name}_total", "counter", _HELP[name])
+                counted = {(query, rule): own for (query, rule, which), own in self._counted.items() if which == name}
+                lines += [f"ceql_rule_{name}_total{_labels(*key)} {value}" for key, value in sorted(counted.items())]
+            for name in SIZES:
+                sizes: Counter[tuple[str, str]] = Counter()
+                for (query, _, _), rules in self._sizes.items():
+                    for rule in rules:
+                        sizes[query, rule] += rules[rule].get(name, 0)
+                lines += _metric(f"ceql_rule_{name}", "gauge", _HELP[name])
+                lines += [f"ceql_rule_{name}{_labels(*key)} {value}" for key, value in sorted(sizes.items())]
+            for name, (kind, help) in _OF_QUERY.items():
+                lines += _metric(f"ceql_query_{name}", kind, help)
+                known = {query: own[name] for query, own in self._of_query.items() if name in own}
+                lines += [f"ceql_query_{name}{_labels(query)} {value:.15g}" for query, value in sorted(known.items())]
+        return "\n".join(lines) + "\n"
+
+
+def serve_metrics(spark: SparkSession, port: int = 9464, host: str = "127.0.0.1") -> PrometheusMetrics:
+    """Serve the metrics of all streaming queries of the session by rule at `http://host:port/metrics`.
+
+    It is a listener of the session, in the driver. `stop()` ends it. By default only this machine can reach it:
+    Prometheus elsewhere needs `host="0.0.0.0"`, and a network that lets nobody else in.
+    """
+    return PrometheusMetrics(spark, port, host)
+
+
+def _metric(name: str, kind: str, help: str) -> list[str]:
+    return [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
+
+
+def _labels(query: str, rule: str | None = None) -> str:
+    given = {"query": query} | ({"rule": rule} if rule is not None else {})
+    return "{" + ",".join(f'{name}="{escaped(text)}"' for name, text in given.items()) + "}"
+
+
+def _page(metrics: PrometheusMetrics) -> type[BaseHTTPRequestHandler]:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path.split("?")[0] in ("/", "/metrics")
+            body = metrics.text().encode() if known else b"the metrics are at /metrics\n"
+            self.send_response(200 if known else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    return Page

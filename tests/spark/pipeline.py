@@ -1,0 +1,204 @@
+"""`examples/pipeline` against a real broker, while its driver, an executor and the broker are killed: `make kafka`.
+
+    python tests/spark/pipeline.py EVENTS FOLDER
+
+The events are out of order and some are sent twice. In the end, table and topic of alerts must be what the rules
+find in one batch over the same events: each alert once in the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyspark
+
+import broker
+import maven
+import servers
+
+JOB = Path(__file__).parents[2] / "examples" / "pipeline" / "job.py"
+TOPICS = ("payments", "alerts")
+DELAY = 60  # seconds that events may be late
+STEP = 10  # milliseconds from one event to the next
+PATIENCE = 900
+START = 1_700_000_000_000  # milliseconds
+KINDS = np.array(["Payment", "Withdrawal", "Login", "PasswordChange"])
+
+
+def events(count: int, seed: int = 5) -> pa.Table:
+    """Events as they arrive: late by up to a third of the delay, one in a hundred twice; the last ends the stream."""
+    draw = np.random.default_rng(seed)
+    ids = np.arange(count)
+    time = START + ids * STEP
+    arrival = time + draw.uniform(0, DELAY * 1000 / 3, count)
+    again = draw.choice(count, count // 100, replace=False)
+    which = np.concatenate([ids, again])
+    order = np.argsort(np.concatenate([arrival, arrival[again] + draw.uniform(0, DELAY * 1000 / 6, len(again))]))
+    which = which[order]
+    kinds = KINDS[draw.choice(4, count, p=[0.6, 0.25, 0.1, 0.05])]
+    table = pa.table(
+        {
+            "id": ids,
+            "type": kinds,
+            "time": pa.array(time, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+            "card": pa.array(draw.integers(0, max(100, count // 200), count)).cast(pa.string()),
+            "amount": np.round(draw.exponential(150, count), 2),
+            "country": np.array(["CL", "BE", "FR", "AT"])[draw.integers(0, 4, count)],
+        }
+    ).take(pa.array(which))
+    # one for each partition would do; a watermark is that of the whole stream
+    last = {
+        "id": -1,
+        "type": "End",
+        "time": (START + count * STEP) * 1000 + 10**11,
+        "card": "",
+        "amount": 0,
+        "country": "",
+    }
+    end = pa.table({name: pa.array([last[name]], field.type) for name, field in zip(table.column_names, table.schema)})  # noqa: B905
+    return pa.concat_tables([table, end])
+
+
+class Job:
+    """A process that runs the job, and all that it has started."""
+
+    def __init__(self, folder: Path, address: str, *given: str, name: str = "job") -> None:
+        self.log = folder / f"{name}.log"
+        command = [sys.executable, str(JOB), "--servers", address, "--jars", str(folder / "jars")]
+        command += ["--checkpoint", str(folder / "checkpoint"), "--table", str(folder / "table"), *given]
+        command += ["--progress", str(folder / "progress"), "--delay", f"{DELAY} seconds"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=folder,
+            )
+
+    def wait(self) -> None:
+        """Wait for its end; it must not fail."""
+        assert self.process.wait(PATIENCE) == 0, self.log.read_text()[-5000:]
+
+    def kill(self) -> None:
+        """Kill it and its JVM and workers at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def expect(self, condition: Callable[[], bool]) -> None:
+        """Wait for something, while it runs."""
+        until = time.monotonic() + PATIENCE
+        while not condition():
+            assert self.process.poll() is None, self.log.read_text()[-5000:]
+            assert time.monotonic() < until, f"nothing happens for {PATIENCE} s: {self.log.read_text()[-3000:]}"
+            time.sleep(0.1)
+
+
+def link_jars(folder: Path, *names: str) -> None:
+    """The jars of these lists in one folder."""
+    (folder / "jars").mkdir(parents=True)
+    for name in names:
+        for jar in maven.jars(name).glob("*.jar"):
+            (folder / "jars" / jar.name).symlink_to(jar)
+
+
+def done(folder: Path) -> int:
+    """How many micro-batches are finished."""
+    commits = folder / "checkpoint" / "commits"
+    return sum(file.name.isdigit() for file in commits.iterdir()) if commits.exists() else 0
+
+
+def executors() -> list[int]:
+    """The executors among the descendants of this process."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True)
+    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    parents = {int(pid): int(parent) for pid, parent, *_ in rows}
+
+    def is_mine(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    return [
+        int(pid)
+        for pid, _, *command in rows
+        if "CoarseGrainedExecutorBackend" in " ".join(command) and is_mine(int(pid))
+    ]
+
+
+def main(count: int, folder: Path) -> None:
+    """The long form: a cluster of two workers, Delta where its jar is for this Spark, and three kinds of kills."""
+    format = "delta" if pyspark.__version__.startswith("4.2.") else "parquet"
+    print(f"Spark {pyspark.__version__}, Kafka 4.3.1, table in {format}, {count:,} events", flush=True)
+    link_jars(folder, "connector", *(["delta"] if format == "delta" else []))
+    pq.write_table(events(count), folder / "events.parquet")
+    started = time.monotonic()
+    with broker.broker(folder / "broker", *TOPICS) as kafka, servers.cluster(folder) as master:
+        options = ["--master", master, "--format", format]
+
+        def job() -> Job:
+            return Job(folder, kafka.address, *options)
+
+        running = job()
+        sender = Job(
+            folder, kafka.address, "--master", "local[1]", "--send", str(folder / "events.parquet"), name="sender"
+        )
+        try:
+            for victim in ("driver", "executor", "broker", "driver"):
+                before = done(folder)
+                running.expect(lambda before=before: done(folder) >= before + 2)  # type: ignore[misc]
+                time.sleep(1)
+                print(
+                    f"{time.monotonic() - started:.0f} s, {done(folder)} micro-batches: kill the {victim}", flush=True
+                )
+                if victim == "driver":
+                    running.kill()
+                    running = job()
+                elif victim == "executor":
+                    os.kill(executors()[0], signal.SIGKILL)
+                else:
+                    kafka.kill()
+                    time.sleep(3)
+                    kafka.start()
+            sender.wait()
+            print(f"{time.monotonic() - started:.0f} s: all events are sent", flush=True)
+        finally:
+            running.kill()
+            sender.kill()
+        last = Job(folder, kafka.address, *options, "--once", "--check", str(folder / "events.parquet"), name="last")
+        last.wait()
+        report(folder, last)
+
+
+def report(folder: Path, last: Job) -> None:
+    """Print the comparison, throughput and latency."""
+    print(next(line for line in last.log.read_text().splitlines() if line.startswith('{"alerts"')))
+    progress = [json.loads(line) for line in (folder / "progress").read_text().splitlines()]
+    full = [p for p in progress if p["numInputRows"] > 0]
+    seconds = sorted(p["durationMs"]["triggerExecution"] / 1000 for p in full)
+    rows = sum(p["numInputRows"] for p in full)
+    late = sum(
+        row["late_rows"] for p in progress for name, row in p["observedMetrics"].items() if name.startswith("ceql")
+    )
+    print(
+        f"{rows:,} records in {len(full)} micro-batches: {rows / sum(seconds):,.0f} records/s while they ran; "
+        f"a micro-batch took {seconds[len(seconds) // 2]:.1f} s (median), {seconds[int(len(seconds) * 0.99)]:.1f} s "
+        f"(p99); {late} late"
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]).absolute())
