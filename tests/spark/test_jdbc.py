@@ -108,4 +108,4 @@ def test_into_csv(spark: SparkSession, tmp_path: Path) -> None:
     assert {row["n"] for row in rows} == {"1", "2"}
     sets = match(events(spark), {"one": QUERY}).transform(nested_to_text)
     assert {kind for _, kind in sets.dtypes} <= {"string", "timestamp"}
-    assert set(json.loads(sets.first()["bindings"])) == {"a", "b"}
+    assert set(json.loads(sets.collect()[0]["bindings"])) == {"a", "b"}

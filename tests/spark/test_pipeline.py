@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import broker
 import maven
 import pipeline
 
@@ -19,7 +20,7 @@ def test_each_alert_is_there_once(tmp_path: Path) -> None:
     except maven.NoJarsError as error:
         pytest.skip(str(error))
     pq.write_table(pipeline.events(6000), tmp_path / "events.parquet")
-    with pipeline.broker.broker(tmp_path / "broker", *pipeline.TOPICS) as kafka:
+    with broker.broker(tmp_path / "broker", *pipeline.TOPICS) as kafka:
         sender = pipeline.Job(tmp_path, kafka.address, "--send", str(tmp_path / "events.parquet"), name="sender")
         running = pipeline.Job(tmp_path, kafka.address, "--master", "local[2]", "--batch", "1000")
         try:

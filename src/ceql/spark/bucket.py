@@ -272,8 +272,8 @@ def _check(header: dict[str, Any], terms: CheckpointTerms) -> None:
             f"pass buckets={header['buckets']}, or {_AGAIN}"
         )
     if header.get("now", False) != terms.now:
-        was, now = ("now" if one else "watermark" for one in (header.get("now", False), terms.now))
-        raise DataError(f"the checkpoint was made with emit={was!r}, not with emit={now!r}; {_AGAIN}")
+        was, asked = ("now" if one else "watermark" for one in (header.get("now", False), terms.now))
+        raise DataError(f"the checkpoint was made with emit={was!r}, not with emit={asked!r}; {_AGAIN}")
     for name, now in (("type", terms.type), ("time", terms.time), ("order_by", list(terms.order_by))):
         if header[name] != now:
             raise DataError(f"the checkpoint was made with {name}={header[name]!r}, not with {name}={now!r}; {_AGAIN}")
