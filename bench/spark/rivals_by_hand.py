@@ -106,7 +106,9 @@ def on_group_state(df: DataFrame, query: str) -> DataFrame:
     """`match` on the older state API: the same steps, called by applyInPandasWithState."""
     original = streaming.stepped
 
-    def instead(blobs: DataFrame, processor: streaming.BucketProcessor) -> DataFrame:
+    def instead(
+        blobs: DataFrame, processor: streaming.BucketProcessor, seed: streaming.Seed | None = None
+    ) -> DataFrame:
         (spec,), terms, keeps_late = processor._given
 
         def step(key: Any, frames: Iterable[pandas.DataFrame], state: GroupState) -> Iterator[pandas.DataFrame]:
