@@ -101,8 +101,8 @@ def test_into_postgresql(tmp_path: Path) -> None:
 
 def test_into_csv(spark: SparkSession, tmp_path: Path) -> None:
     found = match(events(spark), QUERY, events="columns").transform(nested_to_text)
-    found.write.option("header", True).csv(str(tmp_path / "csv"))
-    rows = spark.read.option("header", True).csv(str(tmp_path / "csv"), escape='"').collect()
+    found.write.csv(str(tmp_path / "csv"), header=True, escape='"')
+    rows = spark.read.csv(str(tmp_path / "csv"), header=True, escape='"').collect()
     arrays = sorted(json.loads(row["a"])[0]["v"] or 0 for row in rows)
     assert arrays == [0, 1.5, 1.5]
     assert {row["n"] for row in rows} == {"1", "2"}

@@ -17,7 +17,7 @@ from test_restart import END, QUERY, Stream, some
 
 SET = {
     "pair": QUERY,
-    'odd "name"\\': "SELECT a WHERE A{2} AS a PARTITION BY k WITHIN 20 MILLISECONDS",
+    'odd "name"\\': "SELECT b, a WHERE B AS b ; A AS a PARTITION BY k WITHIN 60 MILLISECONDS",
     "never": "SELECT * WHERE C ; D PARTITION BY k WITHIN 20 MILLISECONDS",
 }
 DASHBOARD = Path(__file__).parents[2] / "examples" / "pipeline" / "dashboard.json"
