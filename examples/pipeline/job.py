@@ -177,6 +177,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     options.add_argument("--batch", default="50000", help="the most records of a micro-batch")
     options.add_argument("--once", action="store_true", help="read all there is, and end")
     options.add_argument("--master", help="Spark's master")
+    options.add_argument("--cores", default="2", help="the cores that the job has")
     options.add_argument("--jars", help="a folder of jars, if Spark is not to fetch them")
     options.add_argument("--progress", help="a file to which each micro-batch adds its progress, as JSON")
     options.add_argument("--metrics", type=int, metavar="PORT", help="a port of this machine for Prometheus")
@@ -187,7 +188,14 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     given = arguments()
-    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.files.minPartitionNum": "1"}
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.files.minPartitionNum": "1",  # events of a file are sent in their order
+        "spark.sql.shuffle.partitions": given.cores,  # a checkpoint keeps it; with Spark's 200, each takes minutes
+        "spark.python.daemon.module": "ceql.spark.daemon",  # workers that start at once
+        "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
+        "spark.ui.showConsoleProgress": "false",
+    }
     if given.jars is None:
         settings["spark.jars.packages"] = PACKAGES
     else:
