@@ -64,11 +64,9 @@ def merging(table: str) -> Callable[[DataFrame], None]:
     """Writes alerts that a Delta table does not have yet: a micro-batch that is run again changes nothing."""
 
     def write(rows: DataFrame) -> None:
-        spark = rows.sparkSession
-        if not spark.catalog.tableExists(f"delta.`{table}`"):
-            rows.limit(0).write.format("delta").mode("ignore").save(table)
+        rows.limit(0).write.format("delta").mode("ignore").save(table)  # the table, if there is none
         rows.createOrReplaceTempView("new_alerts")
-        spark.sql(
+        rows.sparkSession.sql(
             f"MERGE INTO delta.`{table}` AS known USING new_alerts AS found ON known.match_id = found.match_id "
             "WHEN NOT MATCHED THEN INSERT *"
         )

@@ -201,4 +201,5 @@ def report(folder: Path, last: Job) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what was started is ended
     main(int(sys.argv[1]), Path(sys.argv[2]).absolute())
