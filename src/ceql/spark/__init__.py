@@ -11,11 +11,12 @@ from ceql.spark.api import explain, late_rows, match, matcher
 from ceql.spark.checkpoint import emitted_until, end_of_input
 from ceql.spark.episodes import episodes
 from ceql.spark.result_frames import match_id, matches_to_rows, nested_to_text, result_schema
+from ceql.spark.row_patterns import sql
 from ceql.spark.rule_metrics import PrometheusMetrics, metrics_by_rule, serve_metrics
 from ceql.spark.seed import History, state_of
 from ceql.spark.session import prepare, session
 from ceql.spark.ship import ship_kernels
-from ceql.spark.sql import register
+from ceql.spark.sql_function import register
 from ceql.spark.streaming import Seed
 from ceql.spark.task_metrics import metrics
 from ceql.spark.worker_errors import errors
@@ -44,5 +45,6 @@ __all__ = [
     "serve_metrics",
     "session",
     "ship_kernels",
+    "sql",
     "state_of",
 ]
