@@ -188,7 +188,7 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
             schema = spark.createDataFrame(table.slice(0, 0)).schema
             stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
             frames[name] = stream.withWatermark(STAMP, f"{LATENESS} milliseconds")
-        arguments = MatchArguments(Options(example.options["type"], STAMP), (POSITION,), True, POSITION)
+        arguments = MatchArguments(Options(example.options["type"], STAMP), (POSITION,), True, (POSITION,))
         prepared.append(prepare(frames.get(None, frames), example.query.plan, arguments))
         terms.append(job_of(prepared[-1], 2).terms)
         packed = streaming.packed(prepared[-1], 0, terms[-1].buckets, LATENESS)

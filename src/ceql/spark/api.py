@@ -47,6 +47,9 @@ def match(
     - `order_by`: further columns that order events of the same time.
     - `events`: 'rows' for the matched events themselves, 'ids' for the values of the column `id`, 'columns' for a flat
       result: a column `x_a` for attribute a of each variable x that binds one event.
+    - `match_id`: the name of a further column, the first, with an id of each match: the key for MERGE, upserts and
+      deduplication, the same in every run and that of `Matches.with_ids`. `id` then says which column (or columns)
+      identifies an event; without it, all columns do.
     - `partitions`: batch: how many tasks to divide the work into (Spark chooses by default).
     - `skewed`: batch: a few keys have most of the events; cut the stream by time, where the window allows it.
     - `buckets`: streaming: how many states the keys are divided into; it cannot change under a checkpoint.

@@ -120,10 +120,11 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     undecided = tuple(k for k, guard in enumerate(guards) if not guard.exact)
     reads = sorted({name for k in undecided for name in guards[k].needs})
     compared = compared_attributes(plan)
+    telling = told_by(arguments, schema)
     spec = TaskSpec(
         query=plan.source,
         options=replace(options, lateness=0),
-        attributes=tuple(dict.fromkeys([*shown, *compared, *reads])),
+        attributes=tuple(dict.fromkeys([*shown, *telling, *compared, *reads])),
         keys=tuple(name for name, _ in bound.result.keys),
         hidden_keys=len(plan.split_by),
         compared=compared,
@@ -139,6 +140,9 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         untyped=untyped,
         ordered_by=arguments.order_by or (("the streams' order",) if several else ()),
         flat=arguments.flat,
+        match_id=arguments.match_id,
+        told_by=telling,
+        identity=plan.fingerprint,
     )
     shipped = [
         _ship(df, k, bound, by_stream[k], spec, spark_types, arguments, drops, several)
@@ -250,15 +254,24 @@ def shown_attributes(arguments: MatchArguments, plan: Plan, schema: pa.Schema) -
     if arguments.read is not None:
         return tuple(name for name in arguments.read if name in schema.names) or (str(arguments.options.time),)
     if arguments.ids:
-        if arguments.id is None:
+        if not arguments.id:
             raise SchemaError("events='ids' needs id=, the column that identifies an event")
-        require_column(arguments.id, schema, "id")
-        return (arguments.id,)
+        require_column(arguments.id[0], schema, "id")
+        return arguments.id
     items = plan.query.items or ()
     if items and all(item.attributes for item in items) and not plan.query.distinct:
         named = {name for item in items for name in item.attributes}
         return tuple(name for name in schema.names if name in named)
     return tuple(schema.names)
+
+
+def told_by(arguments: MatchArguments, schema: pa.Schema) -> tuple[str, ...]:
+    """The attributes by which ids of matches tell events: those that identify one, or all."""
+    if arguments.match_id is None:
+        return ()
+    for name in arguments.id:
+        require_column(name, schema, "id")
+    return arguments.id or tuple(schema.names)
 
 
 def require_column(name: str, schema: pa.Schema, given_as: str) -> None:

@@ -34,6 +34,7 @@ from ceql.spark.collations import refuse_collations
 from ceql.spark.lacking_types import telling
 from ceql.spark.match_options import MatchArguments
 from ceql.spark.prepare import Frames, Prepared, prepare
+from ceql.spark.result_types import id_field
 from ceql.spark.stream_job import RowGroup, StreamJob, terms_of
 from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
@@ -121,13 +122,13 @@ def _group(
     plans = [own.plan for own in bounds.values()]
     guarded = sorted({name for own in bounds.values() for name in _read_by_guards(own)})
     compared = sorted({name for plan in plans for name in compared_attributes(plan)})
-    shown = whole.spec.shown
-    shipped = tuple(dict.fromkeys([*shown, *guarded, *compared]))
+    shown, telling = whole.spec.shown, whole.spec.told_by
+    shipped = tuple(dict.fromkeys([*shown, *telling, *guarded, *compared]))
     stand_in = _standing_for(list(bounds.values()), way)
-    carrier = prepare(frames, stand_in, replace(arguments, read=shipped, ids=False, id=None))
+    carrier = prepare(frames, stand_in, replace(arguments, read=shipped, ids=False, id=(), match_id=None))
     schema = schema_to_text(pa.schema([whole.bound.schema.field(name) for name in guarded]))
     specs = []
-    for plan in plans:
+    for name, plan in zip(bounds, plans, strict=True):
         own = replace(
             carrier.spec,
             query=plan.source,
@@ -140,6 +141,9 @@ def _group(
             undecided=tuple(range(len(plan.guards))),
             schema=schema,
             type=whole.bound.type,
+            match_id=arguments.match_id,
+            told_by=telling,
+            identity=name,
         )
         _ = own.plan  # made here once, and pickled along
         specs.append(own)
@@ -219,8 +223,10 @@ def _schema(bound: _Bound) -> StructType:
             name += "_"
         taken.add(name.lower())
         shown.append(StructField(name, from_arrow_type(kind)))
+    own = ["query", *(field.name for field in shown), *FIXED[1:]]
     return StructType(
         [
+            *id_field(bound.whole.spec.match_id, own),
             StructField("query", StringType()),
             *shown,
             StructField("start_time", time),

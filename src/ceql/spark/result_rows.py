@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from ceql.plans import Plan
 from ceql.recognition.result_columns import ResultColumns, as_lists, is_measure, true_name, variable_fields
 from ceql.results.bindings import bindings, project
 from ceql.results.combined import as_text, key_fields, map_of
+from ceql.results.match_ids import MatchIds
 from ceql.spark.task_spec import SetSpec, TaskSpec
 
 COMMON = ("start_time", "end_time", "bindings", "measures", "events")
@@ -34,13 +35,14 @@ def result_rows(
     variables = tuple(map(true_name, shown_variables))
     own = [as_lists(matches.column(field.name)) for field in shown_variables]
     positions = np.unique(np.asarray(events.flatten()))
-    data = take(positions).combine_chunks()
+    data = take(positions).select(list(spec.shown)).combine_chunks()
     first_key = after - 1 - len(columns.keys)
     keys = [
         column.cast(pa.float64()) if k in spec.keys_as_text else column
         for k, column in enumerate(matches.columns[first_key : after - 1])
     ]
-    found = [*keys, matches.column("start_time"), matches.column("end_time")]
+    ids = with_ids(matches, take, spec, keys)
+    found = [*ids.values(), *keys, matches.column("start_time"), matches.column("end_time")]
     projections = {} if spec.ids else spec.plan.projections
     measured = [field.name for field in matches.schema if is_measure(field)]
     measures = [_for_spark(matches.column(name)) for name in measured]
@@ -52,7 +54,7 @@ def result_rows(
                 found.append(_one_each(by_name[name], positions, data.column(shown)))
             else:
                 found.append(_lists(by_name[name], positions, _values(data.select(list(shown)), False)))
-        return pa.RecordBatch.from_arrays([*found, *measures], names=flat_names(spec.keys, flat, measured))
+        return pa.RecordBatch.from_arrays([*found, *measures], names=[*ids, *flat_names(spec.keys, flat, measured)])
     for name, column in zip(variables, own, strict=True):
         own_values = _values(data.select(list(projections.get(name, spec.shown))), spec.ids)
         found.append(_lists(column, positions, own_values))
@@ -68,7 +70,19 @@ def result_rows(
         all_events = _lists(events, positions, _values(data, spec.ids))
     found += measures
     found.append(all_events)
-    return pa.RecordBatch.from_arrays(found, names=result_names(spec.keys, [*variables, *measured]))
+    return pa.RecordBatch.from_arrays(found, names=[*ids, *result_names(spec.keys, [*variables, *measured])])
+
+
+def with_ids(
+    matches: pa.RecordBatch,
+    take: Callable[[npt.NDArray[np.int64]], pa.Table],
+    spec: TaskSpec,
+    keys: Sequence[pa.Array],
+) -> dict[str, pa.Array]:
+    """The column of ids by its name, if it is wanted."""
+    if spec.match_id is None:
+        return {}
+    return {spec.match_id: MatchIds(spec.identity, spec.told_by).of(matches, take, keys)}
 
 
 def rows_of(
@@ -78,12 +92,13 @@ def rows_of(
     rows, own = matches.num_rows, spec.specs[number]
     events = matches.column("events")
     positions = np.unique(np.asarray(events.flatten()))
-    values = _values(take(positions), own.ids)
+    values = _values(take(positions).select(list(own.shown)), own.ids)
 
     def shown(lists: pa.Array) -> pa.Array:
         return _lists(lists, positions, values)
 
     known = dict(zip(own.keys, key_fields(matches.schema), strict=True))
+    ids = with_ids(matches, take, own, [matches.column(field.name) for field in key_fields(matches.schema)])
     keys = [
         matches.column(known[name].name).cast(type) if name in known else pa.nulls(rows, type)
         for name, type in spec.keys
@@ -94,6 +109,7 @@ def rows_of(
     measures = {field.name: as_text(matches.column(field.name)) for field in matches.schema if is_measure(field)}
     return pa.RecordBatch.from_arrays(
         [
+            *ids.values(),
             pa.repeat(pa.scalar(spec.names[number]), rows),
             *keys,
             matches.column("start_time"),
@@ -102,7 +118,7 @@ def rows_of(
             map_of(measures, rows, pa.map_(pa.string(), pa.string())),
             shown(events),
         ],
-        names=["query", *(f"key{k}" for k in range(len(keys))), *COMMON],
+        names=[*ids, "query", *(f"key{k}" for k in range(len(keys))), *COMMON],
     )
 
 

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
+from ceql.errors import SchemaError
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.result_columns import is_measure, true_name, variable_fields
 from ceql.spark.arrow_types import arrow_type
@@ -42,12 +43,21 @@ def result_schema(bound: BoundPlan, spec: TaskSpec, types: Mapping[str, DataType
     if is_flat(spec.flat, plan):
         flat = flat_columns(plan, spec.shown, variables)
         shown = [types[what] if isinstance(what, str) else ArrayType(event_type(spec, what, types)) for _, what in flat]
-        return _struct(flat_names(spec.keys, flat, measured), [*first, *shown, *computed])
+        return _identified(spec, flat_names(spec.keys, flat, measured), [*first, *shown, *computed])
     lists: list[DataType] = [
         ArrayType(event_type(spec, plan.projections.get(name, spec.shown), types)) for name in variables
     ]
     everything = ArrayType(event_type(spec, spec.shown, types))
-    return _struct(result_names(spec.keys, [*variables, *measured]), [*first, *lists, *computed, everything])
+    return _identified(spec, result_names(spec.keys, [*variables, *measured]), [*first, *lists, *computed, everything])
+
+
+def id_field(name: str | None, others: Sequence[str]) -> list[StructField]:
+    """The column of ids of matches, if there is one."""
+    if name is None:
+        return []
+    if name.lower() in (other.lower() for other in others):
+        raise SchemaError(f"match_id='{name}' is already a column of the result; give it another name")
+    return [StructField(name, StringType())]
 
 
 def arrow_types(schema: StructType) -> pa.Schema:
@@ -69,5 +79,6 @@ def as_rows(columns: Sequence[pa.Array | None], wanted: pa.Schema) -> pa.RecordB
     return pa.RecordBatch.from_arrays(typed, schema=wanted)
 
 
-def _struct(names: Sequence[str], kinds: Sequence[DataType]) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])
+def _identified(spec: TaskSpec, names: Sequence[str], kinds: Sequence[DataType]) -> StructType:
+    fields = id_field(spec.match_id, names)
+    return StructType(fields + [StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])

@@ -81,7 +81,7 @@ def terms_of(
         type=spec.options.type,
         time=spec.options.time,
         order_by=spec.ordered_by,
-        shown=spec.shown,
+        shown=spec.kept,
         order=prepared.order,
         queries=queries,
     )

@@ -97,7 +97,7 @@ class TaskRecognizer:
         self.spec = spec = specs.first
         self.schema = schema
         self._queries = _queries(specs, schema)
-        self._columns = [spec.place[name] for name in spec.shown]
+        self._columns = [spec.place[name] for name in spec.kept]
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
@@ -119,8 +119,8 @@ class TaskRecognizer:
         return sum(query.groups for query in self._queries)
 
     def _named(self, data: Any) -> Any:
-        """The shown attributes under their own names."""
-        return data.rename_columns(list(self.spec.shown))
+        """The kept attributes under their own names."""
+        return data.rename_columns(list(self.spec.kept))
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Recognise rows that come in time order; matches come out as rows of the result."""

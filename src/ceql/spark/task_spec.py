@@ -86,6 +86,12 @@ class TaskSpec:
     """The columns of order_by, for messages."""
     flat: bool = False
     """Whether the attributes of variables of one event are columns of the result."""
+    match_id: str | None = None
+    """The column of the result that has ids of matches, if there is one."""
+    told_by: tuple[str, ...] = ()
+    """The attributes by which these ids tell events."""
+    identity: str = ""
+    """What tells the query in them: its name in a set, or its fingerprint."""
 
     names = ("",)
     """The names of queries: one that is alone has none."""
@@ -99,6 +105,11 @@ class TaskSpec:
     def specs(self) -> tuple[TaskSpec, ...]:
         """The queries."""
         return (self,)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The attributes that are kept of the events that matches may name."""
+        return tuple(dict.fromkeys([*self.shown, *self.told_by]))
 
     @cached_property
     def plan(self) -> Plan:
