@@ -14,7 +14,8 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 import ceql.spark
 from bench.spark.data import TYPES
 from ceql.spark import streaming
-from ceql.spark.streaming import BUCKET, DATA, SEAL, STATE, STEPPED, BucketUpdate
+from ceql.spark.packing import BUCKET, DATA, SEAL
+from ceql.spark.streaming import STATE, STEPPED, BucketUpdate
 
 SECOND = 1_000_000
 
@@ -107,7 +108,7 @@ def on_group_state(df: DataFrame, query: str) -> DataFrame:
     original = streaming.stepped
 
     def instead(blobs: DataFrame, processor: streaming.BucketProcessor) -> DataFrame:
-        (spec,), terms, keeps_late = processor._given
+        (spec,), terms, keeps_late = processor._given[0].values(), *processor._given[1:]
 
         def step(key: Any, frames: Iterable[pandas.DataFrame], state: GroupState) -> Iterator[pandas.DataFrame]:
             if key[0] == SEAL:

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from bench.spark import data, rivals_by_hand
 from bench.spark.parts import by_ids, prepared_by_ids, query_of, session_on
+from ceql.spark import packing
 from ceql.spark import streaming as steps
 from ceql.spark.stream_job import job_of
 
@@ -97,7 +98,7 @@ class _Idle(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         for _ in rows:
             pass
-        if self._size and key[0] != steps.SEAL:
+        if self._size and key[0] != packing.SEAL:
             self._state.get()
             self._state.update((np.random.default_rng(0).bytes(self._size),))
         return iter(())
@@ -107,7 +108,7 @@ def _instead(df: DataFrame, query: str, size: int) -> DataFrame:
     """The plan of `match`, with a step that recognises nothing and keeps states of this size."""
     prepared = prepared_by_ids(df, query)
     steps.use_rocksdb(df.sparkSession)
-    blobs = steps.packed(prepared, 0, BUCKETS, 1000).groupBy(steps.BUCKET)
+    blobs = packing.packed(job_of(prepared, BUCKETS), 1000).groupBy(packing.BUCKET)
     stepped = blobs.transformWithState(_Idle(size), steps.STEPPED, "append", "EventTime")
     return steps.opened(stepped, job_of(prepared, BUCKETS), None)
 
@@ -118,7 +119,8 @@ def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tup
     terms = job_of(prepared, BUCKETS).terms
     table = prepared.frame.toArrow().sort_by("time").combine_chunks()
     bucket = pa.array((table["key0"].to_numpy() % BUCKETS).astype(np.int32))
-    table = table.add_column(0, steps.BUCKET, bucket)
+    table = table.add_column(0, packing.BUCKET, bucket)
+    division = packing.Division.whole(table.schema.names, range(BUCKETS))
     states: dict[int, bytes] = {}
     spent: dict[str, float] = {}
     for k in range(FILES):
@@ -126,8 +128,10 @@ def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tup
         part = table.slice(k * rows, rows)
         watch = _Watch(spent)
         arrived = defaultdict(list)
-        for packed in steps.pack(part.to_batches(max_chunksize=10_000)):
-            for number, blob in zip(packed.column(steps.BUCKET).to_pylist(), packed.column(steps.DATA), strict=True):
+        for packed in packing.pack([division], part.to_batches(max_chunksize=10_000)):
+            for number, blob in zip(
+                packed.column(packing.BUCKET).to_pylist(), packed.column(packing.DATA), strict=True
+            ):
                 arrived[number].append(blob.as_py())
         watch.lap("packing rows")
         clock = data.BEGIN // 1000 + k * rows * data.SPACING // 1000 - 1000

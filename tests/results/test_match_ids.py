@@ -16,7 +16,7 @@ import ceql
 from ceql.results.match_ids import digests
 
 BEGIN = datetime(2024, 3, 1, tzinfo=UTC)
-EVENTS = [
+EVENTS: list[dict[str, Any]] = [
     {"type": "AB"[k % 2], "time": BEGIN + timedelta(seconds=k), "user": f"u{k % 3}", "v": k / 2, "pay": 100 + k}
     for k in range(24)
 ]

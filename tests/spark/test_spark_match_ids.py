@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import ceql
 from ceql.spark import end_of_input, match, result_schema
-from test_restart import START, Stream, some
 from test_library import setting
+from test_restart import START, Stream, some
 
 QUERIES = {
     "pair": "SELECT a, b WHERE A AS a ; B AS b PARTITION BY k WITHIN 50 MILLISECONDS",
@@ -80,4 +80,4 @@ def test_names_that_are_taken(stream: Stream) -> None:
     with pytest.raises(ceql.SchemaError, match=r"no column 'idd'.*id="):
         match(frame, QUERIES["pair"], match_id="m", id="idd")
     with pytest.raises(ceql.ArgumentError, match="match_id= is the name"):
-        match(frame, QUERIES["pair"], match_id=True)
+        match(frame, QUERIES["pair"], match_id=True)  # type: ignore[arg-type]

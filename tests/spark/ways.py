@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 import ceql
 import paths
 from ceql.recognition.options import Options
-from ceql.spark import match, streaming
+from ceql.spark import match, packing, streaming
 from ceql.spark.match_options import MatchArguments
 from ceql.spark.prepare import prepare
 from ceql.spark.stream_job import job_of
@@ -190,12 +190,12 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
             frames[name] = stream.withWatermark(STAMP, f"{LATENESS} milliseconds")
         arguments = MatchArguments(Options(example.options["type"], STAMP), (POSITION,), True, (POSITION,))
         prepared.append(prepare(frames.get(None, frames), example.query.plan, arguments))
-        terms.append(job_of(prepared[-1], 2).terms)
-        packed = streaming.packed(prepared[-1], 0, terms[-1].buckets, LATENESS)
-        blobs.append(packed.withColumn(streaming.BUCKET, F.col(streaming.BUCKET) + 1 + 4 * k))
+        job = job_of(prepared[-1], 2)
+        terms.append(job.terms)
+        blobs.append(packing.packed(job, LATENESS).withColumn(packing.BUCKET, F.col(packing.BUCKET) + 1 + 4 * k))
     streaming.use_rocksdb(spark)
-    together = reduce(DataFrame.unionAll, blobs).groupBy(streaming.BUCKET)
-    dispatch = _dispatcher([((p.spec,), a, False) for p, a in zip(prepared, terms, strict=True)])
+    together = reduce(DataFrame.unionAll, blobs).groupBy(packing.BUCKET)
+    dispatch = _dispatcher([({0: p.spec}, a, False) for p, a in zip(prepared, terms, strict=True)])
     found = together.transformWithState(
         dispatch, "case int, late boolean, rows long, data binary", "append", "EventTime"
     )

@@ -10,6 +10,7 @@ set: those of one time may come in any order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
@@ -198,12 +199,11 @@ def with_ids(
     whole = pa.schema([field, *schema])
     batches = []
     for batch, rows in pieces:
-        events = np.asarray(batch.column("events").flatten())
-        known, places = np.unique(events, return_index=True)
-        found = ids.of(batch, lambda wanted, rows=rows, known=known, places=places: _at(rows, known, places, wanted))
-        batches.append(pa.RecordBatch.from_arrays([found, *batch.columns], schema=whole))
+        known, places = np.unique(np.asarray(batch.column("events").flatten()), return_index=True)
+        take = partial(_rows_at, rows, known, places)
+        batches.append(pa.RecordBatch.from_arrays([ids.of(batch, take), *batch.columns], schema=whole))
     return pa.Table.from_batches(batches, whole)
 
 
-def _at(rows: pa.Table, known: Array, places: Array, wanted: Array) -> pa.Table:
+def _rows_at(rows: pa.Table, known: Array, places: Array, wanted: Array) -> pa.Table:
     return rows.take(pa.array(places[np.searchsorted(known, wanted)]))

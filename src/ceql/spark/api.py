@@ -36,6 +36,7 @@ def match(
     buckets: int = BUCKETS,
     late: str | None = None,
     observe: str | Observation | None = None,
+    strict: bool = False,
     **options: Unpack[MatchOptions],
 ) -> DataFrame:
     """The matches of a query over a DataFrame, as a lazy DataFrame: nothing runs before an action.
@@ -55,6 +56,8 @@ def match(
     - `buckets`: streaming: how many states the keys are divided into; it cannot change under a checkpoint.
     - `late`: streaming: the name of a further column that holds the events that came too late; the other columns are
       NULL in such a row. Without it they are only counted.
+    - `strict`: streaming: refuse to go on from a checkpoint of another set of queries. Without it, queries of the same
+      name and meaning go on with their states, those that are gone are dropped, new and changed ones begin.
     - `observe`: what the tasks count, as Spark's observed metrics. Batch: an `Observation`, whose `get` has it after an
       action. Streaming: the progress reports have it always (see `metrics`), under "ceql_" and this name or a number.
     - `memory`: the budget of a task's partial matches, in bytes; `max_states`: of the automaton's states.
@@ -90,7 +93,7 @@ def match(
         raise ValueError("a stream's metrics are in its progress reports: pass observe= a name, not an Observation")
     for note in {plan.late_note for plan in _plans(query)} - {None}:
         warn_caller(str(note), UserWarning)
-    return stream(stream_job(df, query, arguments, buckets), delay, late, observe)
+    return stream(stream_job(df, query, arguments, buckets, strict), delay, late, observe)
 
 
 def _plans(query: str | Query | QuerySet | Mapping[str, str | Query]) -> list[Plan]:
@@ -101,12 +104,16 @@ def _plans(query: str | Query | QuerySet | Mapping[str, str | Query]) -> list[Pl
 
 
 def stream_job(
-    df: Frames, query: str | Query | QuerySet | Mapping[str, str | Query], arguments: MatchArguments, buckets: int
+    df: Frames,
+    query: str | Query | QuerySet | Mapping[str, str | Query],
+    arguments: MatchArguments,
+    buckets: int,
+    strict: bool = False,
 ) -> StreamJob:
     """What a streaming query of one query, or of several, has to do."""
     if isinstance(query, str | Query):
         return job_of(prepare(df, _plan(query), arguments), buckets)
-    return query_set.stream_job(df, query_set.to_set(query), arguments, buckets)
+    return query_set.stream_job(df, query_set.to_set(query), arguments, buckets, strict)
 
 
 def matcher(

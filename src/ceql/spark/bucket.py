@@ -20,11 +20,15 @@ from ceql.io.schemas import take_rows
 from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.recognition import snapshot
+from ceql.recognition.changes import Changes
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
+from ceql.spark.carried_over import adapted, check_columns, retyped
 from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
 from ceql.spark.task_spec import TIME, Specs
 
 KIND = "spark bucket"
+LAYOUT = 2
+"""Of checkpoints: how keys are divided among buckets, and what shipped columns are called."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,14 @@ class CheckpointTerms:
     shown: tuple[str, ...]
     order: tuple[str, ...]
     """The shipped columns that put rows in order; they follow from the rest."""
-    queries: tuple[tuple[str, str], ...] = ()
-    """Of a set: the name and the fingerprint of each query, by name; `fingerprint` is that of the whole."""
+    queries: tuple[tuple[str, str, str], ...] = ()
+    """Of a set: the name of each query, its fingerprint, and that of its states; `fingerprint` is that of the whole."""
+    columns: tuple[str, ...] = ()
+    """The columns of the events."""
+    ids: bool = False
+    """Whether events are shown by their ids."""
+    strict: bool = False
+    """Whether another set of queries is refused."""
 
 
 class Bucket:
@@ -155,6 +165,9 @@ class Bucket:
             "time": terms.time,
             "order_by": list(terms.order_by),
             "shown": list(terms.shown),
+            "columns": list(terms.columns),
+            "ids": terms.ids,
+            "layout": LAYOUT,
             "exact": list(self._spec.first.exact),
             "schema": schema_to_text(self._schema) if self._schema is not None else None,
             "shard": None,
@@ -175,31 +188,63 @@ class Bucket:
         with snapshot.guarded():
             if header.get("kind") != KIND:
                 raise DataError("the checkpoint's state is not that of a streaming query of ceql")
-            _check(header, terms)
+            changes = _check(header, terms)
             self = cls(spec, terms)
             if header["schema"] is not None:
                 self._schema = schema_from_text(header["schema"])
+                if spec.first.shipped:
+                    self._schema = _adopt(self._schema, schema_from_text(spec.first.shipped), spec)
             if "waiting" in tables:
-                self._waiting = tables["waiting"][0]
+                assert self._schema is not None
+                self._waiting = adapted(tables["waiting"][0], self._schema)
                 if header["exact"] != list(spec.first.exact):
                     raise DataError(
                         f"events wait in the checkpoint that were prepared in another way: {_CHANGED}; {_AGAIN}"
                     )
             if header["shard"] is not None:
-                own = header["shard"]
-                self._recognizer = TaskRecognizer(spec, schema_from_text(own["first_schema"]))
-                self._recognizer.restore(own, arrays, tables)
+                own, schema = header["shard"], self._schema
+                assert schema is not None
+                if not schema.equals(schema_from_text(own["first_schema"])):
+                    own = own | {"first_schema": schema_to_text(schema)}
+                    tables = retyped(tables, schema)
+                self._recognizer = TaskRecognizer(spec, schema)
+                self._recognizer.restore(own, arrays, tables, None if changes is None else changes.kept)
             return self
+
+
+def _adopt(before: pa.Schema, now: pa.Schema, spec: Specs) -> pa.Schema:
+    """The columns to go on with: those from before, unless there are others now than the time zone makes them."""
+    if _without_zones(before) == _without_zones(now):
+        return before
+    check_columns(before, now, spec.first, spec.deciding)
+    return now
+
+
+def changes_since(blob: bytes, terms: CheckpointTerms) -> Changes | None:
+    """What became of the queries of a set since a state was written; None if nothing did."""
+    header, _, _ = snapshot.read(blob)
+    with snapshot.guarded():
+        return _check(header, terms)
 
 
 _AGAIN = "start it with a new checkpointLocation, or run what it was begun with"
 _CHANGED = "columns had other types when the checkpoint was made, or another version of ceql made it"
 
 
-def _check(header: dict[str, Any], terms: CheckpointTerms) -> None:
-    if header["query"] != terms.fingerprint:
-        if terms.queries and header.get("queries"):
-            raise DataError(f"the checkpoint was made by another set of queries: {_changes(header, terms)}; {_AGAIN}")
+def _check(header: dict[str, Any], terms: CheckpointTerms) -> Changes | None:
+    """Refuse a state that does not fit; what changed, if it is that of another set of queries."""
+    if header.get("layout") != LAYOUT:
+        raise DataError(
+            f"the checkpoint was made by an earlier version of ceql, which divided its keys in another way; {_AGAIN}"
+        )
+    changes: Changes | None = None
+    if header["query"] != terms.fingerprint and terms.queries and header.get("queries"):
+        changes = Changes.between(header["queries"], terms.queries)
+        if terms.strict:
+            raise DataError(
+                f"the checkpoint was made by another set of queries: {changes}; leave out strict=True, or {_AGAIN}"
+            )
+    elif header["query"] != terms.fingerprint:
         raise DataError(
             f"the checkpoint was made by another query; {_AGAIN}. It was begun with:\n{header['text']}\n"
             f"and is now asked for:\n{terms.query}"
@@ -212,22 +257,13 @@ def _check(header: dict[str, Any], terms: CheckpointTerms) -> None:
     for name, now in (("type", terms.type), ("time", terms.time), ("order_by", list(terms.order_by))):
         if header[name] != now:
             raise DataError(f"the checkpoint was made with {name}={header[name]!r}, not with {name}={now!r}; {_AGAIN}")
-    if header["shown"] != list(terms.shown):
+    unkept = [name for name in terms.shown if name not in header["shown"] and name in header["columns"]]
+    if header["ids"] != terms.ids or unkept:
         raise DataError(
             f"the checkpoint's events have the columns {', '.join(header['shown'])}, "
             f"and the stream's now {', '.join(terms.shown)}; {_AGAIN}"
         )
-
-
-def _changes(header: dict[str, Any], terms: CheckpointTerms) -> str:
-    """What has become of the queries of a set."""
-    before, now = dict(header["queries"]), dict(terms.queries)
-    changes = {
-        "added": [name for name in now if name not in before],
-        "gone": [name for name in before if name not in now],
-        "changed": [name for name in now if name in before and now[name] != before[name]],
-    }
-    return ", ".join(f"{', '.join(map(repr, names))} {what}" for what, names in changes.items() if names)
+    return changes
 
 
 def _without_zones(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

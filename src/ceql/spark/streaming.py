@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterable, Iterator
-from functools import reduce
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -31,37 +29,31 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
     ValueState,
 )
-from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
 
 from ceql.errors import SchemaError
-from ceql.io.schemas import take_rows
 from ceql.io.soundness import check
 from ceql.jit.told import since_last
 from ceql.recognition.snapshot import to_ipc
-from ceql.spark.bucket import Bucket, CheckpointTerms
-from ceql.spark.prepare import WATERMARK, Prepared
+from ceql.spark.bucket import Bucket, CheckpointTerms, changes_since
+from ceql.spark.packing import BLOB, BUCKET, DATA, ROWS, SEAL, packed
+from ceql.spark.prepare import Prepared
 from ceql.spark.result_types import arrow_types, as_rows
 from ceql.spark.second_watermark import refusing, tell_if_held_back
 from ceql.spark.settle import settle
 from ceql.spark.stream_job import StreamJob, spec_of
 from ceql.spark.task_metrics import Counts, observed_name, sums
-from ceql.spark.task_recognizer import larger
-from ceql.spark.task_report import Task, TaskLog, reported
+from ceql.spark.task_report import Task, TaskLog
 from ceql.spark.task_spec import Specs, TaskSpec
 from ceql.spark.worker_errors import message_alone
 
-BUCKET, DATA, ROWS, LATE, CLOCK = "bucket", "data", "rows", "late", "clock"
-_BLOB = [StructField(ROWS, LongType()), StructField(DATA, BinaryType())]
-PACKED = StructType([StructField(BUCKET, IntegerType()), *_BLOB])
-STEPPED = StructType([StructField(LATE, BooleanType()), *_BLOB])
+LATE = "late"
+STEPPED = StructType([StructField(LATE, BooleanType()), *BLOB])
 STATE = StructType([StructField("state", BinaryType())])
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-SEAL = -1
-"""A bucket without rows, whose state has the terms of the checkpoint. Every micro-batch with input looks at it, so that
-a query that does not fit is refused even if its rows meet no state."""
 _log = logging.getLogger("ceql")
 
 
@@ -75,21 +67,12 @@ def stream(job: StreamJob, delay: int, late: str | None, observe: str | None = N
             job.buckets,
         )
     processor = BucketProcessor(job.specs, job.terms, late is not None)
-    blobs = [packed(group.carrier, *job.buckets_of(number), delay) for number, group in enumerate(job.groups)]
-    return refusing(opened(stepped(reduce(DataFrame.unionAll, blobs), processor), job, late, observe))
+    return refusing(opened(stepped(packed(job, delay), processor), job, late, observe))
 
 
 def tasks(prepared: Prepared) -> int:
     """How many tasks the stateful step of a new query has in every micro-batch, with rows or without."""
     return int(prepared.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-
-
-def packed(prepared: Prepared, first: int, buckets: int, delay: int) -> DataFrame:
-    """The shipped rows as blobs by bucket: so many, from number `first` on."""
-    bucket = F.pmod(F.hash(*prepared.keys), F.lit(buckets)) + F.lit(first) if buckets > 1 else F.lit(first)
-    rows = prepared.frame.select(bucket.alias(BUCKET), *prepared.frame.columns)
-    clock = F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay})
-    return rows.mapInArrow(reported("pack", pack), PACKED).withColumn(CLOCK, clock)
 
 
 def stepped(blobs: DataFrame, processor: BucketProcessor) -> DataFrame:
@@ -127,32 +110,10 @@ def use_rocksdb(session: SparkSession) -> None:
         session.conf.set(_CHANGES, "true")
 
 
-def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows as one blob for each bucket: a few large rows in place of many small ones."""
-    for batch in larger(batches):
-        buckets = batch.column(0).to_numpy()
-        rows = batch.select(batch.schema.names[1:])
-        order = np.argsort(buckets, kind="stable")
-        if (buckets[1:] != buckets[:-1]).any():
-            rows = take_rows(rows, pa.array(order))
-        names, starts = np.unique(buckets[order], return_index=True)
-        stops = [*starts[1:].tolist(), len(order)]
-        blobs = [to_ipc([rows.slice(start, stop - start)]) for start, stop in zip(starts.tolist(), stops, strict=True)]
-        counts = np.array(stops, np.int64) - starts
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(names, pa.int32()), pa.array(counts, pa.int64()), pa.array(blobs, pa.binary())],
-            names=PACKED.names,
-        )
-    yield pa.RecordBatch.from_arrays(
-        [pa.array([SEAL], pa.int32()), pa.array([0], pa.int64()), pa.nulls(1, pa.binary())], names=PACKED.names
-    )
-    settle()
-
-
 class BucketProcessor(StatefulProcessor):
     """The stateful step, as transformWithState calls it."""
 
-    def __init__(self, specs: tuple[Specs, ...], terms: CheckpointTerms, keeps_late: bool) -> None:
+    def __init__(self, specs: Mapping[int, Specs], terms: CheckpointTerms, keeps_late: bool) -> None:
         self._given = (specs, terms, keeps_late)
         self._log = TaskLog("step")
         self._total = Counts()
@@ -169,7 +130,7 @@ class BucketProcessor(StatefulProcessor):
         if key[0] == SEAL:
             self._seal()
             return iter(())
-        return self._run(key[0], [bytes(row[DATA]) for row in rows], timerValues)
+        return self._run(key[0], [bytes(row[DATA]) for row in rows if row[DATA] is not None], timerValues)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
@@ -186,20 +147,25 @@ class BucketProcessor(StatefulProcessor):
 
     def _seal(self) -> None:
         """Set the terms of a new checkpoint; refuse to go on from a checkpoint with other terms."""
-        (spec, *_), terms, _ = self._given
+        specs, terms, _ = self._given
         before = self._state.get()
         with message_alone():
-            if before is None:
-                self._state.update((Bucket(spec, terms).to_bytes(),))
-            else:
-                Bucket.from_bytes(bytes(before[0]), spec, terms)
+            changes = None if before is None else changes_since(bytes(before[0]), terms)
+            if changes:
+                _log.warning("the stream goes on with another set of queries: %s", changes)
+            if before is None or changes:
+                self._state.update((Bucket(next(iter(specs.values())), terms).to_bytes(),))
 
     def _run(self, bucket: int, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
         specs, terms, keeps_late = self._given
         before = self._state.get()
         blob = bytes(before[0]) if before is not None else None
+        spec = spec_of(bucket, specs, terms)
+        if spec is None or (blob is None and not arrived):  # no query is left of these keys, or nothing is to be done
+            if before is not None:
+                self._state.clear()
+            return
         with message_alone():
-            spec = spec_of(bucket, specs, terms)
             update = BucketUpdate(spec, terms, keeps_late, blob, timers.getCurrentWatermarkInMs())
             for row in update.run(arrived):
                 yield Row(**dict(zip(STEPPED.names, row, strict=True)))

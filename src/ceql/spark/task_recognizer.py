@@ -25,6 +25,7 @@ from ceql.recognition.frame import Recognition
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
 from ceql.results.reader import pieces
+from ceql.spark.carried_over import adapted
 from ceql.spark.result_rows import result_rows, rows_of
 from ceql.spark.settle import settle
 from ceql.spark.shipped_symbols import ShippedSymbols, Together
@@ -195,20 +196,30 @@ class TaskRecognizer:
         return header, arrays, tables
 
     def restore(
-        self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
+        self,
+        header: dict[str, Any],
+        arrays: dict[str, Array],
+        tables: dict[str, list[pa.RecordBatch]],
+        only: frozenset[str] | None = None,
     ) -> None:
-        """Go on from a `state`."""
-        self._restore_queries(header, arrays, tables)
-        rows = tables["rows"][0] if tables["rows"] else None
+        """Go on from a `state`: of a set, these queries alone, while the others begin anew."""
+        self._restore_queries(header, arrays, tables, only)
+        rows = adapted(tables["rows"][0], self.rows.schema) if tables["rows"] else None
         self._held = arrays["rows.positions"] if rows is not None else self._held
         self.rows.restore(self._held, rows, self.recognition.position)
         self._kept = self.rows.count
 
     def _restore_queries(
-        self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
+        self,
+        header: dict[str, Any],
+        arrays: dict[str, Array],
+        tables: dict[str, list[pa.RecordBatch]],
+        only: frozenset[str] | None,
     ) -> None:
         headers = [{**own, "schema": header["first_schema"]} for own in header["recognitions"]]
         known = dict(zip(header["queries"], snapshot.parted(headers, arrays, tables), strict=True))
+        if only is not None:
+            known = {name: state for name, state in known.items() if name in only}
         for name, query in zip(self.specs.names, self._queries, strict=True):
             if name in known:
                 query.recognition.restore(*known.pop(name))
