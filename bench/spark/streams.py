@@ -26,6 +26,8 @@ from bench.spark import data, rivals_by_hand
 from bench.spark.parts import by_ids, prepared_by_ids, query_of, session_on
 from ceql.spark import packing
 from ceql.spark import streaming as steps
+from ceql.spark.bucket import Bucket
+from ceql.spark.extras import Extras
 from ceql.spark.stream_job import job_of
 
 SIZES = (50_000, 200_000)
@@ -110,7 +112,7 @@ def _instead(df: DataFrame, query: str, size: int) -> DataFrame:
     steps.use_rocksdb(df.sparkSession)
     blobs = packing.packed(job_of(prepared, BUCKETS), 1000).groupBy(packing.BUCKET)
     stepped = blobs.transformWithState(_Idle(size), steps.STEPPED, "append", "EventTime")
-    return steps.opened(stepped, job_of(prepared, BUCKETS), None)
+    return steps.opened(stepped, job_of(prepared, BUCKETS), Extras())
 
 
 def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tuple[dict[str, float], int]:
@@ -136,10 +138,10 @@ def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tup
         watch.lap("packing rows")
         clock = data.BEGIN // 1000 + k * rows * data.SPACING // 1000 - 1000
         for number in range(BUCKETS):
-            update = steps.BucketUpdate(prepared.spec, terms, False, states.get(number), clock)
+            update = steps.BucketUpdate(Bucket(prepared.spec, terms), frozenset(), states.get(number), clock)
             watch.lap("reading states")
             bucket_of = update._bucket
-            batches = [batch for blob in arrived[number] for batch in steps._from_ipc(blob)]
+            batches = [batch for blob in arrived[number] for batch in steps.from_ipc(blob)]
             for _ in bucket_of.step(batches, clock * 1000):
                 pass
             watch.lap("recognition")

@@ -30,7 +30,8 @@ from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
-from ceql.spark.bucket import CheckpointTerms
+from ceql.spark.bucket import Bucket, CheckpointTerms
+from ceql.spark.extras import LATE
 from ceql.spark.packing import BUCKET, DATA, SEAL, Division, pack
 from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.streaming import BucketUpdate, unpacker
@@ -299,10 +300,10 @@ class Operator:
 
     def _turn(self, bucket: int, blobs: list[bytes], clock: int) -> None:
         spec, terms = self.shipped.spec, self.shipped.terms
-        update = BucketUpdate(spec, terms, True, self.states.pop(bucket, None), clock)
-        for is_late, count, blob in update.run(blobs):
+        update = BucketUpdate(Bucket(spec, terms), frozenset({LATE}), self.states.pop(bucket, None), clock)
+        for kind, count, blob in update.run(blobs):
             assert blob is not None
-            self._read(is_late, count, blob)
+            self._read(kind == LATE, count, blob)
         self.timers.pop(bucket, None)
         if update.after is not None:
             self.states[bucket] = update.after
@@ -317,8 +318,8 @@ class Operator:
             assert len(events) == count
             self.late += map(self._place, events)
             return
-        step = pa.record_batch({"late": pa.array([False]), "data": pa.array([blob], pa.binary())})
-        rows = [row for batch in unpacker(StructType(), False)([step]) for row in batch.to_pylist()]
+        step = pa.record_batch({"kind": pa.array([0]), "data": pa.array([blob], pa.binary())})
+        rows = [row for batch in unpacker(StructType())([step]) for row in batch.to_pylist()]
         assert len(rows) == count
         for row in rows:
             self.found[self._canonical(row)] += 1

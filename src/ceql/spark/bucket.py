@@ -24,7 +24,7 @@ from ceql.recognition.changes import Changes
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
 from ceql.spark.carried_over import adapted, check_columns, retyped
 from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
-from ceql.spark.task_spec import TIME, Specs
+from ceql.spark.task_spec import TIME, Specs, TaskSpec
 
 KIND = "spark bucket"
 LAYOUT = 2
@@ -64,13 +64,21 @@ class Bucket:
         self._schema: pa.Schema | None = None  # of shipped rows, as they first were
         self._waiting: pa.RecordBatch | None = None
         self._late: list[pa.RecordBatch] = []
+        self.rejects = False
+        """Whether events without a time are set aside, in `rejected`, and are no error."""
+        self.rejected: list[pa.RecordBatch] = []
+
+    @property
+    def first(self) -> TaskSpec:
+        """A query that says how rows are read."""
+        return self._spec.first
 
     # --- a micro-batch ---
 
     def step(self, arrived: Sequence[pa.RecordBatch], watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Take a micro-batch's rows in and recognise what the watermark (in microseconds; None before the first)
         releases. Rows that come too late are left in `late`."""
-        rows = [self._conform(batch) for batch in arrived if batch.num_rows]
+        rows = [self._sound(self._conform(batch)) for batch in arrived if batch.num_rows]
         self._late = []
         if watermark is not None:
             rows = [self._on_time(batch, watermark) for batch in rows]
@@ -86,12 +94,15 @@ class Bucket:
         self._waiting = rest if rest.num_rows else None
         if ready.num_rows:
             order = [(name, "ascending") for name in self._terms.order]
-            table = pa.table(ready).sort_by(order).combine_chunks()
-            if self._recognizer is None:
-                self._recognizer = TaskRecognizer(self._spec, table.schema)
-            for batch in table.to_batches():
-                yield from self._recognizer.feed(batch)
+            for batch in pa.table(ready).sort_by(order).combine_chunks().to_batches():
+                yield from self._recognise(batch)
         yield from self._compact(watermark)
+
+    def _recognise(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The matches that events in order of time bring about."""
+        if self._recognizer is None:
+            self._recognizer = TaskRecognizer(self._spec, batch.schema)
+        yield from self._recognizer.feed(batch)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The matches that are left, once no rows will come."""
@@ -110,6 +121,15 @@ class Bucket:
             raise DataError(f"the checkpoint's events do not go with those that come: {_CHANGED}; {_AGAIN}")
         columns = [column.cast(field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _sound(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that have a time, if others are no error."""
+        times = batch.column(batch.schema.get_field_index(TIME))
+        if not self.rejects or not times.null_count:
+            return batch
+        none = times.is_null().to_numpy(zero_copy_only=False)
+        self.rejected.append(take_rows(batch, pa.array(np.flatnonzero(none))))
+        return take_rows(batch, pa.array(np.flatnonzero(~none)))
 
     def _on_time(self, batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
         late = _times(batch) <= watermark
@@ -154,20 +174,7 @@ class Bucket:
 
     def to_bytes(self) -> bytes:
         """The state as a blob."""
-        terms = self._terms
-        header: dict[str, Any] = {
-            "kind": KIND,
-            "query": terms.fingerprint,
-            "text": terms.query,
-            "queries": [list(query) for query in terms.queries],
-            "buckets": terms.buckets,
-            "type": terms.type,
-            "time": terms.time,
-            "order_by": list(terms.order_by),
-            "shown": list(terms.shown),
-            "columns": list(terms.columns),
-            "ids": terms.ids,
-            "layout": LAYOUT,
+        header = _header(self._terms) | {
             "exact": list(self._spec.first.exact),
             "schema": schema_to_text(self._schema) if self._schema is not None else None,
             "shard": None,
@@ -184,12 +191,18 @@ class Bucket:
     @classmethod
     def from_bytes(cls, blob: bytes, spec: Specs, terms: CheckpointTerms) -> Bucket:
         """Go on from a blob; `DataError` says why when it is of another query or division."""
+        self = cls(spec, terms)
+        self.load(blob)
+        return self
+
+    def load(self, blob: bytes) -> None:
+        """Go on from a blob."""
+        spec = self._spec
         header, arrays, tables = snapshot.read(blob)
         with snapshot.guarded():
             if header.get("kind") != KIND:
                 raise DataError("the checkpoint's state is not that of a streaming query of ceql")
-            changes = _check(header, terms)
-            self = cls(spec, terms)
+            changes = _check(header, self._terms)
             if header["schema"] is not None:
                 self._schema = schema_from_text(header["schema"])
                 if spec.first.shipped:
@@ -209,7 +222,6 @@ class Bucket:
                     tables = retyped(tables, schema)
                 self._recognizer = TaskRecognizer(spec, schema)
                 self._recognizer.restore(own, arrays, tables, None if changes is None else changes.kept)
-            return self
 
 
 def _adopt(before: pa.Schema, now: pa.Schema, spec: Specs) -> pa.Schema:
@@ -218,6 +230,28 @@ def _adopt(before: pa.Schema, now: pa.Schema, spec: Specs) -> pa.Schema:
         return before
     check_columns(before, now, spec.first, spec.deciding)
     return now
+
+
+def sealed(terms: CheckpointTerms) -> bytes:
+    """The state of a bucket without rows, which has the terms of the checkpoint."""
+    return snapshot.write(_header(terms), {}, {}, narrow=True)
+
+
+def _header(terms: CheckpointTerms) -> dict[str, Any]:
+    return {
+        "kind": KIND,
+        "layout": LAYOUT,
+        "query": terms.fingerprint,
+        "text": terms.query,
+        "queries": [list(query) for query in terms.queries],
+        "buckets": terms.buckets,
+        "type": terms.type,
+        "time": terms.time,
+        "order_by": list(terms.order_by),
+        "shown": list(terms.shown),
+        "columns": list(terms.columns),
+        "ids": terms.ids,
+    }
 
 
 def changes_since(blob: bytes, terms: CheckpointTerms) -> Changes | None:

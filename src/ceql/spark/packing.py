@@ -59,7 +59,22 @@ def packed(job: StreamJob, delay: int) -> DataFrame:
     token = uuid4().hex if job.terms.queries else None
     clock = F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay})
     task = partial(pack, divisions, token=token)
-    return rows.mapInArrow(reported("pack", task), PACKED).withColumn(CLOCK, clock)
+    blobs = rows.mapInArrow(reported("pack", task), PACKED).withColumn(CLOCK, clock)
+    if job.rules is None:
+        return blobs
+    buckets = [SEAL, *(number for division in divisions for number in division.numbers)]
+    to_all = reported("pack rules", partial(_to_all, buckets))
+    return blobs.unionAll(job.rules.mapInArrow(to_all, PACKED).withColumn(CLOCK, clock))
+
+
+def _to_all(buckets: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rules for each bucket; their number is negative, which tells them from events."""
+    for batch in batches:
+        if batch.num_rows:
+            count = len(buckets)
+            columns = [pa.array(list(buckets), pa.int32()), pa.array([-batch.num_rows] * count, pa.int64())]
+            columns.append(pa.array([to_ipc([batch])] * count, pa.binary()))
+            yield pa.RecordBatch.from_arrays(columns, names=PACKED.names)
 
 
 def _rows(job: StreamJob) -> tuple[DataFrame, tuple[Division, ...]]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ceql.plan import make_plan
 from ceql.recognition.options import Options
-from ceql.spark.bucket import CheckpointTerms
+from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.packing import BUCKET, DATA, Division, pack
 from ceql.spark.streaming import BucketUpdate
 from ceql.spark.task_recognizer import batch_task
@@ -48,7 +48,7 @@ def _run(query: str) -> None:
         rows = _rows(spec, second)
         whole = rows.add_column(0, BUCKET, pa.array([0] * rows.num_rows, pa.int32()))
         blobs, _ = pack([Division.whole(whole.schema.names, range(1))], [whole])
-        update = BucketUpdate(spec, terms, False, state, 1000 * second)
+        update = BucketUpdate(Bucket(spec, terms), frozenset(), state, 1000 * second)
         for _ in update.run(blobs.column(DATA).to_pylist()):
             pass
         state = update.after

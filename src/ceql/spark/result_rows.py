@@ -103,6 +103,9 @@ def rows_of(
         matches.column(known[name].name).cast(type) if name in known else pa.nulls(rows, type)
         for name, type in spec.keys
     ]
+    versions = {}
+    if spec.versions is not None:
+        versions["version"] = pa.array([spec.versions[number]] * rows, pa.string())
     variables = {
         true_name(field): shown(as_lists(matches.column(field.name))) for field in variable_fields(matches.schema)
     }
@@ -111,6 +114,7 @@ def rows_of(
         [
             *ids.values(),
             pa.repeat(pa.scalar(spec.names[number]), rows),
+            *versions.values(),
             *keys,
             matches.column("start_time"),
             matches.column("end_time"),
@@ -118,7 +122,7 @@ def rows_of(
             map_of(measures, rows, pa.map_(pa.string(), pa.string())),
             shown(events),
         ],
-        names=[*ids, "query", *(f"key{k}" for k in range(len(keys))), *COMMON],
+        names=[*ids, "query", *versions, *(f"key{k}" for k in range(len(keys))), *COMMON],
     )
 
 

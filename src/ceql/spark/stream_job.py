@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import CheckpointTerms
 from ceql.spark.prepare import Prepared
+from ceql.spark.rules import Ruling
 from ceql.spark.task_spec import Specs
 
 _NUMBERS = 1 << 31
@@ -42,6 +44,15 @@ class StreamJob:
     """The columns of the result."""
     event_type: DataType
     """The type of an event in the result."""
+    ruling: Ruling | None = None
+    """What makes tasks of rules that change while the stream runs."""
+    rules: DataFrame | None = None
+    """The stream that says so."""
+
+    @property
+    def identities(self) -> tuple[int, ...]:
+        """Those of the groups."""
+        return tuple(group.identity for group in self.groups)
 
     @property
     def specs(self) -> dict[int, Specs]:

@@ -29,7 +29,7 @@ from ceql.predicates.shared_symbols import SharedGuards
 from ceql.predicates.time_arithmetic import with_unit
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_from_text
-from ceql.spark.shipped_plan import shipped_plan
+from ceql.spark.shipped_plan import WINDOW, shipped_plan
 
 TIME, ORDER, MAIN, CHUNK, STREAM = "time", "order", "main", "chunk", "stream"
 ATTRIBUTE = "a_"
@@ -72,6 +72,10 @@ class TaskSpec:
     ids: bool
     """Whether events are shown by the values of that attribute."""
     exact: tuple[int, ...]
+    key_places: tuple[str, ...] = ()
+    """The shipped columns of keys, where these are not `key0` and those after it."""
+    window: str = WINDOW
+    """The shipped column of the attribute that a window measures."""
     hidden_keys: int = 0
     """How many keys are shipped besides: all events of a match have them in common, though no clause says so."""
     compared: tuple[str, ...] = ()
@@ -128,12 +132,12 @@ class TaskSpec:
         return self._plan_by(self.key_columns)
 
     def _plan_by(self, keys: tuple[str, ...]) -> Plan:
-        return shipped_plan(self.query, keys, tuple((name, self.place[name]) for name in self.compared))
+        return shipped_plan(self.query, keys, tuple((name, self.place[name]) for name in self.compared), self.window)
 
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The shipped columns of keys."""
-        return tuple(key_column(k) for k in range(len(self.keys) + self.hidden_keys))
+        return self.key_places or tuple(key_column(k) for k in range(len(self.keys) + self.hidden_keys))
 
     @cached_property
     def place(self) -> dict[str, str]:
@@ -161,6 +165,8 @@ class SetSpec:
     names: tuple[str, ...]
     specs: tuple[TaskSpec, ...]
     keys: tuple[tuple[str, pa.DataType], ...]
+    versions: tuple[str | None, ...] | None = None
+    """The version of each query, which the result shows; None where they have none."""
 
     @property
     def first(self) -> TaskSpec:
