@@ -43,7 +43,7 @@ def told(event: dict[str, Any], columns: Sequence[str]) -> bytes:
             case value:
                 text = f"n{int(value)}"
         parts.append(f"{name}:{len(text)}:{text}")
-    return digest("\n".join(parts).encode())
+    return digest("\n".join(["", *parts]).encode())
 
 
 def by_hand(name: str, columns: Sequence[str]) -> list[str]:
@@ -54,7 +54,7 @@ def by_hand(name: str, columns: Sequence[str]) -> list[str]:
             continue
         key = f"s{a['user']}"
         both = sorted([told(a, columns), told(b, columns)])
-        parts = [digest("\0".join([name, "a", "b", ""]).encode()), digest(f"0:{len(key)}:{key}".encode())]
+        parts = [digest("\0".join([name, "a", "b", ""]).encode()), digest(f"\n0:{len(key)}:{key}".encode())]
         parts += [b"1:" + told(a, columns), b"1:" + told(b, columns), b"2:" + b"".join(both)]
         found.append(digest(*parts).hex())
     return sorted(found)
@@ -110,6 +110,7 @@ def test_a_value_is_told_by_itself_not_by_its_type() -> None:
 def test_a_null_says_nothing_and_names_do() -> None:
     row = {"a": pa.array([1]), "b": pa.array(["x"])}
     one = digests(pa.table(row)).tobytes()
+    assert len(digests(pa.table({"a": pa.nulls(3), "b": pa.array(["x", None, None])}))) == 3
     assert digests(pa.table(row | {"c": pa.nulls(1)})).tobytes() == one
     assert digests(pa.table(dict(reversed(row.items())))).tobytes() == one
     assert digests(pa.table({"a": pa.array([1]), "c": pa.array(["x"])})).tobytes() != one

@@ -165,6 +165,8 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         ordered_by=arguments.order_by or (("the streams' order",) if several else ()),
         flat=arguments.flat,
         match_id=arguments.match_id,
+        suppresses=arguments.suppress is not None,
+        suppress=arguments.suppressing(plan),
         told_by=telling,
         identity=plan.fingerprint,
     )

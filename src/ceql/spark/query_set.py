@@ -34,7 +34,7 @@ from ceql.spark.collations import refuse_collations
 from ceql.spark.lacking_types import telling
 from ceql.spark.match_options import MatchArguments
 from ceql.spark.prepare import Frames, Prepared, prepare
-from ceql.spark.result_types import id_field
+from ceql.spark.result_types import first_fields
 from ceql.spark.stream_job import RowGroup, StreamJob, place_of, terms_of
 from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
@@ -52,7 +52,7 @@ def to_set(queries: QuerySet | Mapping[str, str | Query]) -> QuerySet:
 def run(frames: Frames, queries: QuerySet, arguments: MatchArguments, partitions: int | None) -> DataFrame:
     """The lazy DataFrame of the matches of all queries, in batch."""
     bound = _bind(frames, queries, arguments)
-    schema = _schema(bound)
+    schema = _schema(bound, arguments)
     results = [
         rows_in_tasks(group.carrier, partitions).mapInArrow(reported("match", batch_task(group.spec)), schema)
         for group in _groups(frames, bound, arguments)
@@ -75,7 +75,7 @@ def stream_job(frames: Frames, queries: QuerySet, arguments: MatchArguments, buc
     whole = blake2b(json.dumps([one[:2] for one in prints]).encode(), digest_size=16).hexdigest()
     text = "\n".join(f"{name}: {plan.source.strip()}" for name, plan in plans)
     terms = terms_of(groups, whole, text, buckets, prints)
-    return StreamJob(groups, replace(terms, strict=strict), _schema(bound), bound.whole.event_type)
+    return StreamJob(groups, replace(terms, strict=strict), _schema(bound, arguments), bound.whole.event_type)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,12 @@ class _Bound:
 
 def _bind(frames: Frames, queries: QuerySet, arguments: MatchArguments) -> _Bound:
     plans = queries.plans
-    whole = prepare(frames, _any_event(list(plans.values())), arguments)
+    unknown = (
+        [name for name in arguments.suppress if name not in plans] if isinstance(arguments.suppress, Mapping) else []
+    )
+    if unknown:
+        raise ArgumentError(f"suppress= names '{unknown[0]}', and there is no query of this name")
+    whole = prepare(frames, _any_event(list(plans.values())), replace(arguments, suppress=None))
     bounds: dict[str, BoundPlan] = {}
     for name, plan in plans.items():
         with naming(name):
@@ -110,7 +115,8 @@ def _groups(frames: Frames, bound: _Bound, arguments: MatchArguments, streaming:
     found: dict[tuple[Way, Hashable], dict[str, BoundPlan]] = {}
     for name, own in bound.bounds.items():
         window, way = own.plan.query.window, divide(replace(bound.whole, bound=own)).way
-        way = Way.SINGLE if streaming and way is not Way.KEYED else way
+        alone = streaming or arguments.suppressing(own.plan, name) is not None
+        way = Way.SINGLE if alone and way is not Way.KEYED else way
         attribute = window.attribute if isinstance(window, t.AttributeWindow) else None  # it is shipped
         cut_by = type(window) if way is Way.CHUNKED else None
         found.setdefault((way, (own.plan.partition, attribute, cut_by)), {})[name] = own
@@ -144,7 +150,9 @@ def _group(
     if streaming:  # rules to come may read any column of the events that wait
         shipped = tuple(dict.fromkeys([*shown, *whole.bound.schema.names]))
     stand_in = _standing_for(list(bounds.values()), way)
-    carrier = prepare(frames, stand_in, replace(arguments, read=shipped, ids=False, id=(), match_id=None))
+    carrier = prepare(
+        frames, stand_in, replace(arguments, read=shipped, ids=False, id=(), match_id=None, suppress=None)
+    )
     schema = schema_to_text(pa.schema([whole.bound.schema.field(name) for name in guarded]))
     specs = []
     for name, plan in zip(bounds, plans, strict=True):
@@ -161,6 +169,8 @@ def _group(
             schema=schema,
             type=whole.bound.type,
             match_id=arguments.match_id,
+            suppresses=arguments.suppress is not None,
+            suppress=arguments.suppressing(plan, name),
             told_by=telling,
             identity=name,
         )
@@ -233,7 +243,7 @@ def _keys(bounds: Mapping[str, BoundPlan]) -> dict[str, pa.DataType]:
     return found
 
 
-def _schema(bound: _Bound) -> StructType:
+def _schema(bound: _Bound, arguments: MatchArguments) -> StructType:
     """The columns of the result, in order."""
     event, time = bound.whole.event_type, bound.whole.schema["start_time"].dataType
     taken, shown = {name.lower() for name in FIXED}, []
@@ -245,7 +255,7 @@ def _schema(bound: _Bound) -> StructType:
     own = ["query", *(field.name for field in shown), *FIXED[1:]]
     return StructType(
         [
-            *id_field(bound.whole.spec.match_id, own),
+            *first_fields(arguments.match_id, arguments.suppress is not None, own),
             StructField("query", StringType()),
             *shown,
             StructField("start_time", time),

@@ -72,6 +72,7 @@ def result_schema(
         exact=(),
         flat=arguments.flat,
         match_id=arguments.match_id,
+        suppresses=arguments.suppress is not None,
     )
     return result_types.result_schema(bound, spec, column_types(structs, schema))
 

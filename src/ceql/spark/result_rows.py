@@ -18,6 +18,8 @@ from ceql.spark.task_spec import SetSpec, TaskSpec
 
 COMMON = ("start_time", "end_time", "bindings", "measures", "events")
 """The last columns of the result of a set."""
+SUPPRESSED = "suppressed"
+"""The column that says how many matches were suppressed before one that was kept."""
 FlatColumn = tuple[str, str | tuple[str, ...]]
 """A column of a flat result: a variable, and its attribute; or several attributes, for a list of its events."""
 
@@ -27,6 +29,7 @@ def result_rows(
     take: Callable[[npt.NDArray[np.int64]], pa.Table],
     spec: TaskSpec,
     columns: ResultColumns,
+    suppressed: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Matches as rows of the result: keys, times, one list of events for each variable, all events."""
     events = matches.column("events")
@@ -41,7 +44,7 @@ def result_rows(
         column.cast(pa.float64()) if k in spec.keys_as_text else column
         for k, column in enumerate(matches.columns[first_key : after - 1])
     ]
-    ids = with_ids(matches, take, spec, keys)
+    ids = first_columns(matches, take, spec, keys, suppressed)
     found = [*ids.values(), *keys, matches.column("start_time"), matches.column("end_time")]
     projections = {} if spec.ids else spec.plan.projections
     measured = [field.name for field in matches.schema if is_measure(field)]
@@ -73,20 +76,28 @@ def result_rows(
     return pa.RecordBatch.from_arrays(found, names=[*ids, *result_names(spec.keys, [*variables, *measured])])
 
 
-def with_ids(
+def first_columns(
     matches: pa.RecordBatch,
     take: Callable[[npt.NDArray[np.int64]], pa.Table],
     spec: TaskSpec,
     keys: Sequence[pa.Array],
+    suppressed: pa.Array | None,
 ) -> dict[str, pa.Array]:
-    """The column of ids by its name, if it is wanted."""
-    if spec.match_id is None:
-        return {}
-    return {spec.match_id: MatchIds(spec.identity, spec.told_by).of(matches, take, keys)}
+    """The columns of ids and of what was suppressed by their names, if these are wanted."""
+    found = {}
+    if spec.match_id is not None:
+        found[spec.match_id] = MatchIds(spec.identity, spec.told_by).of(matches, take, keys)
+    if spec.suppresses:
+        found[SUPPRESSED] = pa.nulls(matches.num_rows, pa.int64()) if suppressed is None else suppressed
+    return found
 
 
 def rows_of(
-    spec: SetSpec, number: int, matches: pa.RecordBatch, take: Callable[[npt.NDArray[np.int64]], pa.Table]
+    spec: SetSpec,
+    number: int,
+    matches: pa.RecordBatch,
+    take: Callable[[npt.NDArray[np.int64]], pa.Table],
+    suppressed: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Matches of a query as rows of the common result."""
     rows, own = matches.num_rows, spec.specs[number]
@@ -98,7 +109,8 @@ def rows_of(
         return _lists(lists, positions, values)
 
     known = dict(zip(own.keys, key_fields(matches.schema), strict=True))
-    ids = with_ids(matches, take, own, [matches.column(field.name) for field in key_fields(matches.schema)])
+    own_keys = [matches.column(field.name) for field in key_fields(matches.schema)]
+    ids = first_columns(matches, take, own, own_keys, suppressed)
     keys = [
         matches.column(known[name].name).cast(type) if name in known else pa.nulls(rows, type)
         for name, type in spec.keys

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
 
 from ceql.errors import SchemaError
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.result_columns import is_measure, true_name, variable_fields
 from ceql.spark.arrow_types import arrow_type
-from ceql.spark.result_rows import flat_columns, flat_names, is_flat, result_names, spark_type
+from ceql.spark.result_rows import SUPPRESSED, flat_columns, flat_names, is_flat, result_names, spark_type
 from ceql.spark.task_spec import TaskSpec
 
 
@@ -51,13 +51,20 @@ def result_schema(bound: BoundPlan, spec: TaskSpec, types: Mapping[str, DataType
     return _identified(spec, result_names(spec.keys, [*variables, *measured]), [*first, *lists, *computed, everything])
 
 
-def id_field(name: str | None, others: Sequence[str]) -> list[StructField]:
-    """The column of ids of matches, if there is one."""
-    if name is None:
-        return []
-    if name.lower() in (other.lower() for other in others):
-        raise SchemaError(f"match_id='{name}' is already a column of the result; give it another name")
-    return [StructField(name, StringType())]
+def first_fields(match_id: str | None, suppresses: bool, others: Sequence[str]) -> list[StructField]:
+    """The columns before all others: ids of matches, and how many were suppressed, if these are wanted."""
+    taken = {other.lower() for other in others}
+    fields = [] if match_id is None else [StructField(match_id, StringType())]
+    fields += [StructField(SUPPRESSED, LongType())] if suppresses else []
+    for field, option in zip(fields, ["match_id="] * (match_id is not None) + ["suppress="] * suppresses, strict=True):
+        if field.name.lower() in taken:
+            raise SchemaError(
+                f"{option.removesuffix('=')}='{field.name}' is already a column of the result; give it another name"
+                if option == "match_id="
+                else f"with suppress= the result has a column '{SUPPRESSED}', and the query has one, too; rename it"
+            )
+        taken.add(field.name.lower())
+    return fields
 
 
 def arrow_types(schema: StructType) -> pa.Schema:
@@ -80,5 +87,5 @@ def as_rows(columns: Sequence[pa.Array | None], wanted: pa.Schema) -> pa.RecordB
 
 
 def _identified(spec: TaskSpec, names: Sequence[str], kinds: Sequence[DataType]) -> StructType:
-    fields = id_field(spec.match_id, names)
+    fields = first_fields(spec.match_id, spec.suppresses, names)
     return StructType(fields + [StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])

@@ -21,7 +21,7 @@ from ceql.plans import Plan
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.match_options import MatchArguments
 from ceql.spark.prepare import Frames, Prepared, prepare, require_column
-from ceql.spark.result_types import id_field
+from ceql.spark.result_types import first_fields
 from ceql.spark.rules import Ruling
 from ceql.spark.stream_job import RowGroup, StreamJob, place_of, terms_of
 from ceql.syntax import tree as t
@@ -43,7 +43,9 @@ def rule_job(frames: Frames, rules: Rules, arguments: MatchArguments, buckets: i
         raise ArgumentError("rules= is for one stream of events")
     for name in dict.fromkeys(name for division in divisions for name in division):
         require_column(name, schema, "keys")
-    everything = replace(arguments, read=tuple(schema.names), ids=False, id=(), match_id=None, flat=False)
+    everything = replace(
+        arguments, read=tuple(schema.names), ids=False, id=(), match_id=None, suppress=None, flat=False
+    )
     carriers = [prepare(frames, _any_event(division), everything) for division in divisions]
     templates = tuple(
         replace(
@@ -54,6 +56,8 @@ def rule_job(frames: Frames, rules: Rules, arguments: MatchArguments, buckets: i
             shown=whole.spec.shown,
             ids=arguments.ids,
             match_id=arguments.match_id,
+            suppresses=arguments.suppress is not None,
+            suppress=None,
             told_by=whole.spec.told_by,
         )
         for carrier in carriers
@@ -66,6 +70,7 @@ def rule_job(frames: Frames, rules: Rules, arguments: MatchArguments, buckets: i
         replace(arguments.options, lateness=0),
         tuple(whole.collated.items()),
         tuple((name, schema.field(name).type) for name in shown),
+        arguments,
     )
     groups = tuple(
         RowGroup(carrier, template, _identity(division))
@@ -161,4 +166,4 @@ def _schema(whole: Prepared, keys: tuple[str, ...]) -> StructType:
         StructField("measures", MapType(StringType(), StringType())),
         StructField("events", ArrayType(event)),
     ]
-    return StructType([*id_field(whole.spec.match_id, [field.name for field in own]), *own])
+    return StructType([*first_fields(whole.spec.match_id, whole.spec.suppresses, [field.name for field in own]), *own])

@@ -26,6 +26,7 @@ from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_from_text
 from ceql.spark.collations import refuse_collations
+from ceql.spark.match_options import MatchArguments
 from ceql.spark.task_spec import SetSpec, TaskSpec, key_column
 from ceql.syntax import tree as t
 
@@ -104,6 +105,8 @@ class Ruling:
     collated: tuple[tuple[str, str], ...]
     compared_keys: tuple[tuple[str, pa.DataType], ...]
     """The keys that the result shows."""
+    arguments: MatchArguments
+    """The options of `match`."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -138,6 +141,7 @@ class Ruling:
                 bound = BoundPlan(plan, self.schema, (None,), self.options)
                 refuse_collations(dict(self.collated), bound)
                 self._division(plan)
+                self.arguments.suppressing(plan)
                 self._plans[text] = plan
             except CeqlError as error:
                 self._plans[text] = str(error)
@@ -191,6 +195,7 @@ class Ruling:
             exact=(),
             undecided=tuple(range(len(plan.guards))),
             schema=self.columns,
+            suppress=self.arguments.suppressing(plan, name),
             identity=name,
         )
 

@@ -97,6 +97,10 @@ class TaskSpec:
     """The column of the result that has ids of matches, if there is one."""
     told_by: tuple[str, ...] = ()
     """The attributes by which these ids tell events."""
+    suppresses: bool = False
+    """Whether the result says how many matches were suppressed."""
+    suppress: tuple[int, int] | None = None
+    """How many matches of a key are kept in a period, and its nanoseconds; None for all."""
     shipped: str = ""
     """The shipped columns and their types, as the text of a schema; empty if they are as a state has them."""
     identity: str = ""
