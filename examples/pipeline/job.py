@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ceql.spark import match, match_id, serve_metrics, session
+from ceql.spark import match, serve_metrics, session
 
 VALUE = "id LONG, type STRING, time TIMESTAMP, amount DOUBLE, country STRING"
 """What the value of a record holds, as JSON; the card is the record's key."""
@@ -50,8 +50,7 @@ def alerts(events: DataFrame, rules: dict[str, str], delay: str) -> DataFrame:
         events = events.withWatermark("time", delay).dropDuplicatesWithinWatermark(["id"])
     else:
         events = events.dropDuplicates(["id"])
-    found = match(events, rules, order_by="id", events="ids", id="id")
-    return found.withColumn("match_id", match_id(found))
+    return match(events, rules, order_by="id", events="ids", id="id", match_id="match_id")
 
 
 def encoded(found: DataFrame) -> DataFrame:

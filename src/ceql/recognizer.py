@@ -63,10 +63,10 @@ class Feeding(Generic[_Result]):
         self._snapshots = self._snapshot_bytes = 0
 
     @classmethod
-    def restored(cls, plans: Mapping[str, Plan], snapshot: bytes, threads: Threads) -> Self:
-        """The recogniser that a snapshot was taken of."""
+    def restored(cls, plans: Mapping[str, Plan], snapshot: bytes, threads: Threads, strict: bool = True) -> Self:
+        """The recogniser that a snapshot was taken of; unless `strict`, by a set of other queries."""
         streams = next(iter(plans.values())).query.streams or (None,)
-        options, intake = restored(snapshot, plans, streams, threads)
+        options, intake = restored(snapshot, plans, streams, threads, strict)
         recognizer = cls(plans, options)
         recognizer._intake = intake
         return recognizer

@@ -297,12 +297,38 @@ def test_snapshots_are_of_one_set() -> None:
     recognizer.feed(EVENTS)
     blob = recognizer.snapshot()
     with pytest.raises(ceql.DataError, match="of other queries"):
-        ceql.compile_all({"quick": RULES["quick"]}).restore(blob)
+        ceql.compile_all({"quick": RULES["quick"]}).restore(blob, strict=True)
     with pytest.raises(ceql.DataError, match="that of a set of queries"):
         ceql.compile(RULES["quick"]).restore(blob)
     with pytest.raises(ceql.DataError, match="not that of a set"):
         rules.restore(ceql.compile(RULES["quick"]).recognizer().snapshot())
     assert rules.restore(blob).position == 7
+
+
+@settings(max_examples=60)
+@given(st.lists(CASES, min_size=2, max_size=4), st.data())
+def test_a_set_that_has_changed_goes_on(cases: list[generators.Generated], data: st.DataObject) -> None:
+    """Queries of both sets find what they find alone; new ones what they find in the events from then on."""
+    events = [event for case in cases for event in case.events]
+    events = [{k: v for k, v in event.items() if k != "time"} for event in events]
+    cases = [case for case in cases if not case.query.streams]
+    assume(cases and events)
+    texts = {str(k): print_query(case.query) for k, case in enumerate(cases)}
+    first, second = (data.draw(st.sets(st.sampled_from(sorted(texts)), min_size=1)) for _ in range(2))
+    cut = data.draw(st.integers(0, len(events)))
+    sets = [ceql.compile_all({name: texts[name] for name in sorted(names)}) for names in (first, second)]
+    recognizer = sets[0].recognizer(time=None)
+    recognizer.feed(pa.Table.from_pylist(events[:cut], pa.Table.from_pylist(events).schema))
+    recognizer = sets[1].restore(recognizer.snapshot())
+    matches = recognizer.feed(pa.Table.from_pylist(events[cut:], pa.Table.from_pylist(events).schema))
+    found = {name: list(matches[name].to_batches()) for name in second}
+    for name in second:
+        begin = 0 if name in first else cut
+        alone = ceql.compile(texts[name]).recognizer(time=None)
+        alone.feed(pa.Table.from_pylist(events[begin:cut], pa.Table.from_pylist(events).schema)).to_arrow()
+        expected = alone.feed(pa.Table.from_pylist(events[cut:], pa.Table.from_pylist(events).schema)).to_arrow()
+        rows = [row for batch in found[name] for row in batch.to_pylist()]
+        assert [row["events"] for row in rows] == [[at + begin for at in row] for row in expected["events"].to_pylist()]
 
 
 def test_many_keys_and_many_rules() -> None:

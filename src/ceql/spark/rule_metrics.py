@@ -20,19 +20,19 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from ceql.recognition.metrics import escaped
 from ceql.spark.task_metrics import BY_BUCKET, METRICS
 
-COUNTERS = ("events", "matches", "suppressed", "rejected")
+COUNTERS = ("events", "matches", "suppressed")
 SIZES = ("partial", "state_bytes")
 _HELP = {
     "events": "Events that a rule recognised, without those that can change nothing.",
     "matches": "Matches of a rule.",
-    "suppressed": "Matches of a rule that its limit kept back.",
-    "rejected": "Rows that a rule could not take.",
+    "suppressed": "Matches of a rule that were suppressed.",
     "partial": "Nodes of the graph of partial matches of a rule.",
     "state_bytes": "Bytes of state of a rule, before they are compressed, without what rules share.",
 }
 _OF_QUERY = {
     "rows_total": ("counter", "Rows that the sources gave."),
     "late_rows_total": ("counter", "Rows that came too late."),
+    "rejected_rows_total": ("counter", "Rows without a time."),
     "batches_total": ("counter", "Micro-batches."),
     "batch_seconds": ("gauge", "Duration of the last micro-batch."),
     "watermark_seconds": ("gauge", "The watermark, in seconds since 1970."),
@@ -45,7 +45,7 @@ def metrics_by_rule(progress: Any) -> dict[str, dict[str, int]]:
     """What a micro-batch did by rule, from a `StreamingQueryProgress` (`query.lastProgress`) or its dict.
 
     - `events`: events that were recognised, without those that can change nothing to the rule;
-    - `matches`, and `suppressed` of them, which a limit kept back; `rejected` rows;
+    - `matches`, and those that were `suppressed`;
     - `partial`: nodes of the graph of partial matches, and `state_bytes`, of the buckets that had something to do.
 
     The name of a query that is alone is "".
@@ -118,11 +118,11 @@ class PrometheusMetrics(StreamingQueryListener):
                 for rule, own in counts["rules"].items():
                     for name in COUNTERS:
                         self._counted[query, rule, name] += own.get(name, 0)
-            known = self._of_query.setdefault(
-                query, dict.fromkeys(("rows_total", "late_rows_total", "batches_total"), 0.0)
-            )
+            totals = dict.fromkeys((name for name, (kind, _) in _OF_QUERY.items() if kind == "counter"), 0.0)
+            known = self._of_query.setdefault(query, totals)
             known["rows_total"] += progress["numInputRows"]
-            known["late_rows_total"] += sum(row["late_rows"] for _, row in _observed(progress))
+            for name in ("late_rows", "rejected_rows"):
+                known[f"{name}_total"] += sum(row[name] for _, row in _observed(progress))
             known["batches_total"] += 1
             known["batch_seconds"] = progress["durationMs"].get("triggerExecution", 0) / 1000
             known["state_bytes"] = sum(size for where, size in self._stored.items() if where[0] == query)

@@ -26,11 +26,13 @@ from ceql.recognition.options import spelt_out
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.api import BUCKETS, stream_job
 from ceql.spark.bucket import Bucket, CheckpointTerms
+from ceql.spark.extras import KIND, MATCHES
 from ceql.spark.match_options import DEFAULTS, MatchOptions, read_match
+from ceql.spark.packing import BUCKET, DATA, Division, shipped_rows
 from ceql.spark.prepare import Frames, check_order
 from ceql.spark.settle import settle
 from ceql.spark.stream_job import spec_of
-from ceql.spark.streaming import BUCKET, DATA, LATE, Seed, in_buckets, unpacker
+from ceql.spark.streaming import Seed, unpacker
 from ceql.spark.task_recognizer import larger
 from ceql.spark.task_report import Task, reported
 from ceql.spark.task_spec import TIME, Specs
@@ -75,8 +77,9 @@ def state_of(
     frames = list(df.values()) if isinstance(df, Mapping) else [df]
     if any(frame.isStreaming for frame in frames):
         raise ArgumentError("state_of() takes history as a batch; the stream goes to match(), with seed=")
-    job = stream_job(df, query, arguments, buckets, emit)
-    rows = [in_buckets(group.carrier, *job.buckets_of(number)) for number, group in enumerate(job.groups)]
+    job = stream_job(df, query, arguments, buckets, emit=emit)
+    shipped, divisions = shipped_rows(job)
+    rows = [_in_buckets(shipped, division) for division in divisions]
     last = _micros(until) if until is not None else _newest(rows)
     found = []
     for number, (group, own) in enumerate(zip(job.groups, rows, strict=True)):
@@ -84,10 +87,17 @@ def state_of(
         ordered = kept.repartition(job.buckets_of(number)[1], BUCKET).sortWithinPartitions(BUCKET, *group.carrier.order)
         found.append(ordered.mapInArrow(reported("history", _replaying(job.specs, job.terms, last)), _FOUND))
     whole = reduce(DataFrame.unionAll, found)
-    blobs = whole.where(F.col(DATA).isNotNull()).select(F.lit(False).alias(LATE), DATA)
-    matches = blobs.mapInArrow(unpacker(job.schema, False), job.schema)
+    blobs = whole.where(F.col(DATA).isNotNull()).select(F.lit(MATCHES).alias(KIND), DATA)
+    matches = blobs.mapInArrow(unpacker(job.schema), job.schema)
     states = whole.where(F.col(_STATE).isNotNull()).select(BUCKET, _STATE)
     return History(states, _START + timedelta(microseconds=last), matches)
+
+
+def _in_buckets(shipped: DataFrame, division: Division) -> DataFrame:
+    """The rows that a division takes, behind the numbers of their buckets."""
+    bucket = F.col(division.bucket)
+    columns = [F.col(column).alias(name) for column, name in division.columns]
+    return shipped.where(bucket.isNotNull()).select(bucket.alias(BUCKET), *columns)
 
 
 def _micros(until: datetime) -> int:
@@ -109,7 +119,7 @@ def _newest(rows: list[DataFrame]) -> int:
     return int(newest[0])
 
 
-def _replaying(specs: tuple[Specs, ...], terms: CheckpointTerms, until: int) -> Task:
+def _replaying(specs: Mapping[int, Specs], terms: CheckpointTerms, until: int) -> Task:
     """The function that takes the rows of buckets, one bucket after another, and leaves their matches and states."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -122,7 +132,9 @@ def _replaying(specs: tuple[Specs, ...], terms: CheckpointTerms, until: int) -> 
                 if bucket is None or numbers[start] != number:
                     yield from _closed(number, bucket, until)
                     number = int(numbers[start])
-                    bucket = Bucket(spec_of(number, specs, terms), terms)
+                    spec = spec_of(number, specs, terms)
+                    assert spec is not None
+                    bucket = Bucket(spec, terms)
                 for found in bucket.replay(rows.slice(start, stop - start)):
                     yield _row(number, None, to_ipc([found]))
         yield from _closed(number, bucket, until)

@@ -17,7 +17,7 @@ from ceql.analysis.lengths import bound_name, is_hidden, key_name
 from ceql.analysis.shape import Claim, Either, Length, Same, Test
 from ceql.automata.correlated import Correlated
 from ceql.plan import make_plan
-from ceql.plans import Plan
+from ceql.plans import CorrelatedPlan, Plan
 from ceql.recognition.measures import renamed
 from ceql.syntax import tree as t
 
@@ -26,29 +26,35 @@ WINDOW = "window"
 
 @lru_cache(maxsize=16)
 def shipped_plan(
-    text: str, keys: tuple[str, ...], names: tuple[tuple[str, str], ...], clock: str | None = None
+    text: str,
+    keys: tuple[str, ...],
+    names: tuple[tuple[str, str], ...],
+    measured_by: str = WINDOW,
+    clock: str | None = None,
 ) -> Plan:
     """The plan of a query over shipped columns, kept for the tasks that a worker runs one after another.
 
     `keys` are the columns of keys, those that the result shows first. `names` are the attributes that are compared
-    between events, each with its shipped column. With `clock`, events are in order by key alone: a window of time is
-    one over this column.
+    between events, each with its shipped column. `measured_by` is that of a window's attribute.
+    With `clock`, events are in order by key alone: a window of time is one over this column then.
     """
     plan = make_plan(text)
     window = plan.query.window
     if clock is not None and isinstance(window, t.TimeWindow):
         window = t.AttributeWindow(window.nanoseconds // 1000, clock)
     elif isinstance(window, t.AttributeWindow):
-        window = replace(window, attribute=WINDOW)
+        window = replace(window, attribute=measured_by)
     parts, shown = tuple(map(_part, keys)), len(plan.shown_keys)
-    return replace(
+    plan = replace(
         plan,
         query=renamed(replace(plan.query, window=window, streams=()), dict(names)),
         shown_keys=parts[:shown],
         split_by=parts[shown:],
-        automaton=_renamed(plan.automaton, dict(names)),
-        running=_renamed(plan.running, dict(names)),
     )
+    if isinstance(plan, CorrelatedPlan):
+        automaton, running = (_renamed(auto, dict(names)) for auto in (plan.automaton, plan.running))
+        return replace(plan, automaton=automaton, running=running)
+    return plan
 
 
 def _part(column: str) -> t.Part:
