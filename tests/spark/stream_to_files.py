@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from ceql.spark import match, session
 
@@ -28,7 +29,7 @@ def main(folder: Path, ruled: bool) -> None:
     sys.stdin.readline()
     events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / "source"))
     events = events.withWatermark("time", f"{DELAY} milliseconds")
-    options = {"order_by": "id", "events": "ids", "id": "id", "buckets": 4}
+    options: dict[str, Any] = {"order_by": "id", "events": "ids", "id": "id", "buckets": 4}
     if ruled:
         found = match(events, rules=str(folder / "rules"), keys="k", errors="error", **options)
     else:

@@ -120,7 +120,7 @@ def test_what_makes_no_sense_is_refused(ruled: Ruled) -> None:
     ruled.stream.add([END])
     events, folder = ruled.stream.read(), str(ruled.folder)
     batch = ruled.stream.spark.createDataFrame([("x", "y")], "name string, text string")
-    for options, message in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"rules": batch}, "rules= is a streaming DataFrame"),
         ({"rules": folder, "keys": "kk"}, r"no column 'kk' \(given as keys=\)"),
         ({"rules": folder, "query": PAIR}, "pass a query, or rules="),
@@ -128,7 +128,8 @@ def test_what_makes_no_sense_is_refused(ruled: Ruled) -> None:
         ({"rules": ruled.stream.spark.readStream.schema("name string, rule string").json(folder)}, "no column 'text'"),
         ({"errors": "e", "query": PAIR}, "go with rules="),
         ({}, "takes a query after the DataFrame"),
-    ]:
+    ]
+    for options, message in cases:
         with pytest.raises((ceql.CeqlError, ValueError), match=message):
             match(events, **options)
 
