@@ -18,7 +18,7 @@ SELECT a, b, b.v - a.v AS d WHERE A AS a ; B AS b FILTER b.v > a.v WITHIN 1 HOUR
 """
 EVENTS = [
     {"type": kind, "time": f"2024-01-01T00:0{k}:00", "v": v, "id": f"e{k}"}
-    for k, (kind, v) in enumerate(["A1", "B0", "B5"])
+    for k, (kind, v) in enumerate([("A", "1"), ("B", "0"), ("B", "5")])
 ]
 YAML = """
 name: pairs

@@ -102,7 +102,9 @@ def test_rules_take_effect_at_their_times(ruled: Ruled) -> None:
 def test_events_without_a_time_are_rejected(ruled: Ruled) -> None:
     ruled.rule("pair", PAIR)
     ruled.stream.add([("A", 0, "x", 1), ("B", 5, "x", 2)], [END])
-    events = ruled.stream.read().selectExpr("type", "if(id = 1, NULL, time) AS time", "k", "id")
+    files = ruled.stream.spark.readStream.schema("type string, time timestamp, k string, id long")
+    events = files.parquet(str(ruled.stream.folder / "source"))
+    events = events.selectExpr("type", "if(id = 1, NULL, time) AS time", "k", "id")
     events = events.withWatermark("time", f"{DELAY} milliseconds")
     for query, folder in ((None, "one"), ({"pair": PAIR}, "two"), (PAIR, "three")):
         options: dict[str, Any] = {"rules": str(ruled.folder), "keys": "k"} if query is None else {}
@@ -115,9 +117,10 @@ def test_events_without_a_time_are_rejected(ruled: Ruled) -> None:
 
 
 def test_what_makes_no_sense_is_refused(ruled: Ruled) -> None:
+    ruled.stream.add([END])
     events, folder = ruled.stream.read(), str(ruled.folder)
     batch = ruled.stream.spark.createDataFrame([("x", "y")], "name string, text string")
-    for options, message in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"rules": batch}, "rules= is a streaming DataFrame"),
         ({"rules": folder, "keys": "kk"}, r"no column 'kk' \(given as keys=\)"),
         ({"rules": folder, "query": PAIR}, "pass a query, or rules="),
@@ -125,7 +128,8 @@ def test_what_makes_no_sense_is_refused(ruled: Ruled) -> None:
         ({"rules": ruled.stream.spark.readStream.schema("name string, rule string").json(folder)}, "no column 'text'"),
         ({"errors": "e", "query": PAIR}, "go with rules="),
         ({}, "takes a query after the DataFrame"),
-    ]:
+    ]
+    for options, message in cases:
         with pytest.raises((ceql.CeqlError, ValueError), match=message):
             match(events, **options)
 

@@ -22,6 +22,7 @@ from ceql.recognition.changes import Changes
 from ceql.recognition.journal import Journal
 from ceql.recognition.options import Options, Threads
 from ceql.recognition.recognise import recognise
+from ceql.recognition.rejected import Rejected
 from ceql.recognition.rows import RowStore
 from ceql.recognition.together import bound_together
 from ceql.recognition.types_seen import TypesSeen
@@ -49,6 +50,8 @@ class Intake(NamedTuple):
     types: TypesSeen | None = None
     finished: bool = False
     """Whether no events will come."""
+    rejected: Growing[Rejected] = Growing()
+    """The events that made no sense, and that nobody has taken."""
     feeds: int = 0
     """How many feeds brought events in order; the journal's number of the next one."""
     last: Any = None
@@ -67,7 +70,7 @@ class Intake(NamedTuple):
 
 def empty() -> Intake:
     """What a new recogniser has taken in."""
-    return Intake(RowStore(pa.schema([])), {}, Growing())
+    return Intake(RowStore(pa.schema([])), {}, Growing(), rejected=Growing())
 
 
 def bound_to(
