@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from ceql.spark import match, serve_metrics, session
 VALUE = "id LONG, type STRING, time TIMESTAMP, amount DOUBLE, country STRING"
 """What the value of a record holds, as JSON; the card is the record's key."""
 PACKAGES = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+OPTIONS: Any = {"order_by": "id", "events": "ids", "id": "id", "match_id": "match_id"}
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -44,13 +47,25 @@ def decoded(records: DataFrame) -> DataFrame:
     return events.select("card", "event.*").where("time IS NOT NULL")
 
 
-def alerts(events: DataFrame, rules: dict[str, str], delay: str) -> DataFrame:
+def alerts(events: DataFrame, given: argparse.Namespace) -> DataFrame:
     """The matches of all rules. An event that was sent twice within the delay counts once."""
-    if events.isStreaming:
-        events = events.withWatermark("time", delay).dropDuplicatesWithinWatermark(["id"])
-    else:
-        events = events.dropDuplicates(["id"])
-    return match(events, rules, order_by="id", events="ids", id="id", match_id="match_id")
+    events = events.withWatermark("time", given.delay).dropDuplicatesWithinWatermark(["id"])
+    if not given.live:
+        return match(events, read_rules(Path(given.rules)), **OPTIONS)
+    return match(events, rules=given.live, keys="card", errors="error", **OPTIONS)
+
+
+def in_batch(events: DataFrame, given: argparse.Namespace) -> DataFrame:
+    """What the rules find in a table of events; a rule that came while the stream ran, in those since then."""
+    events = events.dropDuplicates(["id"])
+    if not given.live:
+        return match(events, read_rules(Path(given.rules)), **OPTIONS).select("match_id", "query")
+    rows = [json.loads(line) for file in sorted(Path(given.live).glob("*.json")) for line in file.open()]
+    since = [
+        (row, events.where(F.col("time") >= row["valid_from"]) if row.get("valid_from") else events) for row in rows
+    ]
+    found = [match(seen, {row["name"]: row["text"]}, **OPTIONS).select("match_id", "query") for row, seen in since]
+    return reduce(DataFrame.unionAll, found)
 
 
 def encoded(found: DataFrame) -> DataFrame:
@@ -83,6 +98,10 @@ def writing(table: str, format: str, topic: Callable[[DataFrame], None]) -> Call
     def write(rows: DataFrame, number: int) -> None:
         rows = rows.persist()  # both sinks read it; the rules run once
         try:
+            if "error" in rows.columns:
+                for rule, error in rows.where("error IS NOT NULL").select("query", "error").collect():
+                    print(f"rule {rule} is left out: {error}", flush=True)
+                rows = rows.where("error IS NULL").drop("error")
             topic(encoded(rows))
             if format == "delta":
                 merge(rows)
@@ -104,7 +123,7 @@ def start(spark: SparkSession, given: argparse.Namespace) -> Any:
         sink = rows.write.format("kafka").option("kafka.bootstrap.servers", given.servers)
         sink.option("topic", given.alerts).save()
 
-    found = alerts(decoded(source.load()), read_rules(Path(given.rules)), given.delay)
+    found = alerts(decoded(source.load()), given)
     writer = found.writeStream.foreachBatch(writing(given.table, given.format, to_topic))
     writer = writer.option("checkpointLocation", given.checkpoint).queryName("alerts")
     trigger: Any = {"availableNow": True} if given.once else {"processingTime": given.every}
@@ -137,16 +156,15 @@ class Progress(StreamingQueryListener):
 
 def check(spark: SparkSession, given: argparse.Namespace) -> bool:
     """Compare table and topic with what the rules find in a file of the same events, in one batch."""
-    batch = alerts(spark.read.parquet(given.check), read_rules(Path(given.rules)), given.delay)
-    wanted = {row["match_id"]: row["query"] for row in batch.select("match_id", "query").collect()}
+    batch = in_batch(spark.read.parquet(given.check), given)
+    wanted = {row["match_id"]: row["query"] for row in batch.collect()}
     table = [row["match_id"] for row in spark.read.format(given.format).load(given.table).select("match_id").collect()]
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", given.servers)
     values = source.option("subscribe", given.alerts).load().select(F.col("value").cast("string").alias("value"))
     topic = [row[0] for row in values.select(F.get_json_object("value", "$.match_id")).collect()]
-    rules = read_rules(Path(given.rules))
     report = {
         "alerts": len(wanted),
-        "by rule": {name: sum(rule == name for rule in wanted.values()) for name in rules},
+        "by rule": dict(sorted(Counter(wanted.values()).items())),
         "in the table": len(table),
         "missing": len(set(wanted) - set(table)),
         "not found in batch": len(set(table) - set(wanted)),
@@ -166,6 +184,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     options.add_argument("--events", default="payments", help="the topic of events")
     options.add_argument("--alerts", default="alerts", help="the topic of alerts")
     options.add_argument("--rules", default=str(Path(__file__).with_name("rules")), help="a folder of .ceql files")
+    options.add_argument("--live", help="in their place, a folder of JSON rows of rules, which may grow")
     options.add_argument("--table", default="alerts", help="the folder of the table of alerts")
     options.add_argument("--format", choices=["parquet", "delta"], default="parquet")
     options.add_argument("--checkpoint", default="checkpoint")

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,14 @@ class Job:
         self.log = folder / f"{name}.log"
         command = [sys.executable, str(JOB), "--servers", address, "--jars", str(folder / "jars")]
         command += ["--checkpoint", str(folder / "checkpoint"), "--table", str(folder / "table"), *given]
-        command += ["--progress", str(folder / "progress"), "--delay", f"{DELAY} seconds"]
+        command += [
+            "--live",
+            str(folder / "live"),
+            "--progress",
+            str(folder / "progress"),
+            "--delay",
+            f"{DELAY} seconds",
+        ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -105,6 +113,23 @@ class Job:
             assert self.process.poll() is None, self.log.read_text()[-5000:]
             assert time.monotonic() < until, f"nothing happens for {PATIENCE} s: {self.log.read_text()[-3000:]}"
             time.sleep(0.1)
+
+
+def write_rules(folder: Path) -> None:
+    """The rules of the example, as rows."""
+    live = folder / "live"
+    live.mkdir(parents=True)
+    rows = [{"name": file.stem, "text": file.read_text()} for file in sorted((JOB.parent / "rules").glob("*.ceql"))]
+    (live / "first.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def add_rule(folder: Path, after: float) -> None:
+    """One more rule, for events after so many seconds."""
+    at = datetime.fromtimestamp(START / 1000 + after, UTC).isoformat()
+    text = "SELECT a, b WHERE Login AS a : PasswordChange AS b PARTITION BY card WITHIN 1 MINUTE"
+    hidden = folder / "_added"
+    hidden.write_text(json.dumps({"name": "login_then_change", "text": text, "valid_from": at}) + "\n")
+    hidden.rename(folder / "live" / "added.json")
 
 
 def link_jars(folder: Path, *names: str) -> None:
@@ -145,6 +170,7 @@ def main(count: int, folder: Path) -> None:
     print(f"Spark {pyspark.__version__}, Kafka 4.3.1, table in {format}, {count:,} events", flush=True)
     link_jars(folder, "connector", *(["delta"] if format == "delta" else []))
     pq.write_table(events(count), folder / "events.parquet")
+    write_rules(folder)
     started = time.monotonic()
     with broker.broker(folder / "broker", *TOPICS) as kafka, servers.cluster(folder) as master:
         options = ["--master", master, "--format", format]
@@ -164,6 +190,9 @@ def main(count: int, folder: Path) -> None:
                 print(
                     f"{time.monotonic() - started:.0f} s, {done(folder)} micro-batches: kill the {victim}", flush=True
                 )
+                if victim == "broker":
+                    add_rule(folder, 0.8 * count * STEP / 1000)
+                    print("and add a rule, for the last fifth of the events", flush=True)
                 if victim == "driver":
                     running.kill()
                     running = job()

@@ -19,6 +19,7 @@ def test_each_alert_is_there_once(tmp_path: Path) -> None:
         maven.jars("broker")
     except maven.NoJarsError as error:
         pytest.skip(str(error))
+    pipeline.write_rules(tmp_path)
     pq.write_table(pipeline.events(6000), tmp_path / "events.parquet")
     with broker.broker(tmp_path / "broker", *pipeline.TOPICS) as kafka:
         sender = pipeline.Job(tmp_path, kafka.address, "--send", str(tmp_path / "events.parquet"), name="sender")
