@@ -61,10 +61,10 @@ def in_batch(events: DataFrame, given: argparse.Namespace) -> DataFrame:
     if not given.live:
         return match(events, read_rules(Path(given.rules)), **OPTIONS).select("match_id", "query")
     rows = [json.loads(line) for file in sorted(Path(given.live).glob("*.json")) for line in file.open()]
-    since = [
-        (row, events.where(F.col("time") >= row["valid_from"]) if row.get("valid_from") else events) for row in rows
-    ]
-    found = [match(seen, {row["name"]: row["text"]}, **OPTIONS).select("match_id", "query") for row, seen in since]
+    found = []
+    for row in rows:
+        seen = events.where(F.col("time") >= row["valid_from"]) if row.get("valid_from") else events
+        found.append(match(seen, {row["name"]: row["text"]}, **OPTIONS).select("match_id", "query"))
     return reduce(DataFrame.unionAll, found)
 
 
