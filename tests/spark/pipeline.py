@@ -173,7 +173,7 @@ def main(count: int, folder: Path) -> None:
     write_rules(folder)
     started = time.monotonic()
     with broker.broker(folder / "broker", *TOPICS) as kafka, servers.cluster(folder) as master:
-        options = ["--master", master, "--format", format]
+        options = ["--master", master, "--format", format, "--batch", str(max(1000, count // 25))]
 
         def job() -> Job:
             return Job(folder, kafka.address, *options)
