@@ -20,7 +20,7 @@ from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.neighbours import with_lags
 from ceql.analysis.normal import normalize, to_normal
 from ceql.analysis.one_form import one_form
-from ceql.analysis.preferred import check_preferred
+from ceql.analysis.preferred import check_decided, check_preferred
 from ceql.analysis.resolve import resolve
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.shape import Shape
@@ -32,6 +32,7 @@ from ceql.automata.compile_correlated import compile_shape
 from ceql.automata.correlated import Correlated
 from ceql.automata.free_events import with_free_events
 from ceql.automata.ordered import compile_ordered
+from ceql.automata.preferring import prefer
 from ceql.automata.strategies.registry import Strategy
 from ceql.automata.unambiguous import make_unambiguous
 from ceql.automata.waiting_together import with_shared_indexes
@@ -241,12 +242,18 @@ def to_plan(draft: Draft) -> Plan:
     if automaton is not None:
         assert draft.running is not None
         return CorrelatedPlan(*common, shape, automaton, draft.running)
+    by_case = draft.whole is None or draft.single
     if query.after_match is not None:
+        shape = shape if by_case else shape.at_leaves()
         check_preferred(shape, query, draft.source)
-    normal = normalize(shape) if draft.whole is None or draft.single else to_normal(shape)
+    normal = normalize(shape) if by_case else to_normal(shape)
     cea = without_lags_at_first(compile_formula(normal, variables(query)))
     if query.after_match is not None:
-        return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea.guards))
+        if by_case and not shape.denials:
+            return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea.guards), shape, None)
+        ordered, comparing, left = prefer(shape, cea.guards)
+        check_decided(left, draft.source)
+        return PreferredPlan(*common, normal, cea, ordered, shape, comparing)
     strategy = strategy_of(query)
     if strategy is not None and strategy.restrict is not None:
         cea = strategy.restrict(cea)

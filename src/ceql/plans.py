@@ -62,6 +62,12 @@ class _BasePlan(ABC):
         """What is asked of single events."""
 
     @property
+    def comparing(self) -> Correlated | None:
+        """The automaton that says what runs carry of events, to compare them with others; None if they carry
+        nothing."""
+        return None
+
+    @property
     def looks_ahead(self) -> bool:
         """Whether events may be passed over at which all that begins is given up at the next event."""
         return False
@@ -179,6 +185,15 @@ class PreferredPlan(UnaryPlan):
     """A query with AFTER MATCH, whose `cea` has all matches of the formula, of which `ordered` prefers one."""
 
     ordered: Ordered
+    shape: Shape
+    """The formula, with the claims that substreams and neighbours leave."""
+    automaton: Correlated | None
+    """What runs carry, if conditions compare events (`automata.preferring`)."""
+
+    @property
+    def comparing(self) -> Correlated | None:
+        """The automaton that says what runs carry."""
+        return self.automaton
 
     @property
     def after_match(self) -> t.AfterMatch:
@@ -242,6 +257,11 @@ class CorrelatedPlan(_BasePlan):
     automaton: Correlated
     running: Correlated
     """The automaton as the engine runs it: without free events, with shared indexes."""
+
+    @property
+    def comparing(self) -> Correlated | None:
+        """The automaton that says what runs carry."""
+        return self.automaton
 
     @cached_property
     def strategy(self) -> Strategy | None:

@@ -25,6 +25,8 @@ class Atom:
     stream: str | None
     variables: frozenset[str]
     predicates: tuple[t.Predicate, ...] = ()
+    place: int = -1
+    """Its leaf, or the absence that it is of, where these are told apart (`to_normal`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Repeat:
     most: int | None = None
     instead: tuple[Atom, ...] = ()
     reluctant: bool = False
+    place: int = -1
+    """Its node, where nodes are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +88,21 @@ def normalize(shape: Shape) -> Normal:
     return _Cases(shape).normal(shape.root, frozenset())
 
 
-def to_normal(shape: Shape, node: int | None = None) -> Normal:
-    """A node of a shape (the root, if none is given), its claims left out."""
-    return _Cases(replace(shape, claims=())).normal(shape.root if node is None else node, frozenset())
+def to_normal(shape: Shape, node: int | None = None, places: bool = False) -> Normal:
+    """A node of a shape (the root, if none is given), its claims left out; with `places`, it says what each part is of.
+
+    Then the absences that compare events with others are told apart, too.
+    """
+    return _Cases(replace(shape, claims=()), places).normal(shape.root if node is None else node, frozenset())
 
 
 class _Cases:
     """A shape in normal form, given the claims that a case takes as true or does without."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, places: bool = False) -> None:
         self.shape = shape
+        self.places = places
+        self.compared = {claim.absence for claim in shape.denials} if places else set()
         self.sure: set[int] = set()
         self.at_scope: dict[int, dict[object, list[Claim]]] = {}
         """The claims to be discharged at each node; those that ask the same are one case."""
@@ -135,7 +144,8 @@ class _Cases:
             case Kind.LEAF:
                 leaf = self.shape.leaf[node]
                 asked = [p for number, p in self.asked[node] if number in self.sure or number in assumed]
-                return Atom(leaf.type, leaf.stream, leaf.variables, (*leaf.predicates, *asked))
+                place = node if self.places else -1
+                return Atom(leaf.type, leaf.stream, leaf.variables, (*leaf.predicates, *asked), place)
             case Kind.CHOICE:
                 return _choice(items)
             case Kind.REPEAT if here.most == 0 or items[0] == NOTHING or (here.least == 0 and items[0] == NEVER):
@@ -146,13 +156,19 @@ class _Cases:
                 return Sequence(items, here.joints, self._atoms(here.absent), self._atoms(here.instead))
             case Kind.REPEAT:
                 (instead,) = self._atoms(here.instead) or ((),)
-                return Repeat(items[0], here.joints[0], here.least, here.most, instead, here.reluctant)
+                place = node if self.places else -1
+                return Repeat(items[0], here.joints[0], here.least, here.most, instead, here.reluctant, place)
             case Kind.ALL:
                 return Both(items)
 
     def _atoms(self, gaps: tuple[tuple[int, ...], ...]) -> tuple[tuple[Atom, ...], ...]:
         return tuple(
-            tuple(atom for number in gap for atom in absent_atoms(self.shape.absences[number])) for gap in gaps
+            tuple(
+                replace(atom, place=number) if number in self.compared else atom
+                for number in gap
+                for atom in absent_atoms(self.shape.absences[number])
+            )
+            for gap in gaps
         )
 
 

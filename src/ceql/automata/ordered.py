@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ceql.analysis import normal
 from ceql.analysis.neighbours import before_any, lags_in
 from ceql.analysis.normal import Atom, Normal
+from ceql.analysis.shape import Leaves
 from ceql.automata.cea import Label
 from ceql.errors import ResourceError
 from ceql.syntax.tree import Joint
@@ -37,6 +38,8 @@ class Leaf(NamedTuple):
     label: Label
     after: tuple[int, ...]
     """The waits that follow, or ACCEPT, in order of preference."""
+    place: int = -1
+    """The leaf of the shape."""
 
 
 class Wait(NamedTuple):
@@ -47,6 +50,12 @@ class Wait(NamedTuple):
     """Whether the very next event must be read."""
     unless: int
     """The guards (as bits) of the events that may not be skipped."""
+    last: int = -1
+    """Where conditions compare events: the leaf of the shape that read the last event."""
+    loops: Leaves = frozenset()
+    """And the iterations that reading goes round."""
+    asked: int = 0
+    """The guards of the events that may not be skipped if conditions on them and on the run hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +67,8 @@ class Ordered:
     waits: tuple[Wait, ...]
     initial: tuple[int, ...]
     before: tuple[int, ...]
+    empty: bool = False
+    """Whether a match may be empty; that is less preferred than those at `initial`."""
 
     @property
     def skips_safely(self) -> bool:
@@ -115,6 +126,7 @@ class _Ahead(NamedTuple):
     unless: int = 0
     rivals: int = 0
     """The guards of the events that could begin what `->` joins."""
+    loops: Leaves = frozenset()
 
 
 class _Out(NamedTuple):
@@ -150,7 +162,7 @@ def compile_ordered(formula: Normal, guards: Sequence[Atom] = ()) -> Ordered:
 class _Builder:
     def __init__(self, guards: Sequence[Atom]) -> None:
         self.guards = {guard: k for k, guard in enumerate(guards)}
-        self.atoms: list[tuple[int, Label]] = []
+        self.atoms: list[tuple[int, Label, int]] = []
         self.after: list[_List] = []
         self.put = 0
 
@@ -158,7 +170,7 @@ class _Builder:
         match formula:
             case Atom(type, stream, variables, predicates):
                 guard = Atom(type, stream, frozenset(), predicates)
-                self.atoms.append((self.guards.setdefault(guard, len(self.guards)), variables))
+                self.atoms.append((self.guards.setdefault(guard, len(self.guards)), variables, formula.place))
                 self.after.append([_Out()])
                 leaf = len(self.atoms) - 1
                 return _Part([_Ahead((leaf,))], [leaf])
@@ -240,7 +252,7 @@ class _Builder:
             again = further[k + 1] if k + 1 < len(rounds) else self._round(part, k, 0, reluctant, [])
             if k + 1 == len(rounds) and most is not None:
                 continue
-            begins = [_combined(ahead, joint, 0, rivals) for ahead in again]
+            begins = [_going_round(_combined(ahead, joint, 0, rivals), formula.place) for ahead in again]
             for leaf in part.last:
                 self.after[leaf] = self._put(self.after[leaf], begins)
                 self.after[leaf] = [_Out() if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]
@@ -258,7 +270,8 @@ class _Builder:
         """The automaton of the whole formula."""
         waits: dict[Wait, int] = {}
         leaves = []
-        for (guard, label), after in zip(self.atoms, self.after, strict=True):
+        asked = self._mask_of(guard for guard in self.guards if guard.place >= 0)
+        for (guard, label, place), after in zip(self.atoms, self.after, strict=True):
             following: dict[int, None] = {}
             for ahead in after:
                 if isinstance(ahead, _Out):
@@ -266,22 +279,26 @@ class _Builder:
                     break
                 tight = ahead.joint is Joint.TOUCH
                 forbidden = ahead.unless | (ahead.rivals if ahead.joint is Joint.NEXT else 0)
-                wait = Wait(ahead.leaves, tight, 0 if tight else forbidden)
+                forbidden = 0 if tight else forbidden
+                wait = Wait(ahead.leaves, tight, forbidden & ~asked, place, ahead.loops, forbidden & asked)
                 following[waits.setdefault(wait, len(waits))] = None
-            leaves.append(Leaf(guard, label, tuple(following)))
-        begin = [
-            (self._first(leaves, leaf), ahead.unless)
-            for ahead in whole.begin
-            if isinstance(ahead, _Ahead)
-            for leaf in ahead.leaves
-        ]
+            leaves.append(Leaf(guard, label, tuple(following), place))
+        begin: list[tuple[int, int]] = []
+        for ahead in whole.begin:
+            if isinstance(ahead, _Out):
+                break
+            begin += [(self._first(leaves, leaf), ahead.unless) for leaf in ahead.leaves]
         return Ordered(
-            tuple(self.guards),
+            tuple(replace(guard, place=-1) for guard in self.guards),
             tuple(leaves),
             tuple(waits),
             tuple(leaf for leaf, _ in begin),
             tuple(unless for _, unless in begin),
         )
+
+    def _mask_of(self, guards: Iterable[Atom]) -> int:
+        """These guards as bits."""
+        return sum(1 << self.guards[guard] for guard in guards)
 
     def _first(self, leaves: list[Leaf], leaf: int) -> int:
         """The leaf that reads the first event of a match as this one does, if there is no event before it."""
@@ -301,6 +318,11 @@ def _combined(ahead: _Ahead | _Out, joint: Joint | None, unless: int = 0, rivals
         both = ahead.joint.beside(joint)
     ahead = ahead._replace(joint=both, unless=ahead.unless | unless)
     return ahead._replace(rivals=ahead.rivals | rivals) if isinstance(ahead, _Ahead) else ahead
+
+
+def _going_round(ahead: _Ahead | _Out, loop: int) -> _Ahead | _Out:
+    """What may follow, after going round an iteration that is told apart."""
+    return ahead._replace(loops=ahead.loops | {loop}) if isinstance(ahead, _Ahead) and loop >= 0 else ahead
 
 
 def _with_one_out(aheads: _List) -> _List:

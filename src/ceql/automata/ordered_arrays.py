@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from ceql.automata.cea import Label
+from ceql.automata.correlated import Correlated
 from ceql.automata.ordered import Ordered
 from ceql.engine.preferred.layout import Automaton
 from ceql.engine.preferred.loop import LAST_BIT
@@ -17,14 +19,20 @@ from ceql.jit import Array
 class OrderedArrays:
     """The arrays of an automaton; `over` adds those that depend on the symbols."""
 
-    def __init__(self, auto: Ordered, selected: Collection[str], target: str | None) -> None:
+    def __init__(
+        self, auto: Ordered, selected: Collection[str], target: str | None, comparing: Correlated | None = None
+    ) -> None:
         self._auto = auto
+        endings = comparing.endings if comparing is not None else ()
+        begun = len(comparing.transitions) if comparing is not None else 0
         self.labels: list[Label] = auto.labels()
         number = {label: k for k, label in enumerate(self.labels)}
         met = list(dict.fromkeys(unless for unless in auto.before if unless))
         masks = list(dict.fromkeys([0, *met, *(wait.unless for wait in auto.waits)]))
         self._columns = [1 << k for k in range(len(auto.guards))]
         """For each column of `holds` the guards of which one must be satisfied."""
+        read = [leaf for wait in auto.waits for leaf in wait.leaves]
+        counts = Counter(ending.links[0].where for ending in endings)
         first = len(self._columns)
         self._columns += masks
         column = {mask: first + k for k, mask in enumerate(masks)}
@@ -39,6 +47,11 @@ class OrderedArrays:
             "initial": _int32s(auto.initial),
             "unmet": np.array([1 << met.index(unless) if unless else 0 for unless in auto.before], np.int64),
             "forbids": _int32s(column[mask] for mask in met),
+            "first": _int32s(_offsets(len(auto.leaves[leaf].after) for leaf in (*read, *auto.initial))[:-1]),
+            "carried": _int32s(len(comparing.carried(wait)) if comparing else 0 for wait in range(len(auto.waits))),
+            "ends": _int32s(_offsets(counts[wait] for wait in range(len(auto.waits)))),
+            "end_columns": _int32s(ending.guard.bit_length() - 1 for ending in endings),
+            "end_transitions": _int32s(begun + k for k in range(len(endings))),
             "targets": np.array([target in label for label in self.labels], np.uint8),
             "shown": np.array([bool(label & frozenset(selected)) for label in self.labels], np.uint8),
         }
@@ -53,7 +66,9 @@ class OrderedArrays:
         for wait in range(len(self._auto.waits)):
             leaves = fixed["leaves"][fixed["waits"][wait] : fixed["waits"][wait + 1]]
             stays = fixed["stays"][wait]
+            ends = fixed["end_columns"][fixed["ends"][wait] : fixed["ends"][wait + 1]]
             moved = reads[:, leaves].any(axis=1) | (stays < 0 or holds[:, stays].astype(np.bool_))
+            moved |= holds[:, ends].astype(np.bool_).any(axis=1)
             moves[moved] |= 1 << min(wait, LAST_BIT - 1)
         others = reads[:, fixed["initial"]].any(axis=1) | holds[:, fixed["forbids"]].astype(np.bool_).any(axis=1)
         moves[others] |= 1 << LAST_BIT

@@ -127,8 +127,10 @@ class BoundPlan:
             self._check_fields()
             if self.sharing is None:  # else they are bound with those of other queries
                 _ = self.guards
+            if self.plan.comparing is not None:
+                _ = self._values, self.operands
             if isinstance(self.plan, CorrelatedPlan):
-                _ = self._values, self.operands, self._checks
+                _ = self._checks
             self._check_selection()
         _ = self.window, self.result
 
@@ -218,7 +220,6 @@ class BoundPlan:
     @cached_property
     def lengths(self) -> Lengths:
         """The windows inside the formula over the columns."""
-        assert isinstance(self.plan, CorrelatedPlan)
         return Lengths(self.plan, self.schema, self.time, self.options, self.open_schema)
 
     @cached_property
@@ -274,8 +275,12 @@ class BoundPlan:
 
     @property
     def _automaton(self) -> Correlated:
-        assert isinstance(self.plan, CorrelatedPlan)
-        return self.plan.automaton
+        assert self.plan.comparing is not None
+        return self.plan.comparing
+
+    @property
+    def _running(self) -> Correlated:
+        return self.plan.running if isinstance(self.plan, CorrelatedPlan) else self._automaton
 
     @cached_property
     def _values(self) -> ValueNumbers:
@@ -316,15 +321,13 @@ class BoundPlan:
 
     def carrier(self, operands: Operands) -> Carrier:
         """What runs carry (`automata.steps.to_carrier`) if conditions are bound so; what is written to is new."""
-        assert isinstance(self.plan, CorrelatedPlan)
         if operands is not self.operands:
-            return to_carrier(self.plan.running, operands.tests, operands.reads)
+            return to_carrier(self._running, operands.tests, operands.reads)
         return emptied(self._carrier)
 
     @cached_property
     def _carrier(self) -> Carrier:
-        assert isinstance(self.plan, CorrelatedPlan)
-        return to_carrier(self.plan.running, self.operands.tests, self.operands.reads)
+        return to_carrier(self._running, self.operands.tests, self.operands.reads)
 
     def _check_selection(self) -> None:
         """Refuse attributes of SELECT that the events do not have."""
@@ -337,12 +340,12 @@ class BoundPlan:
 def compared_attributes(plan: Plan) -> tuple[str, ...]:
     """The attributes that are compared between events, other than by substreams, and those that measures read."""
     measured = measured_attributes(plan.query)
-    if not isinstance(plan, CorrelatedPlan):
+    auto = plan.comparing
+    if auto is None:
         return measured
-    auto = plan.automaton
     terms = [*auto.terms, *(term.what for term in auto.reads)]
     found = {leaf.name for term in terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
     found.update(measured, *(attributes(claim) for claim in (*auto.checks, *auto.denials)))
-    windows = [claim.what.window for claim in plan.shape.claims if isinstance(claim.what, Length)]
+    windows = [claim.what.window for claim in auto.shape.claims if isinstance(claim.what, Length)]
     found.update(window.attribute for window in windows if isinstance(window, t.AttributeWindow))
     return tuple(sorted(name for name in found if not is_hidden(name)))

@@ -6,7 +6,7 @@ from ceql.plans import CorrelatedPlan, PreferredPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
-from ceql.recognition.preferred import PreferredRecognition
+from ceql.recognition.preferred import ComparingPreferred, PreferredRecognition
 from ceql.recognition.trailing import TrailingRecognition
 from ceql.recognition.unary import UnaryRecognition
 
@@ -15,7 +15,7 @@ def recognise(bound: BoundPlan, counting: bool = False) -> Recognition:
     """A recognition of this query, to be fed with events: it finds the matches, or only counts them."""
     plan = bound.plan
     if isinstance(plan, PreferredPlan):
-        return PreferredRecognition(bound, counting)
+        return (PreferredRecognition if plan.comparing is None else ComparingPreferred)(bound, counting)
     if not isinstance(plan, CorrelatedPlan):
         return UnaryRecognition(bound, counting)
     if any(plan.shape.trails(watched.number) for watched in plan.automaton.absences):
