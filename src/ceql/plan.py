@@ -18,7 +18,7 @@ from ceql.analysis.fields import with_fields
 from ceql.analysis.lengths import window_of_all
 from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.neighbours import with_lags
-from ceql.analysis.normal import normalize, to_normal
+from ceql.analysis.normal import Compared, normalize, to_normal
 from ceql.analysis.one_form import one_form
 from ceql.analysis.preferred import check_decided, check_preferred
 from ceql.analysis.resolve import resolve
@@ -242,14 +242,14 @@ def to_plan(draft: Draft) -> Plan:
     if automaton is not None:
         assert draft.running is not None
         return CorrelatedPlan(*common, shape, automaton, draft.running)
-    by_case = draft.whole is None or draft.single
+    by_case = (draft.whole is None or draft.single) and not shape.denials
     if query.after_match is not None:
         shape = shape if by_case else shape.at_leaves()
         check_preferred(shape, query, draft.source)
-    normal = normalize(shape) if by_case else to_normal(shape)
+    normal = normalize(shape) if by_case else to_normal(shape, compared=Compared.LEFT_OUT)
     cea = without_lags_at_first(compile_formula(normal, variables(query)))
     if query.after_match is not None:
-        if by_case and not shape.denials:
+        if by_case:
             return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea.guards), shape, None)
         ordered, comparing, left = prefer(shape, cea.guards)
         check_decided(left, draft.source)

@@ -11,6 +11,7 @@ use the node at all. Their union is exact, since a match either uses the node or
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from ceql.analysis.conditions import of_one_event
 from ceql.analysis.shape import Absence, Claim, Kind, Leaves, Shape, Test
@@ -88,21 +89,28 @@ def normalize(shape: Shape) -> Normal:
     return _Cases(shape).normal(shape.root, frozenset())
 
 
-def to_normal(shape: Shape, node: int | None = None, places: bool = False) -> Normal:
-    """A node of a shape (the root, if none is given), its claims left out; with `places`, it says what each part is of.
+class Compared(Enum):
+    """What becomes of absences that compare events with others."""
 
-    Then the absences that compare events with others are told apart, too.
-    """
-    return _Cases(replace(shape, claims=()), places).normal(shape.root if node is None else node, frozenset())
+    PLAIN = "plain"  # they are as if all such events were forbidden
+    LEFT_OUT = "left out"
+    TOLD_APART = "told apart"  # and so is each leaf and each iteration: atoms and counts have places
+
+
+def to_normal(shape: Shape, node: int | None = None, compared: Compared = Compared.PLAIN) -> Normal:
+    """A node of a shape (the root, if none is given), its claims left out."""
+    return _Cases(replace(shape, claims=()), compared).normal(shape.root if node is None else node, frozenset())
 
 
 class _Cases:
     """A shape in normal form, given the claims that a case takes as true or does without."""
 
-    def __init__(self, shape: Shape, places: bool = False) -> None:
+    def __init__(self, shape: Shape, compared: Compared = Compared.PLAIN) -> None:
         self.shape = shape
-        self.places = places
-        self.compared = {claim.absence for claim in shape.denials} if places else set()
+        self.places = compared is Compared.TOLD_APART
+        self.leaves_out = compared is Compared.LEFT_OUT
+        plain = compared is Compared.PLAIN
+        self.compared = frozenset[int]() if plain else frozenset(claim.absence for claim in shape.denials)
         self.sure: set[int] = set()
         self.at_scope: dict[int, dict[object, list[Claim]]] = {}
         """The claims to be discharged at each node; those that ask the same are one case."""
@@ -166,6 +174,7 @@ class _Cases:
             tuple(
                 replace(atom, place=number) if number in self.compared else atom
                 for number in gap
+                if not (self.leaves_out and number in self.compared)
                 for atom in absent_atoms(self.shape.absences[number])
             )
             for gap in gaps

@@ -2,7 +2,8 @@
 
 A *leaf* is a place in the formula that reads one event. After a leaf comes an ordered list of *waits*: each says which
 leaves may read the next event, in order, and which events a run may skip before that. The list may end with "accept":
-what would come after it is less preferred than the match that is there, so it is left out. Lists are built as
+what would come after it is less preferred than the match that is there, so it is left out, unless conditions may
+refuse that match. Lists are built as
 Glushkov builds follow sets, and keep their order: OR adds its left side first, a count adds another round before it
 goes on, a reluctant one after. A wait reads an event before it skips it.
 
@@ -153,10 +154,11 @@ class _Part(NamedTuple):
         return any(isinstance(ahead, _Out) for ahead in self.begin)
 
 
-def compile_ordered(formula: Normal, guards: Sequence[Atom] = ()) -> Ordered:
-    """The ordered automaton of `formula`; its guards are numbered after those given."""
+def compile_ordered(formula: Normal, guards: Sequence[Atom] = (), empty: bool = False) -> Ordered:
+    """The ordered automaton of `formula`; its guards are numbered after those given. With `empty`, a match may have no
+    event, if the formula may."""
     builder = _Builder(guards)
-    return builder.finished(builder.build(formula))
+    return builder.finished(builder.build(formula), empty)
 
 
 class _Builder:
@@ -266,7 +268,7 @@ class _Builder:
             return again
         return _with_one_out([_Out(), *again] if reluctant else [*again, _Out()])
 
-    def finished(self, whole: _Part) -> Ordered:
+    def finished(self, whole: _Part, empty: bool) -> Ordered:
         """The automaton of the whole formula."""
         waits: dict[Wait, int] = {}
         leaves = []
@@ -276,7 +278,9 @@ class _Builder:
             for ahead in after:
                 if isinstance(ahead, _Out):
                     following[ACCEPT] = None
-                    break
+                    if place < 0:
+                        break
+                    continue  # conditions may refuse the match
                 tight = ahead.joint is Joint.TOUCH
                 forbidden = ahead.unless | (ahead.rivals if ahead.joint is Joint.NEXT else 0)
                 forbidden = 0 if tight else forbidden
@@ -285,15 +289,17 @@ class _Builder:
             leaves.append(Leaf(guard, label, tuple(following), place))
         begin: list[tuple[int, int]] = []
         for ahead in whole.begin:
-            if isinstance(ahead, _Out):
-                break
-            begin += [(self._first(leaves, leaf), ahead.unless) for leaf in ahead.leaves]
+            if isinstance(ahead, _Ahead):
+                begin += [(self._first(leaves, leaf), ahead.unless) for leaf in ahead.leaves]
+            elif empty:
+                break  # what is less preferred than the empty match
         return Ordered(
             tuple(replace(guard, place=-1) for guard in self.guards),
             tuple(leaves),
             tuple(waits),
             tuple(leaf for leaf, _ in begin),
             tuple(unless for _, unless in begin),
+            empty and whole.nullable,
         )
 
     def _mask_of(self, guards: Iterable[Atom]) -> int:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from ceql.analysis.between import conditions
 from ceql.analysis.equalities import Equality, equalities
-from ceql.analysis.normal import Atom, absent_atoms, to_normal
+from ceql.analysis.normal import Atom, Compared, absent_atoms, to_normal
 from ceql.analysis.shape import Claim, Leaves, Same, Shape
 from ceql.automata.carrying import carry
-from ceql.automata.correlated import Correlated, Index, Link, Transition
+from ceql.automata.correlated import Correlated, Index, Link, Mark, Transition
 from ceql.automata.endings import gaps_of
 from ceql.automata.ordered import ACCEPT, Ordered, compile_ordered
 from ceql.automata.parallel import Parallel, Source, Step
@@ -53,7 +53,7 @@ def prefer(shape: Shape, guards: Sequence[Atom]) -> Preferring:
         return Preferring(compile_ordered(to_normal(shape), guards), None, ())
     known = equalities(replace(shape, claims=tuple(c for c in shape.claims if isinstance(c.what, Same))))
     shape = _with_values(shape, known)
-    ordered = compile_ordered(to_normal(shape, places=True), guards)
+    ordered = compile_ordered(to_normal(shape, compared=Compared.TOLD_APART), guards)
     steps, parallel = _parallel(ordered)
     same = {number for equality in known for number in equality.claims}
     asked, left = conditions(shape, [claim for claim in shape.claims if claim.number not in same])
@@ -114,11 +114,10 @@ def _comparing(
         tuple(terms[carrying.terms[k].what] for k in pair): None  # type: ignore[index]
         for pair in carrying.compares
     }
+    marks = {leaves: k for k, leaves in enumerate(dict.fromkeys(step.leaves for step, _ in steps))}
     transitions = [
-        Transition(
-            0, (), (Link(wait, ()),) if wait >= 0 else (), 0, step.target, (), _tested(carrying.ways[step, wait])
-        )
-        for step, wait in steps
+        Transition(0, (), (Link(wait, ()),) if wait >= 0 else (), marks[step.leaves], step.target, (), _tested(way))
+        for step, wait, way in ((step, wait, carrying.ways[step, wait]) for step, wait in steps)
     ]
     indexes = tuple(Index({wait: ((), ())}, own.tight, carrying.live[wait]) for wait, own in enumerate(ordered.waits))
     endings: dict[Transition, None] = {}
@@ -138,7 +137,7 @@ def _comparing(
         guards=ordered.guards,
         terms=tuple(terms),
         compares=tuple(compared),  # type: ignore[arg-type]
-        marks=(),
+        marks=tuple(Mark(leaves, frozenset()) for leaves in marks),
         transitions=tuple(transitions),
         indexes=indexes,
         checks=(),

@@ -8,7 +8,7 @@ from ceql.automata.correlated import Correlated
 from ceql.explain.carried import event_of, print_register
 from ceql.explain.names import listed
 from ceql.explain.text import wrapped
-from ceql.plans import CorrelatedPlan, Plan
+from ceql.plans import CorrelatedPlan, Plan, PreferredPlan
 from ceql.syntax.printer import print_condition
 
 
@@ -28,7 +28,7 @@ def absent_lines(plan: Plan) -> list[str]:
 
 
 def _shape(plan: Plan) -> Shape:
-    if isinstance(plan, CorrelatedPlan):
+    if isinstance(plan, CorrelatedPlan | PreferredPlan):
         return plan.shape
     return plan.whole or resolve(plan.query.formula, plan.source, unary=True)
 
@@ -38,6 +38,9 @@ def _text(claim: Claim) -> str:
 
 
 def _how(plan: Plan, shape: Shape, number: int, compared: bool) -> str:
+    if isinstance(plan, PreferredPlan) and compared and plan.comparing is not None:
+        known = _remembered(plan.comparing, number)
+        return known or "at once: when it comes, it is compared with what each run carries"
     if not isinstance(plan, CorrelatedPlan):
         return "in the automaton: a state in which it may not come does not skip it"
     auto = plan.automaton

@@ -98,6 +98,8 @@ def _guarantee(plan: Plan) -> list[str]:
             engine += "; runs that agree on all that later conditions ask for are one group"
     elif isinstance(plan, PreferredPlan):
         engine = "the compiled loop over ordered lists of runs: at most one run for each state and start"
+        if plan.comparing is not None:
+            engine += " with the same values of all that later conditions ask for"
     elif plan.rivalry is None:
         engine = "the compiled loop over states, and its graph (core-vldb2022, Algorithm 1)"
     elif plan.query.window is None:
@@ -269,10 +271,10 @@ def columns_read(plan: Plan) -> list[str]:
     """The attributes that guards, comparisons, PARTITION BY and the window read, in order of appearance."""
     read: list[t.Condition | t.Expression] = [p for guard in plan.guards for p in guard.predicates]
     checks: tuple[Claim, ...] = ()
-    if isinstance(plan, CorrelatedPlan):
-        read += plan.automaton.terms
-        read += [term.what for term in plan.automaton.reads]
-        checks = plan.automaton.checks + plan.automaton.denials
+    if plan.comparing is not None:
+        read += plan.comparing.terms
+        read += [term.what for term in plan.comparing.reads]
+        checks = plan.comparing.checks + plan.comparing.denials
     names = [attribute_in(leaf.name) for node in read for leaf in leaves(node) if isinstance(leaf, t.Attribute)]
     names += [name for claim in checks for name in sorted(attributes(claim))]
     windows = [claim.what.window for claim in claims(plan) if isinstance(claim.what, Length)]
@@ -298,8 +300,8 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
                 rows.append(["(stream)", "", _kind(column), str(column.classes)])
             case MaskColumn():
                 rows.append(["(expression)", "", _kind(column), str(column.classes)])
-    if isinstance(plan, CorrelatedPlan):
-        auto = plan.automaton
+    auto = plan.comparing
+    if auto is not None:
         values = ValueNumbers(auto.terms, auto.compares, schema, False, plan.source)
         extended = Lengths(plan, schema, time, options, False).extended(schema)
         Checks(auto, extended, False, plan.source, time)  # says which column does not fit

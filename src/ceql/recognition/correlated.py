@@ -39,7 +39,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _PLACE = "(place in the substream)"
-_MANY_VALUES = 1 << 17  # that have come since they were looked through for those to forget
+_MANY_ABSENT = 1 << 17  # forbidden events that have come since they were looked through for those to forget
 
 
 class CorrelatedRecognition(ComparingRecognition):
@@ -266,7 +266,7 @@ class CorrelatedRecognition(ComparingRecognition):
 
     def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
         yield from super()._process(resume)
-        if self.absences is not None and self.absences.count > 2 * self._absent_kept + _MANY_VALUES:
+        if self.absences is not None and self.absences.count > 2 * self._absent_kept + _MANY_ABSENT:
             yield from self.flush()
             if not self.bound.window.exact:
                 self._collect()

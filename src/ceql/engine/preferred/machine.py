@@ -234,9 +234,13 @@ class PreferredMachine(Machine):
         self._collect()
         if len(self.table) > 1:
             self._emptied = None
-        if 2 * self.regs[POOL] >= len(self.pool):
-            self._check_memory(pool=2 * len(self.pool))
-            self.pool = np.concatenate([self.pool, np.zeros_like(self.pool)])
+        size, least = len(self.pool), int(self.regs[POOL]) + power_of_two(max(2, int(self.regs[FOUND])))
+        if 2 * self.regs[POOL] >= size or least > size:
+            size = max(2 * size, power_of_two(least))
+            self._check_memory(pool=size)
+            pool: Array = np.zeros((size, self.pool.shape[1]), np.int64)
+            pool[: len(self.pool)] = self.pool
+            self.pool = pool
         self._make_room()
 
     def _collect(self) -> None:
