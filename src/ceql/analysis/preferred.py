@@ -14,14 +14,11 @@ from ceql.syntax import tree as t
 
 
 def check_preferred(shape: Shape, query: t.Query, source: str) -> None:
-    """Refuse windows that time does not pass, and NOT that looks beyond a match."""
-    if isinstance(query.window, t.AttributeWindow):
-        advice = "Write WITHIN a duration, or WITHIN a number of EVENTS."
-        raise _refused(f"WITHIN {query.window.size} [{query.window.attribute}]", advice, source, query.window.span)
+    """Refuse NOT that looks back from a match, or beyond a part of it."""
     for number, absence in enumerate(shape.absences):
-        if shape.trails(number):
+        if shape.trails(number) and shape.gaps[number].node != shape.root:
             advice = "Without AFTER MATCH, each match that ends so is found."
-            raise _refused(f"{absence.text} at the end", advice, source, absence.span)
+            raise _refused(f"{absence.text} at the end of a part", advice, source, absence.span)
         if shape.leads(number) and query.window is not None:
             advice = "Leave out WITHIN, or the NOT."
             raise _refused(f"{absence.text} at the beginning, beside WITHIN,", advice, source, absence.span)

@@ -44,7 +44,10 @@ class Leaf(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Reads the next event at the first of these leaves that takes it, and at the others as less preferred runs."""
+    """Reads the next event at the first of these leaves that takes it, and at the others as less preferred runs.
+
+    One without leaves is that of a match, until its window has passed: NOT at the end.
+    """
 
     leaves: tuple[int, ...]
     tight: bool
@@ -217,8 +220,9 @@ class _Builder:
             for leaf in open_ends:
                 self.after[leaf] = self._put(self.after[leaf], begins)
             open_ends = [*(open_ends if part.nullable else []), *part.last]
+        trailing = _Out(unless=unless[len(parts)])
         for leaf in open_ends:
-            self.after[leaf] = [_Out() if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]
+            self.after[leaf] = [trailing if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]
         return _Part(begin, open_ends)
 
     def _put(self, before: _List, begins: _List) -> _List:
@@ -276,6 +280,10 @@ class _Builder:
         for (guard, label, place), after in zip(self.atoms, self.after, strict=True):
             following: dict[int, None] = {}
             for ahead in after:
+                if isinstance(ahead, _Out) and ahead.unless:
+                    waits.setdefault(last := Wait((), False, ahead.unless, place), len(waits))
+                    following[waits[last]] = None
+                    break
                 if isinstance(ahead, _Out):
                     following[ACCEPT] = None
                     if place < 0:

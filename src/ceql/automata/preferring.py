@@ -17,7 +17,7 @@ from ceql.analysis.equalities import Equality, equalities
 from ceql.analysis.normal import Atom, Compared, absent_atoms, to_normal
 from ceql.analysis.shape import Claim, Leaves, Same, Shape
 from ceql.automata.carrying import carry
-from ceql.automata.correlated import Correlated, Index, Link, Mark, Transition
+from ceql.automata.correlated import NOTHING_COMPARED, Correlated, Index, Link, Mark, Transition
 from ceql.automata.endings import gaps_of
 from ceql.automata.ordered import ACCEPT, Ordered, compile_ordered
 from ceql.automata.parallel import Parallel, Source, Step
@@ -31,9 +31,9 @@ class Preferring(NamedTuple):
     """The automata of a formula, and the claims that runs cannot decide."""
 
     ordered: Ordered
-    comparing: Correlated | None
-    """What runs carry and what is asked of them; None if each condition is about one event. Its indexes are the waits,
-    and its transitions those of `ways`, in this order."""
+    comparing: Correlated
+    """What runs carry and what is asked of them. Its indexes are the waits, and its transitions those of `ways`, in
+    this order."""
     left: tuple[Claim, ...]
 
 
@@ -48,9 +48,6 @@ def ways(ordered: Ordered) -> Iterator[tuple[int, int, int]]:
 
 def prefer(shape: Shape, guards: Sequence[Atom]) -> Preferring:
     """The automata of a shape whose claims on single events stand at its leaves; these guards come first."""
-    compares = bool(shape.claims or shape.denials)
-    if not compares:
-        return Preferring(compile_ordered(to_normal(shape), guards), None, ())
     known = equalities(replace(shape, claims=tuple(c for c in shape.claims if isinstance(c.what, Same))))
     shape = _with_values(shape, known)
     ordered = compile_ordered(to_normal(shape, compared=Compared.TOLD_APART), guards)
@@ -62,7 +59,9 @@ def prefer(shape: Shape, guards: Sequence[Atom]) -> Preferring:
     assert carrying is not None, "an ordered automaton joins no runs"
     left += [claim for claim in shape.claims if claim.number in more]
     left += [claim for claim in shape.denials if claim.absence not in ended.numbers]
-    return Preferring(ordered, None if left else _comparing(shape, ordered, steps, parallel, carrying), tuple(left))
+    if left:
+        return Preferring(ordered, NOTHING_COMPARED, tuple(left))
+    return Preferring(ordered, _comparing(shape, ordered, steps, parallel, carrying), ())
 
 
 def _with_values(shape: Shape, known: Iterable[Equality]) -> Shape:

@@ -31,7 +31,7 @@ from ceql.io.schemas import is_text, names_near, unify_schemas
 from ceql.io.shared_keys import QueryKeys
 from ceql.io.source import Source
 from ceql.jit import Array
-from ceql.plans import CorrelatedPlan, Plan
+from ceql.plans import Loop, Plan
 from ceql.predicates.bind import BoundGuards, InputSchema, bind
 from ceql.predicates.operands import Operands
 from ceql.predicates.symbols import Symbolizer, SymbolTable
@@ -127,10 +127,10 @@ class BoundPlan:
             self._check_fields()
             if self.sharing is None:  # else they are bound with those of other queries
                 _ = self.guards
-            if self.plan.comparing is not None:
-                _ = self._values, self.operands
-            if isinstance(self.plan, CorrelatedPlan):
+            if self.plan.loop is Loop.GROUPS:
                 _ = self._checks
+            if self.plan.compares:
+                _ = self._values, self.operands
             self._check_selection()
         _ = self.window, self.result
 
@@ -275,12 +275,7 @@ class BoundPlan:
 
     @property
     def _automaton(self) -> Correlated:
-        assert self.plan.comparing is not None
-        return self.plan.comparing
-
-    @property
-    def _running(self) -> Correlated:
-        return self.plan.running if isinstance(self.plan, CorrelatedPlan) else self._automaton
+        return self.plan.automaton
 
     @cached_property
     def _values(self) -> ValueNumbers:
@@ -311,7 +306,6 @@ class BoundPlan:
 
     def steps(self, symbols: Sequence[int]) -> Steps:
         """The automaton for these symbols (`automata.steps.to_steps`), which is only read."""
-        assert isinstance(self.plan, CorrelatedPlan)
         known = self._steps.get(key := tuple(symbols))
         if known is None:
             known = to_steps(self.plan.running, symbols)
@@ -322,12 +316,12 @@ class BoundPlan:
     def carrier(self, operands: Operands) -> Carrier:
         """What runs carry (`automata.steps.to_carrier`) if conditions are bound so; what is written to is new."""
         if operands is not self.operands:
-            return to_carrier(self._running, operands.tests, operands.reads)
+            return to_carrier(self.plan.running, operands.tests, operands.reads)
         return emptied(self._carrier)
 
     @cached_property
     def _carrier(self) -> Carrier:
-        return to_carrier(self._running, self.operands.tests, self.operands.reads)
+        return to_carrier(self.plan.running, self.operands.tests, self.operands.reads)
 
     def _check_selection(self) -> None:
         """Refuse attributes of SELECT that the events do not have."""
@@ -340,12 +334,10 @@ class BoundPlan:
 def compared_attributes(plan: Plan) -> tuple[str, ...]:
     """The attributes that are compared between events, other than by substreams, and those that measures read."""
     measured = measured_attributes(plan.query)
-    auto = plan.comparing
-    if auto is None:
-        return measured
+    auto = plan.automaton
     terms = [*auto.terms, *(term.what for term in auto.reads)]
     found = {leaf.name for term in terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
     found.update(measured, *(attributes(claim) for claim in (*auto.checks, *auto.denials)))
-    windows = [claim.what.window for claim in auto.shape.claims if isinstance(claim.what, Length)]
+    windows = [claim.what.window for claim in plan.shape.claims if isinstance(claim.what, Length)]
     found.update(window.attribute for window in windows if isinstance(window, t.AttributeWindow))
     return tuple(sorted(name for name in found if not is_hidden(name)))

@@ -137,7 +137,7 @@ class ComparingRecognition(Recognition):
             values = np.empty((count, reads + len(self.values.terms)), np.int64)
             self.values.numbers(data, rows, values[:, reads:], NULL)
             if lengths.names:
-                places = self._place_of(events) if self.plan.counts_events and self.keys is not None else None
+                places = self._place_of(events) if self.bound.plan.counts_events and self.keys is not None else None
                 data, rows = lengths.measured(data, rows, events.position, events.time, places), None
             self._read(data, rows, values)
             self._tell_ranks()

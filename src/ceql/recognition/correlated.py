@@ -25,7 +25,7 @@ from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, LANES,
 from ceql.engine.groups.machine import GroupMachine
 from ceql.io.sort_keys import encode
 from ceql.jit import Array
-from ceql.plans import CandidateReason, CorrelatedPlan
+from ceql.plans import CandidateReason
 from ceql.recognition.absences import Absences, time_bounds
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.choosing import Chooser, Labels
@@ -49,7 +49,6 @@ class CorrelatedRecognition(ComparingRecognition):
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
-        assert isinstance(bound.plan, CorrelatedPlan)
         self.plan = plan = bound.plan
         self.auto = auto = plan.automaton
         self.running = plan.running

@@ -21,8 +21,7 @@ class Lengths:
     """The windows inside the formula of a query, bound to a schema."""
 
     def __init__(self, plan: Plan, schema: pa.Schema, time: str | None, options: Options, open_schema: bool) -> None:
-        auto = plan.comparing
-        assert auto is not None
+        auto = plan.automaton
         asked = auto.carrying.conditions if auto.carrying is not None else ()
         claims = [*auto.checks, *(condition.claim for condition in asked)]
         windows = dict.fromkeys(claim.what.window for claim in claims if isinstance(claim.what, Length))

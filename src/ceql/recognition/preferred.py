@@ -27,7 +27,6 @@ from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.plans import PreferredPlan
 from ceql.recognition.absences import time_bounds
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.comparing import ComparingRecognition
@@ -43,8 +42,9 @@ class PreferredRecognition(Recognition):
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
-        assert isinstance(bound.plan, PreferredPlan)
         self.plan = bound.plan
+        assert self.plan.ordered is not None
+        self._ordered = self.plan.ordered
         self._by_key = bound.window.kind == W_GIVEN and bound.window.size is not None
         """Whether events of other substreams may decide a match, or those that no guard accepts."""
         self.may_pass_over = not self._by_key
@@ -58,7 +58,7 @@ class PreferredRecognition(Recognition):
     @cached_property
     def _arrays(self) -> OrderedArrays:
         plan = self.plan
-        return OrderedArrays(plan.ordered, plan.selected, plan.after_match.variable, plan.comparing)
+        return OrderedArrays(self._ordered, plan.selected, plan.after_match.variable, plan.automaton)
 
     def _carrier(self) -> Carrier | None:
         """What runs carry, if conditions compare events."""
@@ -188,7 +188,7 @@ class PreferredRecognition(Recognition):
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
         machine = self.machine
         self._room_for_symbols()
-        known = len(self.plan.ordered.waits), len(self._arrays.labels), self.position, machine.registers
+        known = len(self._ordered.waits), len(self._arrays.labels), self.position, machine.registers
         machine.known = Known(*known)
         machine.restore(arrays)
         bits = len(machine.auto.forbids)
@@ -202,12 +202,11 @@ class ComparingPreferred(PreferredRecognition, ComparingRecognition):
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
-        assert self.plan.comparing is not None
-        self.auto = self.running = self.plan.comparing
+        self.auto = self.running = self.plan.automaton
         self.values, self.operands = bound.values(), bound.operands
 
     def _carrier(self) -> Carrier | None:
-        return self.bound.carrier(self.operands) if self.auto.carrying is not None else None
+        return self.bound.carrier(self.operands)
 
     @cached_property
     def machine(self) -> PreferredMachine:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ceql.plans import CorrelatedPlan, PreferredPlan
+from collections.abc import Callable
+
+from ceql.plans import Loop
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
@@ -10,14 +12,18 @@ from ceql.recognition.preferred import ComparingPreferred, PreferredRecognition
 from ceql.recognition.trailing import TrailingRecognition
 from ceql.recognition.unary import UnaryRecognition
 
+_BY_LOOP: dict[Loop, Callable[[BoundPlan, bool], Recognition]] = {
+    Loop.STATES: UnaryRecognition,
+    Loop.GROUPS: CorrelatedRecognition,
+    Loop.PREFERRED: PreferredRecognition,
+}
+
 
 def recognise(bound: BoundPlan, counting: bool = False) -> Recognition:
     """A recognition of this query, to be fed with events: it finds the matches, or only counts them."""
     plan = bound.plan
-    if isinstance(plan, PreferredPlan):
-        return (PreferredRecognition if plan.comparing is None else ComparingPreferred)(bound, counting)
-    if not isinstance(plan, CorrelatedPlan):
-        return UnaryRecognition(bound, counting)
     if any(plan.shape.trails(watched.number) for watched in plan.automaton.absences):
         return TrailingRecognition(bound, counting)
-    return CorrelatedRecognition(bound, counting)
+    if plan.loop is Loop.PREFERRED and plan.compares:
+        return ComparingPreferred(bound, counting)
+    return _BY_LOOP[plan.loop](bound, counting)

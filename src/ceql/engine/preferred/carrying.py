@@ -10,21 +10,25 @@ import numpy as np
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, RULED_OUT, all_hold, carry_on, passes
 from ceql.engine.groups.layout import UNBOUND, Carrier
 from ceql.engine.preferred.layout import ENTRY, FOUND, STAMP, SYMBOL, WAIT, Automaton, Work
-from ceql.jit import Array, called, inlined, mix
+from ceql.jit import Array, Word, called, inlined, mix
 
 NO_CELLS = -2  # there is no room for a set of values
+ANYTHING = -2  # in place of what must have been set before
 
 
 @called
-def carries_on(carrier: Carrier, regs: Array, work: Work, e: int, carried: int) -> int:
+def carries_on(auto: Automaton, carrier: Carrier, regs: Array, work: Work, e: int, carried: int) -> Word:
     """Test the run at hand by transition e, and make the registers, as many as `carried`, that it goes on with: PASSES,
     RULED_OUT, CANNOT_TELL or NO_CELLS."""
-    none, base = np.int64(0), np.int64(ENTRY)
+    none: Word = np.int64(0)
+    base: Word = np.int64(ENTRY)
     found = passes(carrier, e, work.words, none, work.run, none, base)
     if found != PASSES:
         return found
     if not carry_on(carrier, e, work.words, none, work.run, none, base, regs, work.vector, none):
         return np.int64(NO_CELLS)
+    if len(auto.once_of) > 1:
+        _keep_first(auto, work, e)
     if len(carrier.after) > 0:
         found = all_hold(carrier, carrier.after[e, 0], carrier.after[e, 1], work.words, none, work.vector, none)
         if found != PASSES:
@@ -34,9 +38,22 @@ def carries_on(carrier: Carrier, regs: Array, work: Work, e: int, carried: int) 
     return np.int64(PASSES)
 
 
+@inlined
+def _keep_first(auto: Automaton, work: Work, e: int) -> None:
+    """Registers that keep their first value, NULL or not, were made as if they took the latest."""
+    for k in range(auto.once_of[e], auto.once_of[e + 1]):
+        place, own, other = auto.once[k, 0], auto.once[k, 1], auto.once[k, 2]
+        if own >= 0 and work.run[0, ENTRY + own] != UNBOUND:
+            work.vector[0, place] = work.run[0, ENTRY + own]
+        elif other != ANYTHING and (other < 0 or work.run[0, ENTRY + other] == UNBOUND):
+            work.vector[0, place] = UNBOUND
+
+
 @called
-def stays_on(auto: Automaton, carrier: Carrier, regs: Array, work: Work, event: Array, wait: int) -> int:
+def stays_on(auto: Automaton, carrier: Carrier, regs: Array, work: Work, event: Array, wait: int) -> Word:
     """The same for a run that skips the event: forbidden ones rule it out, or it remembers what they were like."""
+    none: Word = np.int64(0)
+    base: Word = np.int64(ENTRY)
     for k in range(work.vector.shape[1]):
         work.vector[0, k] = work.run[0, ENTRY + k] if ENTRY + k < work.run.shape[1] else UNBOUND
     for k in range(auto.ends[wait], auto.ends[wait + 1]):
@@ -44,7 +61,7 @@ def stays_on(auto: Automaton, carrier: Carrier, regs: Array, work: Work, event: 
             continue
         e = auto.end_transitions[k]
         if carrier.moves_of[e] < carrier.moves_of[e + 1]:
-            found = carries_on(carrier, regs, work, e, auto.carried[wait])
+            found = carries_on(auto, carrier, regs, work, e, auto.carried[wait])
             if found != PASSES and found != RULED_OUT:
                 return found
             if found == PASSES:  # else this one is none of those that are remembered
@@ -54,7 +71,7 @@ def stays_on(auto: Automaton, carrier: Carrier, regs: Array, work: Work, event: 
                 for k2 in range(work.run.shape[1] - ENTRY):
                     work.vector[0, k2] = work.run[0, ENTRY + k2]
         else:
-            found = passes(carrier, e, work.words, np.int64(0), work.run, np.int64(0), np.int64(ENTRY))
+            found = passes(carrier, e, work.words, none, work.run, none, base)
             if found == CANNOT_TELL:
                 return found
             if found == PASSES:
@@ -67,7 +84,8 @@ def is_new(regs: Array, work: Work, wait: int) -> bool:
     """Whether no run before waits like this with the values of `work.vector`; the next entry of the new list then
     counts as one that does."""
     registers = work.entries.shape[1] - ENTRY
-    h = mix(np.int64(0), np.int64(wait))
+    zero: Word = np.int64(0)
+    h = mix(zero, wait)
     for k in range(registers):
         h = mix(h, work.vector[0, k])
     mask = len(work.slots) - 1

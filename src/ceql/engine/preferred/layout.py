@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ceql.engine.common.layout import OWN_COLUMNS
-from ceql.engine.groups.layout import OWN_REASONS as GROUP_REASONS
+from ceql.engine.common.layout import OWN_REASONS as GROUP_REASONS
 from ceql.engine.groups.layout import OWN_REGISTERS as OWN
 from ceql.jit import Array, record
 
@@ -15,9 +15,8 @@ STAMP = OWN + 1  # says which waits have a run already: of this event, or of thi
 READY = OWN + 2  # matches that the current event has decided
 SHOWN = OWN + 3  # those of them that are in the output buffers
 FOUND = OWN + 4  # entries of the new list
-MARKS = OWN + 5  # those of them that are marks
-WANTED = OWN + 6  # the start whose match has no event to go on at (TO FIRST, TO LAST)
-REGISTERS = OWN + 7
+WANTED = OWN + 5  # the start whose match has no event to go on at (TO FIRST, TO LAST)
+REGISTERS = OWN + 6
 
 # Why the loop came back.
 OWN_REASONS = GROUP_REASONS + 5  # GROW_CELLS and INEXACT are as in the loop over groups
@@ -32,7 +31,7 @@ COUNT = OWN_COLUMNS + 1  # its entries
 ROOM = OWN_COLUMNS + 2  # the entries that there is room for
 MET = OWN_COLUMNS + 3  # which of the events have been there that may not come before a match, as bits
 PRESENT = OWN_COLUMNS + 4  # the waits of its runs, as bits
-MARKED = OWN_COLUMNS + 5  # its marks
+MARKED = OWN_COLUMNS + 5  # its marks, and the runs that are matches if they last as long as their window
 SEEN = OWN_COLUMNS + 6  # the events so far, if windows inside the formula count them
 COLUMNS = OWN_COLUMNS + 7
 
@@ -75,6 +74,10 @@ class Automaton(NamedTuple):
     ends: Array  # int32[waits + 1]: where the events begin that may rule out runs that wait
     end_columns: Array  # int32: the column of `holds` that tells such an event
     end_transitions: Array  # int32: what is tested then
+    once_of: Array  # int32: offsets into `once` of each transition; of length 1 if there are none
+    once: Array  # int32[., 3]: the place of a register that keeps its first value, where the run has it (-1: nowhere),
+    # and where the run has what must have been set before (-1: nowhere, -2: nothing must)
+    empty: int  # the label of empty matches; -1 if a match has an event
     targets: Array  # uint8[labels]: whether TO FIRST or TO LAST means events of this label
     shown: Array  # uint8[labels]: whether events of this label are part of the result
 

@@ -42,7 +42,6 @@ from ceql.engine.preferred.layout import (
     LONG,
     MARK,
     MARKED,
-    MARKS,
     MET,
     NO_NODE,
     NODE_OF,
@@ -109,7 +108,7 @@ def advance(
                     for word in range(events.values.shape[1]):
                         work.words[0, word] = events.values[i, word]
                 reason: int = step(auto, carrier, nodes, times, regs, row, pool, work, settings, event)
-                if reason == DONE and not _put_back(regs, row, pool, work):
+                if reason == DONE and not _put_back(auto, regs, row, pool, work):
                     reason = COLLECT
                 if reason != DONE:
                     regs[EVENT] = i
@@ -157,7 +156,7 @@ def decide_all(
             event[AT] = -1
             event[BOUND] = bound
             reason: int = step(auto, carrier, nodes, times, regs, row, pool, work, settings, event)
-            if reason == DONE and not _put_back(regs, row, pool, work):
+            if reason == DONE and not _put_back(auto, regs, row, pool, work):
                 reason = COLLECT
             if reason != DONE:
                 regs[EVENT] = p
@@ -183,7 +182,7 @@ def _moves(auto: Automaton, row: Array, settings: Settings, symbol: int) -> bool
 
 
 @called
-def _put_back(regs: Array, row: Array, pool: Array, work: Work) -> bool:
+def _put_back(auto: Automaton, regs: Array, row: Array, pool: Array, work: Work) -> bool:
     """Make the new list that of the substream; whether the pool had room for it."""
     count = regs[FOUND]
     if count > row[ROOM]:
@@ -197,6 +196,7 @@ def _put_back(regs: Array, row: Array, pool: Array, work: Work) -> bool:
         regs[POOL] += room
     at = row[LIST]
     present = np.int64(0)
+    marked = np.int64(0)
     for k in range(count):
         for word in range(ENTRY):
             pool[at, word] = work.entries[k, word]
@@ -204,11 +204,12 @@ def _put_back(regs: Array, row: Array, pool: Array, work: Work) -> bool:
             pool[at, word] = work.entries[k, word]
         at += 1
         wait = work.entries[k, WAIT]
+        marked += wait == MARK or auto.waits[wait] == auto.waits[wait + 1]
         if wait != MARK:
             present |= np.int64(1) << min(wait, LAST_BIT - 1)
     row[COUNT] = count
     row[PRESENT] = present
-    row[MARKED] = regs[MARKS]
+    row[MARKED] = marked
     regs[SHOWN] = 0
     return True
 

@@ -46,7 +46,6 @@ from ceql.engine.preferred.layout import (
     GROW,
     LABEL,
     LONG,
-    MARKS,
     MET,
     POOL,
     POSITION,
@@ -360,4 +359,4 @@ class PreferredMachine(Machine):
             self.carrier = self.carrier._replace(cells=arrays["cells"].astype(np.int64))
             self._room_for_cells(power_of_two(2 * len(arrays["cells"])))
         self.work = self._scratch(64, 64)
-        self.regs[[STAMP, READY, SHOWN, FOUND, MARKS]] = 0
+        self.regs[[STAMP, READY, SHOWN, FOUND]] = 0

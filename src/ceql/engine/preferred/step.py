@@ -35,7 +35,6 @@ from ceql.engine.preferred.layout import (
     LINK,
     LIST,
     MARK,
-    MARKS,
     MET,
     NO_NODE,
     NODE,
@@ -90,7 +89,6 @@ def step(
     regs[STAMP] += 1
     regs[READY] = 0
     regs[FOUND] = 0
-    regs[MARKS] = 0
     owner: Word = np.int64(-1)  # the start whose runs are looked at
     alive: Word = np.int64(0)  # what stands before in the new list and may still decide against what comes after it
     died: Word = False  # whether this event ended a run before
@@ -120,6 +118,10 @@ def step(
             return GROW
         if wait != MARK and own < bound:
             latest = max(latest, own)
+            if _lasts(auto, wait):
+                least = _decide_last(auto, nodes, regs, work, run[0, NODE], np.int64(-1), own, settings)
+                if least < 0:
+                    return -least
             continue
         before = regs[FOUND]
         if wait == MARK or symbol < 0:
@@ -135,6 +137,11 @@ def step(
             accepted = moved == ACCEPTED
             cut = accepted
             if settings.counted and own <= bound:
+                lasting = _lasting(auto, regs, work, before)
+                if lasting >= 0:
+                    least = _decide_last(auto, nodes, regs, work, lasting, position, own, settings)
+                    if least < 0:
+                        return -least
                 _leave_mark(regs, work, before, accepted)
             died = died or regs[FOUND] == before + accepted
         alive += regs[FOUND] - before
@@ -176,9 +183,16 @@ def _start(
         regs[STAMP] += 1
     before = regs[FOUND]
     moved = _begin(auto, carrier, nodes, times, regs, row, work, event)
+    if moved == PASSED and auto.empty >= 0:
+        moved = _accept_nothing(auto, nodes, times, regs, work, event)
     if moved < 0:
         return -moved
     if settings.counted and event[OWN_KEY] <= event[BOUND]:
+        lasting = _lasting(auto, regs, work, before)
+        if lasting >= 0:
+            least = _decide_last(auto, nodes, regs, work, lasting, event[AT], event[OWN_KEY], settings)
+            if least < 0:
+                return -least
         _leave_mark(regs, work, before, moved == ACCEPTED)
     if moved != ACCEPTED:
         return DONE
@@ -188,6 +202,57 @@ def _start(
         least = _target(auto, nodes, regs, work, event[AT], settings.skip)
         return -least if least < 0 else DONE
     return reason
+
+
+@inlined
+def _lasts(auto: Automaton, wait: Word) -> bool:
+    """Whether a run that waits like this is a match once its window has passed (NOT at the end)."""
+    return bool(auto.waits[wait] == auto.waits[wait + 1])
+
+
+@inlined
+def _lasting(auto: Automaton, regs: Array, work: Work, first: Word) -> Word:
+    """The last event of the first run that lasts, of the new list from this entry on; NO_NODE if there is none."""
+    for entry in range(first, regs[FOUND]):
+        if work.entries[entry, WAIT] != MARK and _lasts(auto, work.entries[entry, WAIT]):
+            return work.entries[entry, NODE]
+    return np.int64(NO_NODE)
+
+
+@called
+def _decide_last(
+    auto: Automaton, nodes: Array, regs: Array, work: Work, last: Word, decided: Word, key: Word, settings: Settings
+) -> Word:
+    """Note the match of a run that lasted; the starts before the result are skipped. Less than 0: why to come back."""
+    entry = regs[READY]
+    if entry + 3 >= len(work.ready):
+        return -np.int64(GROW)
+    work.ready[entry, NODE_OF] = last
+    work.ready[entry, DECIDED] = decided
+    work.ready[entry, EXPIRED] = key
+    regs[READY] = entry + 1
+    if settings.skip == PAST_LAST:
+        return nodes[last, POSITION] + 1
+    first = last
+    while nodes[first, PARENT] != NO_NODE:
+        first = nodes[first, PARENT]
+    start = nodes[first, POSITION]
+    return start + 1 if settings.skip == TO_NEXT else _target(auto, nodes, regs, work, start, settings.skip)
+
+
+@inlined
+def _accept_nothing(auto: Automaton, nodes: Array, times: Array, regs: Array, work: Work, event: Array) -> int:
+    """The empty match of a start, which is less preferred than its runs: a node of no variable."""
+    node = _node(nodes, regs, event[AT], NO_NODE, auto.empty)
+    if node == NO_NODE:
+        return -COLLECT
+    if len(times):
+        times[node] = event[TIME]
+    link = _node(nodes, regs, node, NO_NODE, LINK)
+    if link == NO_NODE:
+        return -COLLECT
+    _append(regs, work, MARK, link, event[OWN_KEY], event[AT])
+    return ACCEPTED
 
 
 @inlined
@@ -204,8 +269,6 @@ def _append(regs: Array, work: Work, wait: Word, node: Word, key: Word, start: W
     work.entries[entry, KEY] = key
     work.entries[entry, START] = start
     regs[FOUND] = entry + 1
-    if wait == MARK:
-        regs[MARKS] += 1
 
 
 @inlined
@@ -214,7 +277,6 @@ def _leave_mark(regs: Array, work: Work, first: int, accepted: bool) -> None:
     last = regs[FOUND] - 1
     regs[FOUND] = first
     if accepted:
-        regs[MARKS] -= 1
         _append(regs, work, MARK, work.entries[last, NODE], work.entries[last, KEY], work.entries[last, START])
 
 
@@ -299,8 +361,9 @@ def _read(
     for k in range(auto.after[leaf], auto.after[leaf + 1]):
         wait = auto.following[k]
         if carrier is not None:
-            e = np.int64(auto.first[reads] + k - auto.after[leaf])
-            found = carries_on(carrier, regs, work, e, auto.carried[wait] if wait != ACCEPT else np.int64(0))
+            e: Word = np.int64(auto.first[reads] + k - auto.after[leaf])
+            carried: Word = np.int64(auto.carried[wait] if wait != ACCEPT else 0)
+            found = carries_on(auto, carrier, regs, work, e, carried)
             if found == RULED_OUT:
                 continue
             if found != PASSES:
@@ -336,7 +399,6 @@ def _settle(nodes: Array, regs: Array, work: Work, joins: bool, alive: Word, dec
     node = work.entries[last, NODE]
     if alive == 1:
         regs[FOUND] = last
-        regs[MARKS] -= 1
         return DONE if _decide(nodes, regs, work, node, decided, latest) else GROW
     if joins and work.entries[last - 1, WAIT] == MARK:
         both = _node(nodes, regs, work.entries[last - 1, NODE], node, JOINED)
@@ -344,7 +406,6 @@ def _settle(nodes: Array, regs: Array, work: Work, joins: bool, alive: Word, dec
             return COLLECT
         work.entries[last - 1, NODE] = both
         regs[FOUND] = last
-        regs[MARKS] -= 1
     return DONE
 
 
@@ -378,6 +439,8 @@ def _target(auto: Automaton, nodes: Array, regs: Array, work: Work, start: int, 
     """The start at which to go on after the match that was decided last; less than 0 if there is none."""
     node = work.ready[regs[READY] - 1, NODE_OF]
     found: Word = np.int64(-1)
+    if nodes[node, LABEL] == auto.empty:
+        return np.int64(start + 1)
     while node != NO_NODE:
         if auto.targets[nodes[node, LABEL]] != 0:
             found = nodes[node, POSITION]
