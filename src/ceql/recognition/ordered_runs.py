@@ -14,7 +14,7 @@ from ceql.automata.ordered_arrays import OrderedArrays
 from ceql.automata.ordered_program import OrderedProgram
 from ceql.automata.program_arrays import to_arrays
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import ENUMERATE, NO_KEY, W_GIVEN, Events
+from ceql.engine.common.layout import ENUMERATE, NO_KEY, NO_VALUES, W_GIVEN, Events
 from ceql.engine.preferred.layout import Settings
 from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.jit import Array
@@ -95,7 +95,7 @@ class OrderedRuns:
             key=positions if keys is None else np.ascontiguousarray(keys, np.int64),
             bound=np.full(count, NO_KEY, np.int64) if bounds is None else np.ascontiguousarray(bounds, np.int64),
             time=np.zeros(0, np.int64),
-            values=np.zeros((count, 0), np.int64) if words is None else np.ascontiguousarray(words, np.int64),
+            values=NO_VALUES if words is None else np.ascontiguousarray(words, np.int64),
         )
         yield from self.machine.feed(events)
         yield from self.machine.flush()
