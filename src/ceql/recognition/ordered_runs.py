@@ -15,7 +15,7 @@ from ceql.automata.ordered_program import OrderedProgram
 from ceql.automata.program_arrays import to_arrays
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import ENUMERATE, NO_KEY, NO_VALUES, W_GIVEN, Events
-from ceql.engine.preferred.layout import Settings
+from ceql.engine.preferred.layout import Automaton, Settings
 from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.jit import Array
 from ceql.syntax import tree as t
@@ -57,7 +57,7 @@ class OrderedRuns:
         """The variables that each label binds."""
         return self._ordered.labels
 
-    def _automaton(self) -> object:
+    def _automaton(self) -> Automaton:
         made = self._made
         return self._ordered.over(self._bits, carried=made.carried, once_of=made.once_of, once=made.once)
 
@@ -85,7 +85,7 @@ class OrderedRuns:
         self.position += count
         self.machine.room_for_partitions(int(place.max(initial=0)) + 1)
         if len(self.machine.auto.holds) < len(self._bits):
-            self.machine.auto = self._automaton()  # type: ignore[assignment]
+            self.machine.auto = self._automaton()
         if rank is not None and self.machine.carrier is not None:
             self.machine.carrier = self.machine.carrier._replace(rank=np.ascontiguousarray(rank, np.int64))
         events = Events(
