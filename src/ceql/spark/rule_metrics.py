@@ -98,7 +98,12 @@ class PrometheusMetrics(StreamingQueryListener):
         self._server.server_close()
 
     def onQueryStarted(self, event: Any) -> None:
-        """Nothing is known before the first report."""
+        """Forget the sizes of a run before: this one tells of its own."""
+        query = str(event.name or event.id)
+        with self._lock:
+            for known in (self._sizes, self._stored):
+                for where in [where for where in known if where[0] == query]:
+                    del known[where]
 
     def onQueryProgress(self, event: Any) -> None:
         """Take a report in."""
