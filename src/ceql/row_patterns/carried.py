@@ -396,6 +396,8 @@ class Condition:
             if found.kind in (INT, FLOAT):
                 if kind is exp.Sum:
                     return found
+                if total.whole and found.kind == INT:
+                    raise self._refused(node)
                 count = registers.folded(rows, How.SUM, one, ops.COUNTED).then((ops.TO_FLOAT, 0), kind=FLOAT)
                 return _as_float(found).and_with(count, FLOAT, (ops.DIVIDE_FLOAT, 0))
         name = total.node.sql("trino").split("(")[0].upper()
