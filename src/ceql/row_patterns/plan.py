@@ -83,11 +83,10 @@ class Plan:
         skip = self.clause.skip
         targets = frozenset() if skip.variable is None else self.clause.rows_of(skip.variable)
         if self.carries:
-            program = build(self.clause, self.pattern, self.define, rows, problems)
+            program = build(self.clause, self.pattern, self.define, rows, targets, problems)
             if program is None:
                 return _no_matches(rows)
-            variables = [place.variable for place in self.pattern.places]
-            return runs.find_matches(program, rows.partitions, skip.to, targets, variables)
+            return runs.find_matches(program, rows.partitions, skip.to)
         guards: list[Array | None] = [None]
         guard_of = dict.fromkeys(self.variables, 0)
         for label, reading in self.define.items():
