@@ -102,17 +102,19 @@ class _Builder:
         return known[(1 << len(items)) - 1]
 
     def _repeated(self, node: Repeat, then: int) -> int:
+        least = node.least
         if node.most is None:
             loop = self._add(())
             body = self.build(node.item, loop)
             self.nodes[loop] = (body, then) if node.greedy else (then, body)
-            begin = loop
+            begin = body if least else loop  # the last of the rounds that must be is the one to come back to
+            least = max(0, least - 1)
         else:
             begin = then
             for _ in range(node.most - node.least):
                 body = self.build(node.item, begin)
                 begin = self._add((body, then) if node.greedy else (then, body))
-        for _ in range(node.least):
+        for _ in range(least):
             begin = self.build(node.item, begin)
         return begin
 

@@ -62,6 +62,20 @@ class Plan:
         """The columns of the result; or all that cannot be evaluated."""
         return self.run(schema.empty_table()).schema
 
+    def explain(self, schema: pa.Schema) -> str:
+        """How matches are found, and what bounds the work."""
+        self.check(schema)
+        places = len(self.pattern.places)
+        if not self.carries:
+            return (
+                f"linear: conditions look at rows and their neighbours; two passes over the rows, {places} places of "
+                "the pattern at each row at the most"
+            )
+        return (
+            "linear times carried values: conditions look at rows of the match; for each row at most one run for each "
+            f"of {places} places and each combination of the values that a condition still asks for"
+        )
+
     def run(self, table: pa.Table) -> pa.Table:
         """The rows of the result."""
         problems = Problems()
