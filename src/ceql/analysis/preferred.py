@@ -14,11 +14,8 @@ from ceql.syntax import tree as t
 
 
 def check_preferred(shape: Shape, query: t.Query, source: str) -> None:
-    """Refuse NOT that looks back from a match, or beyond a part of it."""
+    """Refuse NOT that looks back as far as a window reaches."""
     for number, absence in enumerate(shape.absences):
-        if shape.trails(number) and shape.gaps[number].node != shape.root:
-            advice = "Without AFTER MATCH, each match that ends so is found."
-            raise _refused(f"{absence.text} at the end of a part", advice, source, absence.span)
         if shape.leads(number) and query.window is not None:
             advice = "Leave out WITHIN, or the NOT."
             raise _refused(f"{absence.text} at the beginning, beside WITHIN,", advice, source, absence.span)

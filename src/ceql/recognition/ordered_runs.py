@@ -14,8 +14,8 @@ from ceql.automata.ordered_arrays import OrderedArrays
 from ceql.automata.ordered_program import OrderedProgram
 from ceql.automata.program_arrays import to_arrays
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.layout import ENUMERATE, NO_KEY, W_GIVEN, Events
-from ceql.engine.preferred.layout import Settings
+from ceql.engine.common.layout import ENUMERATE, NO_KEY, NO_VALUES, W_GIVEN, Events
+from ceql.engine.preferred.layout import Automaton, Settings
 from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.jit import Array
 from ceql.syntax import tree as t
@@ -57,7 +57,7 @@ class OrderedRuns:
         """The variables that each label binds."""
         return self._ordered.labels
 
-    def _automaton(self) -> object:
+    def _automaton(self) -> Automaton:
         made = self._made
         return self._ordered.over(self._bits, carried=made.carried, once_of=made.once_of, once=made.once)
 
@@ -85,7 +85,7 @@ class OrderedRuns:
         self.position += count
         self.machine.room_for_partitions(int(place.max(initial=0)) + 1)
         if len(self.machine.auto.holds) < len(self._bits):
-            self.machine.auto = self._automaton()  # type: ignore[assignment]
+            self.machine.auto = self._automaton()
         if rank is not None and self.machine.carrier is not None:
             self.machine.carrier = self.machine.carrier._replace(rank=np.ascontiguousarray(rank, np.int64))
         events = Events(
@@ -95,7 +95,7 @@ class OrderedRuns:
             key=positions if keys is None else np.ascontiguousarray(keys, np.int64),
             bound=np.full(count, NO_KEY, np.int64) if bounds is None else np.ascontiguousarray(bounds, np.int64),
             time=np.zeros(0, np.int64),
-            values=np.zeros((count, 0), np.int64) if words is None else np.ascontiguousarray(words, np.int64),
+            values=NO_VALUES if words is None else np.ascontiguousarray(words, np.int64),
         )
         yield from self.machine.feed(events)
         yield from self.machine.flush()
