@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def exponential(count: int = 1_000_000) -> None:
         x = values(kind, count)
         table = pa.table({"x": x})
         ceql.match_recognize(sql, table.slice(0, 1000))
-        seconds, found = timed(lambda sql=sql, table=table: ceql.match_recognize(sql, table))
+        seconds, found = timed(partial(ceql.match_recognize, sql, table))
         holds = {name: compared(x, *condition.split()[1:]) for name, condition in defined(define)}
         reached = 1
         while reached < count:
@@ -204,9 +205,9 @@ def on_spark(count: int, rounds: int = 3) -> None:
         ratios = []
         for k in range(rounds + 1):
             found = ceql.spark.sql(spark, V_SHAPE)
-            mine, _ = timed(lambda found=found: found.write.format("noop").mode("overwrite").save())
+            mine, _ = timed(found.write.format("noop").mode("overwrite").save)
             rows = spark.table("prices").withColumn("before", lag)
-            theirs, _ = timed(lambda rows=rows: rows.write.format("noop").mode("overwrite").save())
+            theirs, _ = timed(rows.write.format("noop").mode("overwrite").save)
             if k:
                 ratios.append(mine / theirs)
                 print(f"ceql {mine:.2f} s, lag {theirs:.2f} s")

@@ -41,8 +41,8 @@ class Plan:
         for label, condition in clause.define.items():
             with problems.noted():
                 self.define[label] = navigation.read(condition, clause, columns)
-        if problems:
-            raise problems.error(sql)
+        self._problems = problems
+        """What names nothing: told with all that the check finds."""
 
     @cached_property
     def pattern(self) -> OrderedPattern:
@@ -78,7 +78,7 @@ class Plan:
 
     def run(self, table: pa.Table) -> pa.Table:
         """The rows of the result."""
-        problems = Problems()
+        problems = Problems(self._problems)
         found: dict[str, pa.Array] = {}
         with problems.noted():
             rows = rows_of(table, self.clause)
