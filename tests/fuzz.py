@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import multiprocessing
+import os
 import random
 import secrets
 import sys
