@@ -278,13 +278,16 @@ class GroupMachine(Reading):
             else:
                 self.collect(for_table=reason == GROW_TABLE)
 
-    def _advance(self, events: Events, stop: int) -> int:
-        store = Store(
+    @property
+    def _store(self) -> Store:
+        return Store(
             self.nodes, self.times, self.extra, self.slots, self.entries, self.regs, self.parts, self.fresh, self.way
         )
+
+    def _advance(self, events: Events, stop: int) -> int:
         with np.errstate(over="ignore", invalid="ignore"):  # where Numba is switched off
             reason = advance(
-                self.steps, NOTHING if self.carrier is None else None, self.carrier, store, self.reached,
+                self.steps, NOTHING if self.carrier is None else None, self.carrier, self._store, self.reached,
                 self.noted, events, self.settings._replace(notes=not self._in_vain), self.room, stop,
             )  # fmt: skip
         return int(reason)
@@ -341,8 +344,8 @@ class GroupMachine(Reading):
         """The same, without looking for partitions that hold nothing."""
         with self._collecting():
             collect(
-                self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.tight,
-                self.steps.index_ended, len(self.steps.tight), *self._in_order, self.settings.window,
+                self._store, self.tight, self.steps.index_ended, len(self.steps.tight), *self._in_order,
+                self.settings.window,
             )  # fmt: skip
         self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1  # no head has them
         if self.regs[CELLS_USED]:
