@@ -28,6 +28,7 @@ from ceql.explain.carried import equality_of
 from ceql.jit import Array
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
+from ceql.recognition.index_words import tell_words
 from ceql.recognition.unary import UnaryRecognition
 
 MOST_EVENTS = 50_000
@@ -105,7 +106,7 @@ class CorrelatedFollowing:
         carrier = counted(self._carrier()) if auto.carrying is not None else None
         self._encodings = list(recognition.operands.encodings)
         self._machine = GroupMachine(steps, settings, machine.timed, machine.memory, carrier=carrier)
-        recognition.tell_words(self._machine, auto)
+        tell_words(self._machine, auto, recognition.operands.ranked)
 
     def _carrier(self) -> Carrier:
         operands = self._recognition.operands
@@ -151,7 +152,7 @@ class CorrelatedFollowing:
         if self._symbols < len(bits):
             self._symbols = len(bits)
             self._machine.use(to_steps(self.auto, bits))
-            self._recognition.tell_words(self._machine, self.auto)
+            tell_words(self._machine, self.auto, self._recognition.operands.ranked)
         _room_for_partitions(self._machine, self._recognition)
         if self._encodings != self._recognition.operands.encodings:  # what runs carry was read from another type
             self._stopped_at = self._recognition.position - data.num_rows

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.lengths import is_hidden
-from ceql.automata.correlated import Correlated
 from ceql.automata.shared_values import shared_value
 from ceql.engine.common.check import require, require_between
 from ceql.engine.common.chunk import Chunk
@@ -33,6 +32,7 @@ from ceql.recognition.absences import Absences, time_bounds
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.choosing import Chooser, Labels
 from ceql.recognition.frame import CONSUME, Recognition
+from ceql.recognition.index_words import tell_words, words_of
 from ceql.recognition.result_columns import to_record_batch
 from ceql.recognition.value_owners import ValueOwners
 from ceql.syntax import tree as t
@@ -67,13 +67,10 @@ class CorrelatedRecognition(Recognition):
         places = self.keys is not None and (strict or (beyond and bound.window.counts_all_rows))
         measured = [str(bound.window.column)] if back and bound.window.exact else []
         kept = [*measured, *self.checks.columns, *([_PLACE] if places else [])]
-        self._keep_rows(kept, bound.lengths.extended(bound.schema))
+        schema = bound.lengths.extended(bound.schema)
+        self._keep_rows(kept, schema.append(pa.field(_PLACE, pa.int64())) if places else schema)
         self._absent_kept = 0
         self._values_kept = 0
-
-    def _keepable(self, schema: pa.Schema) -> pa.Schema:
-        place = [pa.field(_PLACE, pa.int64())] if _PLACE in self._keep_names else []
-        return pa.schema([*super()._keepable(schema), *place])
 
     @property
     def keys_bytes(self) -> int:
@@ -106,23 +103,14 @@ class CorrelatedRecognition(Recognition):
                     registers = [n for n, r in enumerate(self.auto.carrying.registers) if r.term >= 0]  # type: ignore[union-attr]
                     mine = {n for n in registers if self.auto.column(self.auto.register(n).term) == k}
                     machine.recode(
-                        self._words_of(machine, mine), partial(self.operands.recode, k, encoding, self.values)
+                        words_of(machine, self.running, mine), partial(self.operands.recode, k, encoding, self.values)
                     )
             made = self.bound.carrier(self.operands)
             kept = {
                 name: getattr(old, name) for name in ("rows", "keys", "buckets", "cells", "cell_slots", "rank", "died")
             }
             machine.carrier = made._replace(**kept)
-            self.tell_words(machine, self.running)
-
-    def _words_of(self, machine: GroupMachine, registers: set[int]) -> Array:
-        """Of each index, which of its words are these registers."""
-        found = np.zeros_like(machine.sets)
-        for k, index in enumerate(self.running.indexes):
-            first = len(next(iter(index.feeders.values()))[0])
-            for n, register in enumerate(index.registers):
-                found[k, first + n] = register in registers
-        return found
+            tell_words(machine, self.running, self.operands.ranked)
 
     @cached_property
     def machine(self) -> GroupMachine | Sharded[GroupMachine]:
@@ -215,26 +203,8 @@ class CorrelatedRecognition(Recognition):
         machine = GroupMachine(steps, settings, timed, memory, choose, carrier, choosing, **self._buffers)
         if carrying is not None:
             machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in carrying.conditions))
-            self.tell_words(machine, self.running)
+            tell_words(machine, self.running, self.operands.ranked)
         return machine
-
-    def tell_words(self, machine: GroupMachine, auto: Correlated) -> None:
-        """Tell which words of each index are numbers of values (its terms, and registers of numbered or ranked ones),
-        and which are sets of values."""
-        numbered, sets = np.ones_like(machine.numbered), np.zeros_like(machine.sets)
-        ranked = self.operands.ranked
-        for k, index in enumerate(auto.indexes):
-            first = len(next(iter(index.feeders.values()))[0])
-            numbered[k, first + len(index.registers) :] = False
-            for n, register in enumerate(index.registers):
-                term = auto.register(register).term
-                column = auto.column(term) if term >= 0 else -1
-                numbered[k, first + n] = column >= len(ranked) or (column >= 0 and ranked[column])
-                sets[k, first + n] = auto.register(register).is_set
-        count = len(auto.indexes)
-        if len(numbered) > count:  # the heads of lists have the first words of their groups
-            numbered[count:] = numbered[:count]
-        machine.numbered, machine.sets = numbered, sets
 
     # --- candidates ---
 
@@ -323,7 +293,7 @@ class CorrelatedRecognition(Recognition):
             for machine in machines:
                 machine.use(steps)
                 if self.auto.carrying is not None:
-                    self.tell_words(machine, self.running)
+                    tell_words(machine, self.running, self.operands.ranked)
 
     def _rows_to_keep(self, data: pa.RecordBatch, events: Events, rows: Array | None) -> pa.RecordBatch:
         if any(map(is_hidden, self._keep_names)):
