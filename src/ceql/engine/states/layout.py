@@ -74,7 +74,7 @@ class Store(NamedTuple):
     regs: Array
     parts: Partitions
     active: Active
-    log: Array  # int64[entries, LOG_WORDS]: see `log.py`
+    log: Array  # int64[entries, LOG_WORDS]: see `loop._log`
 
 
 class Start(NamedTuple):
