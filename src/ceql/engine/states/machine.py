@@ -248,7 +248,8 @@ class StateMachine(Reading):
         self.cache.max_bytes = max(_LEAST_TABLES, (self.memory - rest) // self.table_share)
 
     def _fill(self) -> None:
-        self._budget_tables()
+        if self.cache.tables.next.nbytes > _LEAST_TABLES // 4:
+            self._budget_tables()
         self.cache.fill(int(self.regs[HOLE_STATE]), int(self.regs[HOLE_SYMBOL]))
         if self.cache.is_full:
             self._forget_states()
