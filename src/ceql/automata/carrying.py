@@ -85,6 +85,8 @@ class _Work(Numbering):
         self.terms: dict[Term, int] = {}
         self.compares: dict[tuple[int, int], None] = {}
         self.registers: dict[Register, int] = {}
+        self.own_terms: dict[Register, tuple[tuple[int, bool], ...]] = {}
+        """Of the registers of equalities: the term at each leaf."""
         self.operands = [self._terms_of(c) for c in self.conditions]
         self.folded: dict[tuple[int, int], tuple[int, int]] = {}
         """Of a condition and an operand: the register that carries it; if that is a set, as which value of a member."""
