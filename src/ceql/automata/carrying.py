@@ -19,8 +19,8 @@ from ceql.analysis.equalities import Equality
 from ceql.analysis.shape import Leaves, Shape
 from ceql.automata.endings import Gaps, crossed
 from ceql.automata.lookups import compared
-from ceql.automata.numbering import Numbering
 from ceql.automata.parallel import Parallel, Step
+from ceql.automata.registering import Registering
 from ceql.automata.registers import (
     CARRIED,
     EVENT,
@@ -63,7 +63,7 @@ def carry(
         gaps = gaps.put_off(shape, work.not_known)
 
 
-class _Work(Numbering):
+class _Work(Registering):
     def __init__(
         self,
         shape: Shape,

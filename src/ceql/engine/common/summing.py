@@ -22,7 +22,7 @@ from ceql.jit import Array
 
 Weigh = Callable[[Array, Array], Weights]
 """What events weigh: at these positions, with these labels."""
-Run = Callable[[Array, Weights, Floats | None, Wholes | None, int, bool], None]
+FindTotals = Callable[[Array, Weights, Floats | None, Wholes | None, int, bool], None]
 """Finds the totals of nodes inside a window; the last argument says whether sizes are logarithms."""
 
 QUOTA = 1 << 12
@@ -86,7 +86,7 @@ class Summing:
         renumbered: int,
         ended: list[Ended],
         live_of: Callable[[Ended], Array] | None,
-        run: Run,
+        run: FindTotals,
         memory: int,
     ) -> None:
         """Add up the matches of positions.
@@ -105,7 +105,7 @@ class Summing:
             for one in ended:
                 self._add_together([one], live_of(one), used, run, memory)
 
-    def _add_together(self, ended: list[Ended], live: Array | None, used: int, run: Run, memory: int) -> None:
+    def _add_together(self, ended: list[Ended], live: Array | None, used: int, run: FindTotals, memory: int) -> None:
         roots = np.concatenate([one.roots for one in ended])
         begins = np.cumsum([0, *(len(one.roots) for one in ended[:-1])])
         bound = ended[0].bound
@@ -146,7 +146,7 @@ class Summing:
                 own[fresh] = given
         self._weighed = used
 
-    def _size(self, live: Array | None, used: int, roots: Array, begins: Array, bound: int, run: Run) -> float:
+    def _size(self, live: Array | None, used: int, roots: Array, begins: Array, bound: int, run: FindTotals) -> float:
         """The bits of the greatest number to come, at the most; all floats are known after it."""
         while True:
             run(self._todo(live, self._sized, used), self._weights, self._floats, None, bound, self._logs)

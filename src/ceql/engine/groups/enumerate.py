@@ -60,7 +60,7 @@ from ceql.jit import Array, called, inlined, kernel
 MOST_FACTORS = 64  # a product has fewer
 
 
-class _Way(NamedTuple):
+class _Entry(NamedTuple):
     """An entry of the search's stack: a node, and how the way that leads to it goes on."""
 
     at: int
@@ -72,10 +72,10 @@ class _Way(NamedTuple):
 
 
 @inlined
-def _top(out: Output, k: int) -> _Way:
+def _top(out: Output, k: int) -> _Entry:
     """The entry in a place of the stack."""
     s = out.stack
-    return _Way(s[k, AT], s[k, DEPTH], s[k, TODO], s[k, CELLS], s[k, UNLIKE], s[k, RUN])
+    return _Entry(s[k, AT], s[k, DEPTH], s[k, TODO], s[k, CELLS], s[k, UNLIKE], s[k, RUN])
 
 
 @inlined
@@ -222,7 +222,7 @@ def _take_up(nodes: Array, out: Output, n: int, todo: int, cells: int) -> tuple[
 @inlined
 def _descend(
     carrier: Carrier, nodes: Array, extra: Array, out: Output, counts: Array, bound: int, block: int, height: int,
-    way: _Way,
+    way: _Entry,
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Take a way to its end, and put the others that it passes on the stack.
 

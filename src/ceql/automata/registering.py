@@ -19,7 +19,7 @@ from ceql.syntax import tree as t
 NO_LEAVES: Leaves = frozenset()
 
 
-class Numbering:
+class Registering:
     """What `carrying` knows of terms and registers, which it fills in."""
 
     shape: Shape
