@@ -17,8 +17,6 @@ from ceql.analysis.lengths import TIME
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape
 from ceql.syntax import tree as t
 
-_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
 WHOLE = ""  # in place of a variable: all events of the filtered part
 FIRST_LAST = ("FIRST", "LAST")
 _CARRIED = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST")  # aggregates of which a value so far is enough
@@ -194,7 +192,7 @@ class Cut:
             case t.Comparison(op, t.Aggregate(function, operand=operand) as whole, t.Literal(str() | bool())):
                 turned: Any = replace(node, left=operand or whole)
             case t.Comparison(op, t.Literal(str() | bool()), t.Aggregate(function, operand=operand) as whole):
-                op, turned = _FLIPPED[op], replace(node, right=operand or whole)
+                op, turned = t.FLIPPED[op], replace(node, right=operand or whole)
             case _:
                 return None
         fold = function if function in ("FIRST", "LAST") else _OF_TRUTHS.get((function, op[0]))
@@ -299,9 +297,9 @@ def separated(node: t.Comparison, mixed: Callable[[t.Expression], bool]) -> t.Pr
     left, right, op = node.left, node.right, node.op
     match left, right:
         case (t.Duration(), _) if not isinstance(right, t.Duration):
-            return separated(t.Comparison(_FLIPPED[op], right, left, span=node.span), mixed)
+            return separated(t.Comparison(t.FLIPPED[op], right, left, span=node.span), mixed)
         case (_, t.Call("ABS")) if mixed(right) and not (isinstance(left, t.Call) and left.function == "ABS"):
-            return separated(t.Comparison(_FLIPPED[op], right, left, span=node.span), mixed)
+            return separated(t.Comparison(t.FLIPPED[op], right, left, span=node.span), mixed)
         case t.Call("ABS", (inner,)), _ if mixed(inner):
             return _without_abs(node, inner, right)
         case t.Arithmetic("-", a, b), t.Duration() if mixed(left):
@@ -318,9 +316,9 @@ def _without_abs(node: t.Comparison, inner: t.Expression, other: t.Expression) -
     below = _negative(other)
     match node.op:
         case "<" | "<=":
-            return t.Conj((compare(node.op, other), compare(_FLIPPED[node.op], below)), span=node.span)
+            return t.Conj((compare(node.op, other), compare(t.FLIPPED[node.op], below)), span=node.span)
         case ">" | ">=":
-            return t.Disj((compare(node.op, other), compare(_FLIPPED[node.op], below)), span=node.span)
+            return t.Disj((compare(node.op, other), compare(t.FLIPPED[node.op], below)), span=node.span)
     zero = t.Duration(0) if isinstance(other, t.Duration) else t.Literal(0)
     positive = t.Comparison(">=", other, zero, span=node.span)
     equal = t.Conj((t.Disj((compare("=", other), compare("=", below))), positive), span=node.span)
