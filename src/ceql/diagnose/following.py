@@ -28,7 +28,6 @@ from ceql.explain.carried import equality_of
 from ceql.jit import Array
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
-from ceql.recognition.index_words import tell_words
 from ceql.recognition.unary import UnaryRecognition
 
 MOST_EVENTS = 50_000
@@ -106,7 +105,7 @@ class CorrelatedFollowing:
         carrier = counted(self._carrier()) if auto.carrying is not None else None
         self._encodings = list(recognition.operands.encodings)
         self._machine = GroupMachine(steps, settings, machine.timed, machine.memory, carrier=carrier)
-        tell_words(self._machine, auto, recognition.operands.ranked)
+        recognition.tell_words(self._machine, auto)
 
     def _carrier(self) -> Carrier:
         operands = self._recognition.operands
@@ -152,7 +151,7 @@ class CorrelatedFollowing:
         if self._symbols < len(bits):
             self._symbols = len(bits)
             self._machine.use(to_steps(self.auto, bits))
-            tell_words(self._machine, self.auto, self._recognition.operands.ranked)
+            self._recognition.tell_words(self._machine, self.auto)
         _room_for_partitions(self._machine, self._recognition)
         if self._encodings != self._recognition.operands.encodings:  # what runs carry was read from another type
             self._stopped_at = self._recognition.position - data.num_rows
