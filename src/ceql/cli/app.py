@@ -411,6 +411,33 @@ def translate_command(
             raise ceql.CeqlError(str(error)) from error
 
 
+@app.command("sql")
+def sql_command(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="A SELECT with MATCH_RECOGNIZE, or a file with it.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="The rows; NAME=FILE if there are several.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write to this file, not to the terminal.")] = None,
+    format: Annotated[Format | None, typer.Option("--format", help="By default as the suffix of -o says.")] = None,
+    dialect: Annotated[
+        str | None,
+        typer.Option(help="trino, flink, oracle, snowflake, databricks, duckdb or spark; the standard if left out."),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Run nothing; say what it costs.")] = False,
+) -> None:
+    """Run a MATCH_RECOGNIZE over files, and write the rows that SQL gives."""
+    with reporting_errors():
+        from ceql.cli.sql import explain_sql, run_sql
+
+        try:
+            text = read_text(sql)
+            if explain:
+                print(explain_sql(text, files, dialect))
+                return
+            code = run_sql(text, files, out, format, dialect)
+        except ImportError as error:
+            raise ceql.CeqlError(str(error)) from error
+    raise typer.Exit(code)
+
+
 @app.command("warm")
 def warm_command(
     check: Annotated[bool, typer.Option("--check", help="Compile nothing; say what is missing.")] = False,
