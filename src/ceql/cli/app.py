@@ -17,7 +17,6 @@ import typer
 
 import ceql
 from ceql import warm
-from ceql.cli import rules
 from ceql.cli.aggregate import aggregate, episodes, read_asked
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
 from ceql.cli.inputs import (
@@ -31,6 +30,7 @@ from ceql.cli.inputs import (
     say_skipped,
     single_or_named,
 )
+from ceql.cli.rules import rules_app
 from ceql.cli.run import Job, count, run
 from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
@@ -54,6 +54,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(rules_app, name="rules")
 
 
 class InputFormat(StrEnum):
@@ -252,8 +253,8 @@ class OfRun(OfEvents):
         if os.path.isdir(self.query):
             alone = {"--events": self.with_events, "--aggregate": self.aggregates, "--episodes": self.gap}
             _refuse("goes with one query, not with a folder", alone)
-            asked_for = queries = read_folder(Path(self.query))
-            files = read_events(queries[queries.names[0]], self.events or [], self.stream or [])
+            asked_for = rules = read_folder(Path(self.query))
+            files = read_events(rules[rules.names[0]], self.events or [], self.stream or [])
         else:
             asked_for, files = self.inputs()
         return Job(
@@ -504,51 +505,6 @@ def studio_command(
 
         columns = (type or None, time or None, unit)
         open_studio(query, events or [], follow, columns, port, browser, time_limit, upload_limit)
-
-
-rules_app = typer.Typer(help="Check a folder of rules, and write them for a stream.", no_args_is_help=True)
-app.add_typer(rules_app, name="rules")
-RulesArgument = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="A folder of rules: .ceql or .yaml files, with tests beside them.")
-]
-
-
-@rules_app.command("check")
-def rules_check_command(
-    folder: RulesArgument,
-    require: Annotated[
-        list[str] | None,
-        typer.Option("--require", metavar="KEY", help="What every rule must say: owner, severity, tags, version …"),
-    ] = None,
-    tested: Annotated[bool, typer.Option("--tested", help="Every rule must have tests.")] = False,
-) -> None:
-    """Compile the rules and run their tests.
-
-    Exit codes: 0 all is well; 2 a rule or a test fails.
-    """
-    with reporting_errors():
-        code = rules.check(_folder(folder), require or [], tested)
-    raise typer.Exit(code)
-
-
-@rules_app.command("rows")
-def rules_rows_command(
-    folder: RulesArgument,
-    valid_from: Annotated[
-        str | None,
-        typer.Option("--valid-from", metavar="TIME", help="The time from which on the rules are in effect."),
-    ] = None,
-) -> None:
-    """Write each rule as a line of JSON, as a stream of rules on Spark reads them."""
-    with reporting_errors():
-        code = rules.rows(_folder(folder), valid_from)
-    raise typer.Exit(code)
-
-
-def _folder(path: Path) -> Path:
-    if not path.is_dir():
-        raise UsageError(f"{path} is no folder")
-    return path
 
 
 def _refuse(why: str, options: dict[str, Any]) -> None:

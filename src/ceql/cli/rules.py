@@ -6,13 +6,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 import ceql
-from ceql.cli.exit_codes import ExitCode, UsageError
+from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
 from ceql.cli.rule_files import Rule, RuleTest, read_rules
 from ceql.errors import CeqlError
 
+rules_app = typer.Typer(help="Check a folder of rules, and write them for a stream.", no_args_is_help=True)
 _SHOWN = 5  # matches that are missing, or were not expected
 
 
@@ -119,3 +122,46 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         value = {key: [one] if not isinstance(one, list) else one for key, one in value.items()}
     return json.dumps(value, sort_keys=True, default=str)
+
+
+RulesArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="A folder of rules: .ceql or .yaml files, with tests beside them.")
+]
+
+
+@rules_app.command("check")
+def rules_check_command(
+    folder: RulesArgument,
+    require: Annotated[
+        list[str] | None,
+        typer.Option("--require", metavar="KEY", help="What every rule must say: owner, severity, tags, version …"),
+    ] = None,
+    tested: Annotated[bool, typer.Option("--tested", help="Every rule must have tests.")] = False,
+) -> None:
+    """Compile the rules and run their tests.
+
+    Exit codes: 0 all is well; 2 a rule or a test fails.
+    """
+    with reporting_errors():
+        code = check(_folder(folder), require or [], tested)
+    raise typer.Exit(code)
+
+
+@rules_app.command("rows")
+def rules_rows_command(
+    folder: RulesArgument,
+    valid_from: Annotated[
+        str | None,
+        typer.Option("--valid-from", metavar="TIME", help="The time from which on the rules are in effect."),
+    ] = None,
+) -> None:
+    """Write each rule as a line of JSON, as a stream of rules on Spark reads them."""
+    with reporting_errors():
+        code = rows(_folder(folder), valid_from)
+    raise typer.Exit(code)
+
+
+def _folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise UsageError(f"{path} is no folder")
+    return path
