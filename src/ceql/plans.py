@@ -97,7 +97,7 @@ class Plan:
     @property
     def compares(self) -> bool:
         """Whether conditions compare events that runs have read with others."""
-        return self.automaton is not NOTHING_COMPARED
+        return self.automaton.states > 0
 
     @cached_property
     def normal(self) -> Normal:

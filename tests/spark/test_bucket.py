@@ -54,8 +54,11 @@ def test_corpus(case: corpus.Case) -> None:
         assert operator.late == []
 
 
-@settings(EXAMPLES, max_examples=30)
-@given(preferred_cases(generators.uncorrelated_cases)(), st.randoms(use_true_random=False))
+@settings(EXAMPLES, max_examples=40)
+@given(
+    preferred_cases(generators.uncorrelated_cases)() | preferred_cases(generators.conditioned_cases)(),
+    st.randoms(use_true_random=False),
+)
 def test_random_preferred_matches(case: generators.Generated, draw: random.Random) -> None:
     """The watermark decides; a window of time says when."""
     query = replace(case.query, window=case.query.window or tree.TimeWindow(3_000_000))
