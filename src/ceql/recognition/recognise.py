@@ -7,6 +7,7 @@ from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
 from ceql.recognition.preferred import PreferredRecognition
+from ceql.recognition.straight import StraightRecognition, goes_straight
 from ceql.recognition.trailing import TrailingRecognition
 from ceql.recognition.unary import UnaryRecognition
 
@@ -16,6 +17,9 @@ def recognise(bound: BoundPlan, counting: bool = False) -> Recognition:
     plan = bound.plan
     if isinstance(plan, PreferredPlan):
         return PreferredRecognition(bound, counting)
+    steps = goes_straight(bound)
+    if steps is not None:
+        return StraightRecognition(bound, steps, counting)
     if not isinstance(plan, CorrelatedPlan):
         return UnaryRecognition(bound, counting)
     if any(plan.shape.trails(watched.number) for watched in plan.automaton.absences):
