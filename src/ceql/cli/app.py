@@ -176,7 +176,7 @@ def run_command(
     memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory for partial matches, in MiB.")] = 4096,
     threads: Annotated[
         str, typer.Option("--threads", metavar="N", help="How many threads work on partial matches; all: every core.")
-    ] = "1",
+    ] = "auto",
     spark: Annotated[
         bool, typer.Option("--spark", help="Run on Spark: EVENTS may be folders and patterns, -o makes a folder.")
     ] = False,
@@ -211,7 +211,7 @@ def run_command(
                     "--lateness": columns.pop("lateness"),
                     "--skip-bad-lines": skip_bad_lines,
                     "--input-format": input_format,
-                    "--threads": threads if threads != "1" else None,
+                    "--threads": threads if threads != "auto" else None,
                 },
             )
             from ceql.cli.spark import SparkJob, on_spark, sources
