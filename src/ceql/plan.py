@@ -1,14 +1,14 @@
 """From the text of a query to its plan: all that can be compiled before any event is seen.
 
-In: text. Out: a `UnaryPlan`, whose conditions are about one event each and which the loop over states runs
-(core-vldb2022), or a `CorrelatedPlan`, which compares events and which the loop over groups runs (chain-cea-icdt2020,
-pcea-hcq-2024). `PASSES` lists the way from one to the other, and is the place to begin reading.
+In: text. Out: a `Plan`, which says what loop is to run it. `PASSES` lists the way from one to the other, and is the
+place to begin reading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ceql.analysis.classify import compares_events
@@ -18,7 +18,7 @@ from ceql.analysis.fields import with_fields
 from ceql.analysis.lengths import window_of_all
 from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.neighbours import with_lags
-from ceql.analysis.normal import normalize, to_normal
+from ceql.analysis.normal import normalize
 from ceql.analysis.one_form import one_form
 from ceql.analysis.preferred import check_preferred
 from ceql.analysis.resolve import resolve
@@ -35,7 +35,7 @@ from ceql.automata.ordered import compile_ordered
 from ceql.automata.strategies.registry import Strategy
 from ceql.automata.unambiguous import make_unambiguous
 from ceql.automata.waiting_together import with_shared_indexes
-from ceql.plans import CorrelatedPlan, Plan, PreferredPlan, UnaryPlan, choosing, strategy_of
+from ceql.plans import Loop, Plan, choosing, strategy_of
 from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 
@@ -204,12 +204,12 @@ def choose_loop(draft: Draft) -> Draft:
     Where substreams settle all claims either loop could. The loop over groups is faster on many substreams; the loop
     over states can tell equal matches apart and follows rivals as they come.
 
-    >>> type(make_plan("SELECT * WHERE A ; B")).__name__
-    'UnaryPlan'
-    >>> type(make_plan("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k")).__name__
-    'CorrelatedPlan'
-    >>> type(make_plan("SELECT NEXT * WHERE A AS x ; B AS y FILTER x.k = y.k")).__name__
-    'UnaryPlan'
+    >>> make_plan("SELECT * WHERE A ; B").loop.name
+    'STATES'
+    >>> make_plan("SELECT * WHERE A AS x ; B AS y FILTER x.k = y.k").loop.name
+    'GROUPS'
+    >>> make_plan("SELECT NEXT * WHERE A AS x ; B AS y FILTER x.k = y.k").loop.name
+    'STATES'
     """
     automaton = draft.automaton
     if automaton is None or not (_is_simple(draft) and draft.split_by):
@@ -237,20 +237,20 @@ def to_plan(draft: Draft) -> Plan:
     """Make a plan of all that is known; the automaton of the loop over states is compiled here."""
     query, shape, automaton = draft.query, draft.shape, draft.automaton
     assert shape is not None
-    common = (query, draft.source, draft.whole, draft.shown_keys, draft.split_by)
+    plan = partial(Plan, query, draft.source, draft.whole, draft.shown_keys, draft.split_by, shape)
     if automaton is not None:
         assert draft.running is not None
-        return CorrelatedPlan(*common, shape, automaton, draft.running)
+        return plan(Loop.GROUPS, automaton=automaton, running=draft.running)
     if query.after_match is not None:
         check_preferred(shape, query, draft.source)
-    normal = normalize(shape) if draft.whole is None or draft.single else to_normal(shape)
+    normal = normalize(shape)
     cea = without_lags_at_first(compile_formula(normal, variables(query)))
     if query.after_match is not None:
-        return PreferredPlan(*common, normal, cea, compile_ordered(normal, cea.guards))
+        return plan(Loop.PREFERRED, cea, compile_ordered(normal, cea.guards))
     strategy = strategy_of(query)
     if strategy is not None and strategy.restrict is not None:
         cea = strategy.restrict(cea)
-    return UnaryPlan(*common, normal, cea)
+    return plan(Loop.STATES, cea)
 
 
 def _is_simple(draft: Draft) -> bool:

@@ -1,29 +1,29 @@
-"""Plans: all that is compiled of a query before any event is seen, one kind for each loop that may run it.
+"""A plan: all that is compiled of a query before any event is seen, and the loop that is to run it.
 
-`plan.PASSES` makes one of a text. A `UnaryPlan` has conditions about one event each, and the loop over states runs it
-(core-vldb2022); a `PreferredPlan` is one with AFTER MATCH; a `CorrelatedPlan` compares events, and the loop over groups
-runs it (chain-cea-icdt2020, pcea-hcq-2024).
+`plan.PASSES` makes one of a text. Of conditions about one event each the plan has the automaton `cea`, and with AFTER
+MATCH the ordered one beside it; of conditions that compare events the `automaton` over groups. What a plan does not
+need is empty in it, so that those who read plans seldom ask for the loop.
 """
 
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
 from ceql.analysis.fields import dotted_names, misspelt
 from ceql.analysis.neighbours import Lag, lags_in
-from ceql.analysis.normal import Atom, Normal
+from ceql.analysis.normal import Atom, Normal, normalize, to_normal
 from ceql.analysis.scopes import variables
 from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import counts_events
 from ceql.automata.ambiguity import is_ambiguous
-from ceql.automata.cea import CEA
-from ceql.automata.correlated import Correlated
+from ceql.automata.cea import CEA, NOTHING_READ
+from ceql.automata.correlated import NOTHING_COMPARED, Correlated
 from ceql.automata.ordered import Ordered
+from ceql.automata.straight import Straight, straight
 from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
 from ceql.syntax import tree as t
@@ -33,9 +33,30 @@ from ceql.syntax.printer import print_query
 _MOST_MATCHES = 1 << 60  # no position has more, and the loops can add to it and multiply it
 
 
+class Loop(Enum):
+    """The loops, by their folders in `engine`."""
+
+    STATES = "states"
+    """Determinised states: conditions about one event each (core-vldb2022)."""
+    GROUPS = "groups"
+    """Groups of runs: conditions that compare events (chain-cea-icdt2020, pcea-hcq-2024)."""
+    PREFERRED = "preferred"
+    """Ordered lists of runs: AFTER MATCH."""
+
+
+class CandidateReason(Enum):
+    """Why the complete runs of a position are candidates for matches, the gravest reason first."""
+
+    CHECKS = "some conditions are checked on each candidate"
+    ABSENCES = "for each candidate, the events that NOT keeps away are looked up"
+    STRATEGY = "a strategy chooses among all candidates of a position"
+    STRICT = "candidates may not be contiguous"
+    DUPLICATES = "two runs may give the same match"
+
+
 @dataclass(frozen=True, eq=False)
-class _BasePlan(ABC):
-    """What all kinds of plan have."""
+class Plan:
+    """What is known of a query before its events are."""
 
     query: t.Query
     source: str
@@ -45,6 +66,17 @@ class _BasePlan(ABC):
     """The PARTITION BY clause, unless it names variables."""
     split_by: tuple[t.Part, ...]
     """What the stream is split by though no clause says so: every match has it in common."""
+    shape: Shape
+    """The formula, with the claims that substreams and neighbours leave."""
+    loop: Loop
+    cea: CEA = NOTHING_READ
+    """The automaton of the loop over states, after projection and STRICT; with AFTER MATCH it has all matches."""
+    ordered: Ordered | None = None
+    """The automaton of AFTER MATCH, which prefers one of those; its guards begin with those of `cea`."""
+    automaton: Correlated = NOTHING_COMPARED
+    """The automaton of the loop over groups."""
+    running: Correlated = NOTHING_COMPARED
+    """The same as the engine runs it: without free events, with shared indexes."""
 
     @cached_property
     def dotted(self) -> tuple[str, ...]:
@@ -57,14 +89,42 @@ class _BasePlan(ABC):
         return misspelt(self.query)
 
     @property
-    @abstractmethod
     def guards(self) -> tuple[Atom, ...]:
         """What is asked of single events."""
+        if self.ordered is not None:
+            return self.ordered.guards
+        return self.automaton.guards if self.loop is Loop.GROUPS else self.cea.guards
+
+    @cached_property
+    def normal(self) -> Normal:
+        """The formula in LP-normal form, without the claims that compare events."""
+        return to_normal(self.shape) if self.loop is Loop.GROUPS else normalize(self.shape)
 
     @property
+    def skips_safely(self) -> bool:
+        """Whether an event that satisfies no guard changes nothing."""
+        if self.lags or (self.ordered is not None and not self.ordered.skips_safely):
+            return False
+        if self.loop is not Loop.GROUPS:
+            return self.cea.skips_safely()
+        strict = self.query.strategy is t.Strategy.STRICT and bool(self.partition)
+        return not self.automaton.is_tight and not strict
+
+    @cached_property
     def looks_ahead(self) -> bool:
         """Whether events may be passed over at which all that begins is given up at the next event."""
-        return False
+        return self.loop is Loop.STATES and self.rivalry is None and self.cea.only_goes_on()
+
+    @cached_property
+    def straight(self) -> Straight | None:
+        """The steps of a query whose matches are so many events in a row, by the loop that shifts bits.
+
+        At most one match ends at an event then, so that strategies and LIMIT leave all as it is.
+        """
+        falls = isinstance(self.query.window, t.AttributeWindow)
+        if self.loop is not Loop.STATES or falls or self.query.consume is t.Consume.ANY:
+            return None
+        return straight(self.cea)
 
     @cached_property
     def lags(self) -> tuple[Lag, ...]:
@@ -94,10 +154,10 @@ class _BasePlan(ABC):
         """
         return dict(self.selection.projections)
 
-    @property
+    @cached_property
     def strategy(self) -> Strategy | None:
         """The strategy, unless it keeps all matches."""
-        return strategy_of(self.query)
+        return choosing(self.query, self.automaton) if self.loop is Loop.GROUPS else strategy_of(self.query)
 
     @property
     def rivalry(self) -> Compare | None:
@@ -115,9 +175,32 @@ class _BasePlan(ABC):
         return bool(trailing(self.query.formula)) or self.query.after_match is not None
 
     @property
+    def after_match(self) -> t.AfterMatch:
+        """Where the next start is tried after a match."""
+        assert self.query.after_match is not None
+        return self.query.after_match
+
+    @property
+    def ends_starts(self) -> bool:
+        """Whether the runs of later starts give way to those of earlier ones that are in the same state."""
+        after = self.query.after_match
+        return after is not None and after.skip is t.Skip.PAST_LAST and self.query.window is None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether some match is decided at the end of the input alone: a run may wait for a further event for ever."""
+        return self.ordered is not None and self.query.window is None and self.ordered.is_patient
+
+    @property
     def late_note(self) -> str | None:
         """What to tell those who wait for the matches of a stream."""
-        return None
+        if not self.is_late:
+            return None
+        return (
+            "AFTER MATCH prefers a further round of a greedy count to a match that is there, and without WITHIN a "
+            "further round may come at any time: matches come at the end of the stream alone. Add WITHIN, or write the "
+            "count reluctant (+?, *?) or contiguous (:+)"
+        )
 
     @property
     def counts_events(self) -> bool:
@@ -135,30 +218,6 @@ class _BasePlan(ABC):
         """What substreams are made by; the keys of the clause come first."""
         return self.shown_keys + self.split_by
 
-
-@dataclass(frozen=True, eq=False)
-class UnaryPlan(_BasePlan):
-    """A query whose automaton looks at one event at a time."""
-
-    normal: Normal
-    """The formula in LP-normal form."""
-    cea: CEA
-    """The automaton, after projection and STRICT."""
-
-    @property
-    def guards(self) -> tuple[Atom, ...]:
-        """What is asked of single events."""
-        return self.cea.guards
-
-    @property
-    def skips_safely(self) -> bool:
-        """Whether an event that satisfies no guard changes nothing."""
-        return not self.lags and self.cea.skips_safely()
-
-    @cached_property
-    def looks_ahead(self) -> bool:
-        return self.rivalry is None and self.cea.only_goes_on()
-
     @cached_property
     def chooses_at_once(self) -> bool:
         """Whether a strategy under a window is decided by rivals that start where a run does or later.
@@ -173,95 +232,11 @@ class UnaryPlan(_BasePlan):
             return False
         return self.query.strategy is not t.Strategy.MAX or not self.cea.starts_inside()
 
-
-@dataclass(frozen=True, eq=False)
-class PreferredPlan(UnaryPlan):
-    """A query with AFTER MATCH, whose `cea` has all matches of the formula, of which `ordered` prefers one."""
-
-    ordered: Ordered
-
-    @property
-    def after_match(self) -> t.AfterMatch:
-        """Where the next start is tried after a match."""
-        assert self.query.after_match is not None
-        return self.query.after_match
-
-    @property
-    def guards(self) -> tuple[Atom, ...]:
-        """What is asked of single events; those of `cea` come first."""
-        return self.ordered.guards
-
-    @property
-    def skips_safely(self) -> bool:
-        """Whether an event that satisfies no guard changes nothing."""
-        return super().skips_safely and self.ordered.skips_safely
-
-    @property
-    def looks_ahead(self) -> bool:
-        """Whether events may be passed over at which all that begins is given up: not those that may decide a match."""
-        return False
-
-    @property
-    def ends_starts(self) -> bool:
-        """Whether the runs of later starts give way to those of earlier ones that are in the same state."""
-        return self.after_match.skip is t.Skip.PAST_LAST and self.query.window is None
-
-    @property
-    def is_late(self) -> bool:
-        """Whether some match is decided at the end of the input alone: a run may wait for a further event for ever."""
-        return self.query.window is None and self.ordered.is_patient
-
-    @property
-    def late_note(self) -> str | None:
-        """What to tell those who wait for the matches of a stream."""
-        if not self.is_late:
-            return None
-        return (
-            "AFTER MATCH prefers a further round of a greedy count to a match that is there, and without WITHIN a "
-            "further round may come at any time: matches come at the end of the stream alone. Add WITHIN, or write the "
-            "count reluctant (+?, *?) or contiguous (:+)"
-        )
-
-
-class CandidateReason(Enum):
-    """Why the complete runs of a position are candidates for matches, the gravest reason first."""
-
-    CHECKS = "some conditions are checked on each candidate"
-    ABSENCES = "for each candidate, the events that NOT keeps away are looked up"
-    STRATEGY = "a strategy chooses among all candidates of a position"
-    STRICT = "candidates may not be contiguous"
-    DUPLICATES = "two runs may give the same match"
-
-
-@dataclass(frozen=True, eq=False)
-class CorrelatedPlan(_BasePlan):
-    """A query whose automaton looks up runs by what their events have in common."""
-
-    shape: Shape
-    """The formula, with the claims that substreams leave."""
-    automaton: Correlated
-    running: Correlated
-    """The automaton as the engine runs it: without free events, with shared indexes."""
-
-    @cached_property
-    def strategy(self) -> Strategy | None:
-        """The strategy, unless it keeps all matches."""
-        return choosing(self.query, self.automaton)
-
-    @property
-    def guards(self) -> tuple[Atom, ...]:
-        """What is asked of single events."""
-        return self.automaton.guards
-
-    @property
-    def skips_safely(self) -> bool:
-        """Whether an event that satisfies no guard changes nothing."""
-        strict = self.query.strategy is t.Strategy.STRICT and bool(self.partition)
-        return not self.automaton.is_tight and not strict and not self.lags
-
     @cached_property
     def candidate_reasons(self) -> tuple[CandidateReason, ...]:
         """Why complete runs are candidates, of which matches are made. Without a reason each run is a match."""
+        if self.loop is not Loop.GROUPS:
+            return ()
         auto, query, selected = self.automaton, self.query, frozenset(self.selected)
         holds = {
             CandidateReason.CHECKS: bool(auto.checks),
@@ -286,9 +261,6 @@ class CorrelatedPlan(_BasePlan):
             return False
         falls = isinstance(self.query.window, t.AttributeWindow)
         return not (falls and self.query.strategy is t.Strategy.LAST)
-
-
-Plan = UnaryPlan | PreferredPlan | CorrelatedPlan
 
 
 def strategy_of(query: t.Query) -> Strategy | None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.plans import CorrelatedPlan
+from ceql.plans import Loop
 from ceql.recognition.correlated import CorrelatedRecognition
 
 CHAIN = "SELECT * WHERE (A+ ; B PARTITION BY k)"
@@ -22,8 +22,8 @@ def same_key(letters: str) -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def second_loop() -> None:
-    assert isinstance(ceql.compile(CHAIN).plan, CorrelatedPlan)
-    assert isinstance(ceql.compile(SIDES).plan, CorrelatedPlan)
+    assert ceql.compile(CHAIN).plan.loop is Loop.GROUPS
+    assert ceql.compile(SIDES).plan.loop is Loop.GROUPS
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ceql.explain.claims import judged
 from ceql.explain.decisions import How
 from ceql.explain.guarantee import Class, guarantee, losses, query_class
 from ceql.explain.text import WIDTH
-from ceql.plans import CorrelatedPlan
+from ceql.plans import Loop
 
 
 def compilable() -> list[corpus.Case]:
@@ -58,7 +58,7 @@ def test_every_query_of_the_corpus_is_explained(case: corpus.Case) -> None:
     for j in ways:
         assert f"line {j.line}, column {j.column}: " in found["Conditions across events"]
         assert j.why
-    assert bool(checked) == (isinstance(query.plan, CorrelatedPlan) and bool(query.plan.automaton.checks))
+    assert bool(checked) == (query.plan.loop is Loop.GROUPS and bool(query.plan.automaton.checks))
     assert ("not bounded" in found["Class and guarantee"]) >= bool(checked)
 
 
@@ -374,7 +374,7 @@ def test_prev() -> None:
 
 def test_an_automaton_that_was_made_deterministic() -> None:
     query = ceql.compile("SELECT A WHERE (A FILTER A.k = x.k)+ AS x ; A+ ; A")
-    assert isinstance(query.plan, CorrelatedPlan)
+    assert query.plan.loop is Loop.GROUPS
     assert query.plan.automaton.is_deterministic
     assert "one for each match: the automaton was made deterministic" in query.explain()
     asked = {(arrow.event, arrow.compares) for arrow in query.automaton().arrows()}

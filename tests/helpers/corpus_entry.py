@@ -10,7 +10,7 @@ import ceql
 import generators
 import oracle
 import rule_oracle
-from ceql.plans import CorrelatedPlan
+from ceql.plans import Loop
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
 
@@ -43,7 +43,7 @@ def as_toml(case: generators.Generated | rule_oracle.RuleCase) -> str:
     lines += ["[[case]]", 'title = "..."', f"query = {value(short if parse(short) == query else text)}", "events = ["]
     lines += [f"  {table(event)}," for event in case.events]
     lines.append("]")
-    if isinstance(ceql.compile(text).plan, CorrelatedPlan):
+    if ceql.compile(text).plan.loop is Loop.GROUPS:
         lines.append("correlated = true")
     matches = oracle.matches(query, case.events)
     if oracle.at_most(query) != math.inf:

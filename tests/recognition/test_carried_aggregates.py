@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import ceql
-from ceql.plans import CorrelatedPlan
+from ceql.plans import Loop
 
 CARRIED = [
     "A ; B+ AS b ; C FILTER SUM(b.v) > 10",
@@ -39,7 +39,7 @@ CHECKED = {
 @pytest.mark.parametrize("formula", CARRIED)
 def test_no_candidates(formula: str) -> None:
     plan = ceql.compile(f"SELECT * WHERE {formula}").plan
-    assert isinstance(plan, CorrelatedPlan)
+    assert plan.loop is Loop.GROUPS
     assert not plan.candidate_reasons
 
 

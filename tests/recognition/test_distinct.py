@@ -12,7 +12,7 @@ import pytest
 
 import ceql
 from ceql.automata.distinct import MANY, enough
-from ceql.plans import CorrelatedPlan
+from ceql.plans import Loop
 
 VALUES: list[tuple[pa.DataType, list[Any], int]] = [
     (pa.string(), ["a", "b", "a", None, "B"], 3),
@@ -84,7 +84,7 @@ def test_many_values_stay_few_groups() -> None:
 )
 def test_no_more_values_are_carried_than_the_condition_tells_apart(condition: str, wanted: int) -> None:
     plan = ceql.compile(f"SELECT * WHERE A ; B+ AS b FILTER {condition}").plan
-    assert isinstance(plan, CorrelatedPlan)
+    assert plan.loop is Loop.GROUPS
     assert plan.automaton.carrying is not None
     found = {
         enough(condition, n)

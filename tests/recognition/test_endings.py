@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ceql
-from ceql.plans import CandidateReason, CorrelatedPlan
+from ceql.plans import CandidateReason, Loop
 
 AT_ONCE = [
     "A AS a ; NOT B ; C AS c FILTER c.v > a.v",
@@ -33,7 +33,7 @@ FOR_EACH_CANDIDATE = [
 @pytest.mark.parametrize("formula", AT_ONCE)
 def test_a_forbidden_event_ends_partial_matches(formula: str) -> None:
     plan = ceql.compile(f"SELECT * WHERE {formula}").plan
-    assert isinstance(plan, CorrelatedPlan)
+    assert plan.loop is Loop.GROUPS
     assert CandidateReason.ABSENCES not in plan.candidate_reasons
     assert "Absent events" in str(ceql.compile(f"SELECT * WHERE {formula}").explain())
 
@@ -41,7 +41,7 @@ def test_a_forbidden_event_ends_partial_matches(formula: str) -> None:
 @pytest.mark.parametrize("formula", FOR_EACH_CANDIDATE)
 def test_other_forbidden_events_are_looked_up(formula: str) -> None:
     plan = ceql.compile(f"SELECT * WHERE {formula}").plan
-    assert isinstance(plan, CorrelatedPlan)
+    assert plan.loop is Loop.GROUPS
     assert CandidateReason.ABSENCES in plan.candidate_reasons
 
 

@@ -10,7 +10,7 @@ import ceql
 import checks
 import generators
 from absent_cases import absent_cases
-from ceql.plans import CorrelatedPlan
+from ceql.plans import Loop
 from next_cases import next_cases
 
 KINDS = [
@@ -65,7 +65,7 @@ DECIDED = [
 def test_no_candidate_fails(formula: str) -> None:
     """What `->` passes over is decided when it comes, by what runs carry."""
     plan = ceql.compile(f"SELECT * WHERE {formula}").plan
-    assert isinstance(plan, CorrelatedPlan)
+    assert plan.loop is Loop.GROUPS
     assert not plan.automaton.absences
     assert not plan.automaton.checks
 

@@ -214,3 +214,7 @@ def _renumber(cea: CEA, number: dict[int, int]) -> CEA:
         tuple(states[s] for s in range(len(states))),
         frozenset(number[s] for s in cea.final if s in number),
     )
+
+
+NOTHING_READ = CEA((), (), (), frozenset())
+"""The automaton of no match."""

@@ -255,3 +255,9 @@ class Correlated:
 def _without_way(transition: Transition) -> str:
     values = zip(Transition._fields[:-1], transition, strict=False)
     return f"Transition({', '.join(f'{name}={value!r}' for name, value in values)})"
+
+
+NOTHING_COMPARED = Correlated(
+    Shape((), {}, (), 0), Parallel((), (), (), (), ()), (), (), (), (), (), (), (), (), states=0, final=()
+)
+"""The automaton of a query that compares no events."""

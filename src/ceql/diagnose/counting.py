@@ -21,7 +21,7 @@ from ceql.engine.common.layout import NODES
 from ceql.errors import CeqlError
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
-from ceql.plans import CorrelatedPlan, Plan, PreferredPlan
+from ceql.plans import Loop, Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
@@ -38,10 +38,10 @@ _MEMORY = 1 << 29  # of a correlated version, which may need far more than the q
 
 def counter(bound: BoundPlan) -> UnaryCounter | CorrelatedCounter | PreferredCounter:
     """A counter of the matches of a plan."""
-    match bound.plan:
-        case CorrelatedPlan():
+    match bound.plan.loop:
+        case Loop.GROUPS:
             return CorrelatedCounter(bound)
-        case PreferredPlan():
+        case Loop.PREFERRED:
             return PreferredCounter(bound)
     return UnaryCounter(bound)
 
@@ -157,7 +157,6 @@ class CorrelatedCounter(Counter):
                 made.whole.carrier = counted(made.whole.carrier)
             return made
 
-        assert isinstance(bound.plan, CorrelatedPlan)
         plan = replace(bound.plan, running=bound.plan.automaton)  # every group is met, and counted
         self._counting: CorrelatedRecognition | None = bounded(plan, counting=True)
         if self._counting.enumerates:

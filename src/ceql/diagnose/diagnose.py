@@ -37,7 +37,7 @@ from ceql.io.soundness import require_utf8
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
 from ceql.jit import Array
-from ceql.plans import CorrelatedPlan, Plan
+from ceql.plans import Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import Options
 
@@ -189,10 +189,10 @@ class Inquiry:
         if isinstance(self.windowless, CorrelatedFollowing):
             if self.windowless.seen < self.events:
                 yield f"how far it got was looked at in the first {self.windowless.seen:,} events only"
-            if isinstance(self.plan, CorrelatedPlan) and self.plan.automaton.checks:
+            if self.plan.automaton.checks:
                 late = listed(f"'{claim_text(claim)}'" for claim in self.plan.automaton.checks)
                 yield f"how far it got takes no account of {late}, checked on complete candidates"
-            if isinstance(self.plan, CorrelatedPlan) and self.plan.automaton.absences:
+            if self.plan.automaton.absences:
                 absent = listed(self.plan.shape.absences[w.number].text for w in self.plan.automaton.absences)
                 yield f"how far it got takes no account of {absent}, looked up for complete candidates"
 

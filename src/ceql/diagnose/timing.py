@@ -24,7 +24,7 @@ from ceql.io.sequencer import Sequencer
 from ceql.io.sort_keys import Int64s, decode, encode, ticks
 from ceql.io.sorted_runs import EventBatch
 from ceql.plan import plan_query
-from ceql.plans import UnaryPlan
+from ceql.plans import Loop
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import TIME_UNITS
 from ceql.recognition.unary import UnaryRecognition
@@ -65,7 +65,7 @@ class Timing:
         if window is not None:
             query = replace(plan.query, window=window, strategy=None, limit=None, consume=t.Consume.NONE)
             wide = plan_query(query, plan.source, prefers_unary=True)
-            if isinstance(wide, UnaryPlan):
+            if wide.loop is not Loop.GROUPS:
                 self._wide = UnaryRecognition(replace(bound, plan=wide), counting=True)
                 self.following = UnaryFollowing(self._wide)
 

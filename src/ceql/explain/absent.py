@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from ceql.analysis.resolve import resolve
 from ceql.analysis.shape import Claim, Same, Shape
 from ceql.automata.correlated import Correlated
 from ceql.explain.carried import event_of, print_register
 from ceql.explain.names import listed
 from ceql.explain.text import wrapped
-from ceql.plans import CorrelatedPlan, Plan
+from ceql.plans import Loop, Plan
 from ceql.syntax.printer import print_condition
 
 
 def absent_lines(plan: Plan) -> list[str]:
     """A line for each NOT, and each event that a `->` waits for, with the conditions on it, and how that is decided."""
     lines: list[str] = []
-    shape = _shape(plan)
+    shape = plan.shape
     for number, absence in enumerate(shape.absences):
         asked = [claim for claim in shape.denials if claim.absence == number]
         what = f"{absence.text} takes the first that fits" if absence.is_next else absence.text
@@ -27,18 +26,12 @@ def absent_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def _shape(plan: Plan) -> Shape:
-    if isinstance(plan, CorrelatedPlan):
-        return plan.shape
-    return plan.whole or resolve(plan.query.formula, plan.source, unary=True)
-
-
 def _text(claim: Claim) -> str:
     return f"its value is that of {claim.text}" if isinstance(claim.what, Same) else claim.text
 
 
 def _how(plan: Plan, shape: Shape, number: int, compared: bool) -> str:
-    if not isinstance(plan, CorrelatedPlan):
+    if plan.loop is not Loop.GROUPS:
         return "in the automaton: a state in which it may not come does not skip it"
     auto = plan.automaton
     if all(watched.number != number for watched in auto.absences):

@@ -21,7 +21,7 @@ from ceql.explain.carried import event_of, print_carried, print_register, print_
 from ceql.explain.formula import print_asked, print_guard, print_label, print_mask
 from ceql.explain.names import event_name, listed, print_value
 from ceql.explain.text import preformatted, table, wrapped
-from ceql.plans import CorrelatedPlan, Plan
+from ceql.plans import Loop, Plan
 from ceql.results.text import clean
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_expression
@@ -92,7 +92,7 @@ class AutomatonView:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._distinct = plan.query.distinct
-        self.automaton: CEA | Correlated = plan.automaton if isinstance(plan, CorrelatedPlan) else plan.cea
+        self.automaton: CEA | Correlated = plan.automaton if plan.loop is Loop.GROUPS else plan.cea
         if isinstance(self.automaton, Correlated):
             self.states, self._final = self.automaton.states, frozenset(self.automaton.final)
         else:
@@ -136,7 +136,7 @@ class AutomatonView:
 
     def carried(self, state: int) -> list[str]:
         """What the runs in a state carry."""
-        return print_carried(self._plan.running, state) if isinstance(self._plan, CorrelatedPlan) else []
+        return print_carried(self._plan.running, state) if isinstance(self.automaton, Correlated) else []
 
     def _label(self, label: Label) -> str:
         # DISTINCT forgets which variable an event is bound to

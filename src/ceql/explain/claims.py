@@ -26,7 +26,7 @@ from ceql.errors import QueryError
 from ceql.explain.decisions import How, decisions, in_words, worst
 from ceql.explain.formula import print_normal
 from ceql.explain.names import leaf_name, listed
-from ceql.plans import CorrelatedPlan, Plan
+from ceql.plans import Loop, Plan
 from ceql.syntax import tree as t
 from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_condition, print_name
@@ -76,7 +76,7 @@ def claim_text(claim: Claim) -> str:
 
 
 def _judge(plan: Plan, whole: Shape, claim: Claim) -> tuple[How, str]:
-    if isinstance(plan, CorrelatedPlan) and claim in plan.shape.claims:
+    if plan.loop is Loop.GROUPS and claim in plan.shape.claims:
         return _Judge(plan).judge(claim)
     if plan.lags:
         return How.AT_EVENT, _of_neighbours(whole, claim)
@@ -108,7 +108,7 @@ def _split(whole: Shape, claim: Claim) -> str:
 
 
 class _Judge:
-    def __init__(self, plan: CorrelatedPlan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.shape = plan.shape
 

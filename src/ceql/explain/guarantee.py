@@ -16,7 +16,7 @@ from ceql.explain.claims import judged
 from ceql.explain.decisions import How
 from ceql.explain.names import listed
 from ceql.explain.text import number
-from ceql.plans import CandidateReason, CorrelatedPlan, Plan, PreferredPlan, UnaryPlan
+from ceql.plans import CandidateReason, Loop, Plan
 from ceql.syntax import tree as t
 
 
@@ -62,9 +62,9 @@ class Loss(NamedTuple):
 
 def query_class(plan: Plan) -> Class:
     """The class of the query as it is run."""
-    if isinstance(plan, PreferredPlan):
+    if plan.loop is Loop.PREFERRED:
         return Class.PREFERRED
-    if isinstance(plan, UnaryPlan):
+    if plan.loop is not Loop.GROUPS:
         return Class.UNARY if plan.rivalry is None else Class.RIVALS
     if plan.automaton.checks or plan.automaton.absences:
         return Class.CANDIDATES
@@ -76,9 +76,9 @@ def query_class(plan: Plan) -> Class:
 def guarantee(plan: Plan) -> Guarantee:
     """The bounds of this very query."""
     kind = query_class(plan)
-    if isinstance(plan, PreferredPlan) and not plan.ends_starts:
+    if plan.loop is Loop.PREFERRED and not plan.ends_starts:
         return kind.value._replace(update=f"{kind.value.update}, for each start that is under way")
-    if isinstance(plan, UnaryPlan):
+    if plan.loop is not Loop.GROUPS:
         return kind.value
     update = _update(plan)
     if kind is Class.CANDIDATES:
@@ -95,11 +95,11 @@ def totals(plan: Plan) -> str:
 
 
 def _why_enumerated(plan: Plan) -> str | None:
-    if isinstance(plan, PreferredPlan):
+    if plan.loop is Loop.PREFERRED:
         return "there is one for each start at the most"
     if plan.limit:
         return "some are left out at each position"
-    if isinstance(plan, UnaryPlan):
+    if plan.loop is not Loop.GROUPS:
         compared = plan.rivalry is not None and plan.query.window is not None
         return "a strategy compares those in the window" if compared else None
     if plan.candidate_reasons:
@@ -113,7 +113,7 @@ def _why_enumerated(plan: Plan) -> str | None:
     return None
 
 
-def when_decided(plan: PreferredPlan) -> str:
+def when_decided(plan: Plan) -> str:
     """When a match of AFTER MATCH comes out."""
     if plan.is_late:
         return (
@@ -124,7 +124,7 @@ def when_decided(plan: PreferredPlan) -> str:
     return f"as soon as no run is left that would be preferred{late}"
 
 
-def _update(plan: CorrelatedPlan) -> str:
+def _update(plan: Plan) -> str:
     auto = plan.running
     met = [[auto.register(r) for r in registers] for _, registers in registers_met(auto)]
     k = max((sum(max(1, register.enough - 1) for register in registers) for registers in met), default=0)
@@ -150,10 +150,10 @@ def _update(plan: CorrelatedPlan) -> str:
 
 def losses(plan: Plan) -> list[Loss]:
     """Why the runs of a position are gathered before any match is given out, the gravest reason first."""
-    return [] if isinstance(plan, UnaryPlan) else [_loss(plan, reason) for reason in plan.candidate_reasons]
+    return [_loss(plan, reason) for reason in plan.candidate_reasons]
 
 
-def how_chosen(plan: CorrelatedPlan, strategy: t.Strategy) -> str:
+def how_chosen(plan: Plan, strategy: t.Strategy) -> str:
     """How NEXT, LAST or MAX chooses among the matches that end at a position."""
     if not plan.chooses_on_graph:
         return f"{strategy.value}: chosen among all candidates that end at a position"
@@ -165,7 +165,7 @@ def how_chosen(plan: CorrelatedPlan, strategy: t.Strategy) -> str:
     return f"{strategy.value}: chosen on the graph, {ways[strategy]}"
 
 
-def _loss(plan: CorrelatedPlan, reason: CandidateReason) -> Loss:
+def _loss(plan: Plan, reason: CandidateReason) -> Loss:
     match reason:
         case CandidateReason.CHECKS:
             late = listed(f"'{j.text}'" for j in judged(plan) if j.how in (How.NARROWED, How.CHECKED))

@@ -14,7 +14,7 @@ from ceql.analysis.equalities import Equality
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.neighbours import attribute_in
 from ceql.analysis.normal import to_normal
-from ceql.analysis.shape import Claim, Length
+from ceql.analysis.shape import Length
 from ceql.automata.correlated import Correlated
 from ceql.automata.parallel import QTree
 from ceql.automata.uses import Term, Use
@@ -26,7 +26,7 @@ from ceql.explain.guarantee import guarantee, how_chosen, losses, totals, when_d
 from ceql.explain.names import leaf_name, listed, print_bare, print_value
 from ceql.explain.notes import note_lines
 from ceql.explain.text import Explanation, number, pairs, section, table, wrapped
-from ceql.plans import CandidateReason, CorrelatedPlan, Plan, PreferredPlan, UnaryPlan
+from ceql.plans import CandidateReason, Loop, Plan
 from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.operands import Encoding, Operands
@@ -79,11 +79,10 @@ def explain(plan: Plan, schema: pa.Schema | None, options: Options) -> Explanati
     ]
     view = AutomatonView(plan)
     sections.append(section(f"Automaton ({number(view.states, 'state')})", view.lines(MOST_ROWS)))
-    if isinstance(plan, CorrelatedPlan):
-        if plan.automaton.indexes:
-            sections.append(section("Indexes, where runs wait", pairs(index_rows(plan.running)[:MOST_ROWS])))
-        if plan.automaton.parallel.trees:
-            sections.append(section("Sides of ALL that run in parallel", _trees(plan.automaton)))
+    if plan.automaton.indexes:
+        sections.append(section("Indexes, where runs wait", pairs(index_rows(plan.running)[:MOST_ROWS])))
+    if plan.automaton.parallel.trees:
+        sections.append(section("Sides of ALL that run in parallel", _trees(plan.automaton)))
     sections.append(section("Reading", pairs(_reading(plan))))
     if schema is not None:
         sections.append(section("Over this schema", _bound(plan, schema, options)))
@@ -92,17 +91,17 @@ def explain(plan: Plan, schema: pa.Schema | None, options: Options) -> Explanati
 
 def _guarantee(plan: Plan) -> list[str]:
     kind = guarantee(plan)
-    if isinstance(plan, CorrelatedPlan):
+    if plan.loop is Loop.GROUPS:
         engine = "the compiled loop over groups: runs wait under the values compared (pcea-hcq-2024, Algorithm 1)"
         if plan.automaton.carrying is not None:
             engine += "; runs that agree on all that later conditions ask for are one group"
-    elif isinstance(plan, PreferredPlan):
+    elif plan.loop is Loop.PREFERRED:
         engine = "the compiled loop over ordered lists of runs: at most one run for each state and start"
     elif plan.rivalry is None:
         engine = "the compiled loop over states, and its graph (core-vldb2022, Algorithm 1)"
     elif plan.query.window is None:
         engine = "the same compiled loop; the automaton's states know their rivals"
-    elif isinstance(plan, UnaryPlan) and plan.chooses_at_once:
+    elif plan.chooses_at_once:
         engine = "the same compiled loop; the automaton's states know those rivals that start no earlier"
     else:
         engine = "the compiled loop finds where matches end; the window is replayed there to choose among them"
@@ -113,12 +112,11 @@ def _guarantee(plan: Plan) -> list[str]:
         ("aggregate()", totals(plan)),
         ("engine", engine),
     ]
-    if isinstance(plan, PreferredPlan):
+    if plan.loop is Loop.PREFERRED:
         rows.append(("decided", when_decided(plan)))
-    if isinstance(plan, CorrelatedPlan):
-        if plan.automaton.is_deterministic:
-            rows.append(("runs", "one for each match: the automaton was made deterministic"))
-        rows += [("why", loss.why) for loss in losses(plan)]
+    if plan.automaton.is_deterministic:
+        rows.append(("runs", "one for each match: the automaton was made deterministic"))
+    rows += [("why", loss.why) for loss in losses(plan)]
     return pairs(rows)
 
 
@@ -158,7 +156,7 @@ def _value(auto: Correlated, equality: Equality) -> str:
 
 def _normal(plan: Plan) -> list[str]:
     lines: list[str] = []
-    shown = alternatives(to_normal(plan.shape) if isinstance(plan, CorrelatedPlan) else plan.normal)
+    shown = alternatives(plan.normal)
     for k, text in enumerate(shown):
         lines += wrapped(text, "   " if k == 0 else "OR ", "     ")
     if not lines:
@@ -224,7 +222,7 @@ def _strategy(plan: Plan) -> str:
     strategy = plan.query.strategy
     if strategy is None:
         return f"{_STRATEGIES[t.Strategy.ALL]} (the default)"
-    if isinstance(plan, CorrelatedPlan) and strategy is t.Strategy.STRICT:
+    if plan.loop is Loop.GROUPS and strategy is t.Strategy.STRICT:
         how = "inside the automaton, each of whose steps reads the very next event"
         if CandidateReason.STRICT in plan.candidate_reasons:
             how = "checked on each candidate"
@@ -233,7 +231,7 @@ def _strategy(plan: Plan) -> str:
         if strategy is t.Strategy.MAX:
             return "MAX: every match is kept, since all have equally many events"
         return _STRATEGIES[strategy]
-    if isinstance(plan, CorrelatedPlan):
+    if plan.loop is Loop.GROUPS:
         return how_chosen(plan, strategy)
     if plan.query.window is None:
         return f"{strategy.value}: inside the automaton, whose runs carry where their rivals stand"
@@ -268,11 +266,8 @@ def _reading(plan: Plan) -> list[tuple[str, str]]:
 def columns_read(plan: Plan) -> list[str]:
     """The attributes that guards, comparisons, PARTITION BY and the window read, in order of appearance."""
     read: list[t.Condition | t.Expression] = [p for guard in plan.guards for p in guard.predicates]
-    checks: tuple[Claim, ...] = ()
-    if isinstance(plan, CorrelatedPlan):
-        read += plan.automaton.terms
-        read += [term.what for term in plan.automaton.reads]
-        checks = plan.automaton.checks + plan.automaton.denials
+    read += [*plan.automaton.terms, *(term.what for term in plan.automaton.reads)]
+    checks = plan.automaton.checks + plan.automaton.denials
     names = [attribute_in(leaf.name) for node in read for leaf in leaves(node) if isinstance(leaf, t.Attribute)]
     names += [name for claim in checks for name in sorted(attributes(claim))]
     windows = [claim.what.window for claim in claims(plan) if isinstance(claim.what, Length)]
@@ -298,7 +293,7 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
                 rows.append(["(stream)", "", _kind(column), str(column.classes)])
             case MaskColumn():
                 rows.append(["(expression)", "", _kind(column), str(column.classes)])
-    if isinstance(plan, CorrelatedPlan):
+    if plan.loop is Loop.GROUPS:
         auto = plan.automaton
         values = ValueNumbers(auto.terms, auto.compares, schema, False, plan.source)
         extended = Lengths(plan, schema, time, options, False).extended(schema)

@@ -31,7 +31,7 @@ from ceql.io.schemas import is_text, names_near, unify_schemas
 from ceql.io.shared_keys import QueryKeys
 from ceql.io.source import Source
 from ceql.jit import Array
-from ceql.plans import CorrelatedPlan, Plan
+from ceql.plans import Loop, Plan
 from ceql.predicates.bind import BoundGuards, InputSchema, bind
 from ceql.predicates.operands import Operands
 from ceql.predicates.symbols import Symbolizer, SymbolTable
@@ -127,7 +127,7 @@ class BoundPlan:
             self._check_fields()
             if self.sharing is None:  # else they are bound with those of other queries
                 _ = self.guards
-            if isinstance(self.plan, CorrelatedPlan):
+            if self.plan.loop is Loop.GROUPS:
                 _ = self._values, self.operands, self._checks
             self._check_selection()
         _ = self.window, self.result
@@ -218,7 +218,6 @@ class BoundPlan:
     @cached_property
     def lengths(self) -> Lengths:
         """The windows inside the formula over the columns."""
-        assert isinstance(self.plan, CorrelatedPlan)
         return Lengths(self.plan, self.schema, self.time, self.options, self.open_schema)
 
     @cached_property
@@ -274,7 +273,6 @@ class BoundPlan:
 
     @property
     def _automaton(self) -> Correlated:
-        assert isinstance(self.plan, CorrelatedPlan)
         return self.plan.automaton
 
     @cached_property
@@ -306,7 +304,6 @@ class BoundPlan:
 
     def steps(self, symbols: Sequence[int]) -> Steps:
         """The automaton for these symbols (`automata.steps.to_steps`), which is only read."""
-        assert isinstance(self.plan, CorrelatedPlan)
         known = self._steps.get(key := tuple(symbols))
         if known is None:
             known = to_steps(self.plan.running, symbols)
@@ -316,14 +313,12 @@ class BoundPlan:
 
     def carrier(self, operands: Operands) -> Carrier:
         """What runs carry (`automata.steps.to_carrier`) if conditions are bound so; what is written to is new."""
-        assert isinstance(self.plan, CorrelatedPlan)
         if operands is not self.operands:
             return to_carrier(self.plan.running, operands.tests, operands.reads)
         return emptied(self._carrier)
 
     @cached_property
     def _carrier(self) -> Carrier:
-        assert isinstance(self.plan, CorrelatedPlan)
         return to_carrier(self.plan.running, self.operands.tests, self.operands.reads)
 
     def _check_selection(self) -> None:
@@ -337,8 +332,6 @@ class BoundPlan:
 def compared_attributes(plan: Plan) -> tuple[str, ...]:
     """The attributes that are compared between events, other than by substreams, and those that measures read."""
     measured = measured_attributes(plan.query)
-    if not isinstance(plan, CorrelatedPlan):
-        return measured
     auto = plan.automaton
     terms = [*auto.terms, *(term.what for term in auto.reads)]
     found = {leaf.name for term in terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}

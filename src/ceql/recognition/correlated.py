@@ -27,7 +27,7 @@ from ceql.engine.groups.machine import GroupMachine
 from ceql.errors import DataError
 from ceql.io.sort_keys import encode
 from ceql.jit import Array
-from ceql.plans import CandidateReason, CorrelatedPlan
+from ceql.plans import CandidateReason
 from ceql.predicates.operands import Operands, TooSmall
 from ceql.recognition.absences import Absences, time_bounds
 from ceql.recognition.bound_plan import BoundPlan
@@ -49,7 +49,6 @@ class CorrelatedRecognition(Recognition):
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
-        assert isinstance(bound.plan, CorrelatedPlan)
         self.plan = plan = bound.plan
         self.auto = auto = plan.automaton
         self.running = plan.running

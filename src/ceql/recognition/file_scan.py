@@ -20,7 +20,6 @@ from ceql.io.schemas import conform, no_rows, one_batch, take_rows
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
-from ceql.plans import CorrelatedPlan, PreferredPlan
 from ceql.predicates.columns import MaskColumn
 from ceql.predicates.possible import may_hold
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
@@ -91,8 +90,8 @@ class FileScan(Input):
 
     def _looking(self, wanted: Wanted) -> Looking:
         bound, plan, types = self._bound, self._bound.plan, self._types
-        waits = isinstance(plan, CorrelatedPlan) and bool(plan.automaton.absences)
-        waits |= isinstance(plan, PreferredPlan) and plan.query.window is not None  # any event may decide a match
+        # with AFTER MATCH and a window, any event may decide a match
+        waits = bool(plan.automaton.absences or (plan.query.after_match is not None and plan.query.window is not None))
         if not bound.skips or waits:
             return lambda: None
         may_matter = partial(may_hold, bound.guards)

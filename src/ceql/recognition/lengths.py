@@ -11,7 +11,7 @@ from ceql.engine.common.layout import NO_KEY, W_COUNTED
 from ceql.engine.groups.layout import LEAST_VALUE
 from ceql.io.schemas import take_rows
 from ceql.jit import Array
-from ceql.plans import CorrelatedPlan
+from ceql.plans import Plan
 from ceql.recognition.options import Options
 from ceql.recognition.window import NOTHING_LIVE, BoundWindow, bind_window
 from ceql.syntax import tree as t
@@ -20,9 +20,7 @@ from ceql.syntax import tree as t
 class Lengths:
     """The windows inside the formula of a query, bound to a schema."""
 
-    def __init__(
-        self, plan: CorrelatedPlan, schema: pa.Schema, time: str | None, options: Options, open_schema: bool
-    ) -> None:
+    def __init__(self, plan: Plan, schema: pa.Schema, time: str | None, options: Options, open_schema: bool) -> None:
         auto = plan.automaton
         asked = auto.carrying.conditions if auto.carrying is not None else ()
         claims = [*auto.checks, *(condition.claim for condition in asked)]

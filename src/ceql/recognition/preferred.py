@@ -26,7 +26,6 @@ from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.plans import PreferredPlan
 from ceql.recognition.absences import time_bounds
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import Recognition
@@ -41,8 +40,9 @@ class PreferredRecognition(Recognition):
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
-        assert isinstance(bound.plan, PreferredPlan)
         self.plan = bound.plan
+        assert self.plan.ordered is not None
+        self._ordered = self.plan.ordered
         self._by_key = bound.window.kind == W_GIVEN and bound.window.size is not None
         """Whether events of other substreams may decide a match, or those that no guard accepts."""
         self.may_pass_over = not self._by_key
@@ -55,7 +55,7 @@ class PreferredRecognition(Recognition):
 
     @cached_property
     def _arrays(self) -> OrderedArrays:
-        return OrderedArrays(self.plan.ordered, self.plan.selected, self.plan.after_match.variable)
+        return OrderedArrays(self._ordered, self.plan.selected, self.plan.after_match.variable)
 
     @cached_property
     def machine(self) -> PreferredMachine:
@@ -180,7 +180,7 @@ class PreferredRecognition(Recognition):
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
         machine = self.machine
         self._room_for_symbols()
-        machine.known = Known(len(self.plan.ordered.waits), len(self._arrays.labels), self.position)
+        machine.known = Known(len(self._ordered.waits), len(self._arrays.labels), self.position)
         machine.restore(arrays)
         bits = len(machine.auto.forbids)
         require(bool((machine.table[:, MET] >> bits == 0).all()), "what came before a match is not of the query")

@@ -9,38 +9,24 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.automata.cea import NO_LABEL
-from ceql.automata.straight import Straight, straight
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import COUNT, ENUMERATE, W_GIVEN
 from ceql.engine.straight.loop import Settings, Steps
 from ceql.engine.straight.machine import StraightMachine
 from ceql.jit import Array
-from ceql.plans import PreferredPlan, UnaryPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import Recognition
 from ceql.recognition.result_columns import to_record_batch
 from ceql.syntax import tree as t
 
 
-def goes_straight(bound: BoundPlan) -> Straight | None:
-    """The steps of a query whose matches are so many events in a row.
-
-    At most one match ends at an event, so that all strategies and LIMIT leave it as it is.
-    """
-    plan = bound.plan
-    if not isinstance(plan, UnaryPlan) or isinstance(plan, PreferredPlan):
-        return None
-    if bound.window.exact or plan.query.consume is t.Consume.ANY:
-        return None
-    return straight(plan.cea)
-
-
 class StraightRecognition(Recognition):
     """Symbols in, matches out."""
 
-    def __init__(self, bound: BoundPlan, steps: Straight, counting: bool = False) -> None:
+    def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
-        self._steps = steps
+        assert bound.plan.straight is not None
+        self._steps = bound.plan.straight
         self._keep_rows([], bound.schema)
 
     @cached_property

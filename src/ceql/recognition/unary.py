@@ -23,7 +23,6 @@ from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.replay import ReplayMachine
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.plans import UnaryPlan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import CONSUME, Recognition
 from ceql.recognition.futile import Futile
@@ -36,7 +35,6 @@ class UnaryRecognition(Recognition):
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
-        assert isinstance(bound.plan, UnaryPlan)
         self.plan = bound.plan
         self._keep_rows([], bound.schema)
         given = bound.window.kind == W_GIVEN and not bound.window.exact

@@ -17,7 +17,7 @@ from ceql.analysis.lengths import bound_name, is_hidden, key_name
 from ceql.analysis.shape import Claim, Either, Length, Same, Test
 from ceql.automata.correlated import Correlated
 from ceql.plan import make_plan
-from ceql.plans import CorrelatedPlan, Plan
+from ceql.plans import Plan
 from ceql.recognition.measures import renamed
 from ceql.syntax import tree as t
 
@@ -36,16 +36,14 @@ def shipped_plan(text: str, keys: tuple[str, ...], names: tuple[tuple[str, str],
     if isinstance(window, t.AttributeWindow):
         window = replace(window, attribute=WINDOW)
     parts, shown = tuple(map(_part, keys)), len(plan.shown_keys)
-    plan = replace(
+    return replace(
         plan,
         query=renamed(replace(plan.query, window=window, streams=()), dict(names)),
         shown_keys=parts[:shown],
         split_by=parts[shown:],
+        automaton=_renamed(plan.automaton, dict(names)),
+        running=_renamed(plan.running, dict(names)),
     )
-    if isinstance(plan, CorrelatedPlan):
-        automaton, running = (_renamed(auto, dict(names)) for auto in (plan.automaton, plan.running))
-        return replace(plan, automaton=automaton, running=running)
-    return plan
 
 
 def _part(column: str) -> t.Part:

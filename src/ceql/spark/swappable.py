@@ -17,7 +17,7 @@ from ceql.analysis.normal import Atom, to_normal
 from ceql.analysis.substreams import is_simple
 from ceql.automata.cea import CEA, NO_LABEL, Label, Transition
 from ceql.automata.compile import compile_formula
-from ceql.plans import Plan, UnaryPlan
+from ceql.plans import Loop, Plan
 from ceql.syntax import tree as t
 
 # what reading two events can do: to the first, to the second, and where it ends (a state, or at which event it matched)
@@ -101,7 +101,7 @@ def some_can_swap(plan: Plan) -> bool:
 
 def _automaton(plan: Plan) -> CEA | None:
     """The automaton over single events that says all about a query, if there is one."""
-    if isinstance(plan, UnaryPlan):
+    if plan.loop is not Loop.GROUPS:
         return None if any(step.after for step in plan.cea.initial) else plan.cea
     if not is_simple(plan.shape) or plan.shape.absences:
         return None

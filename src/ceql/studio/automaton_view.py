@@ -19,7 +19,7 @@ from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
-from ceql.plans import CorrelatedPlan, PreferredPlan
+from ceql.plans import Loop
 from ceql.query import Query
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
@@ -111,7 +111,7 @@ def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tu
     ]
     bound = BoundPlan.over(query.plan, sources, options)
     # beside AFTER MATCH, the picture is of the automaton of all matches
-    recognition = UnaryRecognition(bound) if isinstance(bound.plan, PreferredPlan) else recognise(bound)
+    recognition = UnaryRecognition(bound) if bound.plan.loop is Loop.PREFERRED else recognise(bound)
     following = _following(recognition)
     compact = CompactView(recognition, variables) if isinstance(recognition, UnaryRecognition) else None
     before = following.reached.entered.copy()
@@ -138,7 +138,7 @@ def _one_by_one(bound: BoundPlan, sources: list[Source]) -> Iterator[EventBatch]
 
 
 def _following(recognition: Any) -> UnaryFollowing | CorrelatedFollowing:
-    if isinstance(recognition.bound.plan, CorrelatedPlan):
+    if recognition.bound.plan.loop is Loop.GROUPS:
         assert isinstance(recognition, CorrelatedRecognition)
         return CorrelatedFollowing(recognition)
     assert isinstance(recognition, UnaryRecognition)

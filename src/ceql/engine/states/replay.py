@@ -1,6 +1,6 @@
 """NEXT, LAST and MAX under a window that rivals do not decide: its events once more, for each position with matches.
 
-Most queries are decided as events come (`plan.UnaryPlan.chooses_at_once`); this is for the others.
+Most queries are decided as events come (`plans.Plan.chooses_at_once`); this is for the others.
 A strategy compares the matches that are inside the window; a match that the window has left must not suppress one
 that it holds. So the main machine finds the positions with matches and keeps a log of the window's
 events, and a second machine, whose automaton knows rivals, runs over the log of that window alone.
