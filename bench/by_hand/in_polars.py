@@ -1,7 +1,7 @@
-"""The questions in polars: each function takes the table with its row numbers, and gives the rows of the matched events.
+"""The questions in polars: each function takes the table with its row numbers, and gives the rows of matched events.
 
-Whoever knows polars sorts by user once (stably, so that each user's events stay in order) and shifts whole columns, which
-takes half the time of `.over("user")`; joins only where matches are not neighbours.
+Whoever knows polars sorts by user once (stably, so that each user's events stay in order) and shifts whole columns,
+which takes half the time of `.over("user")`; joins only where matches are not neighbours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The twelve questions: in words, in CEQL, in polars (`in_polars.py`), in SQL for DuckDB; an answer is the matched rows."""
+"""The twelve questions: in words, in CEQL, in polars (`in_polars.py`), in SQL for DuckDB."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ QUESTIONS = (
              FROM (FROM e WHERE type = 'cart') c ASOF JOIN (FROM e WHERE type = 'pay') p
                ON c.user = p.user AND c.row < p.row)
            SELECT v.row AS v, c, p FROM (FROM e WHERE type = 'view') v ASOF JOIN (
-               SELECT c.user, c.row AS c, p, paid.time FROM (FROM e WHERE type = 'cart') c LEFT JOIN paid ON paid.c = c.row) n
+               SELECT c.user, c.row AS c, p, paid.time
+               FROM (FROM e WHERE type = 'cart') c LEFT JOIN paid ON paid.c = c.row) n
              ON v.user = n.user AND v.row < n.c
            WHERE n.time - v.time <= INTERVAL 30 MINUTES""",
     ),
@@ -141,7 +142,8 @@ QUESTIONS = (
         in_polars.sessions,
         f"""SELECT min(row) AS start, max(row) AS "end", count(*) AS n FROM (
               SELECT user, row, sum(begins::INT) OVER w AS session FROM (
-                SELECT user, row, coalesce(time - lag(time) OVER w > INTERVAL 30 MINUTES, TRUE) AS begins FROM e {BY_USER})
+                SELECT user, row, coalesce(time - lag(time) OVER w > INTERVAL 30 MINUTES, TRUE) AS begins
+                FROM e {BY_USER})
               {BY_USER})
             GROUP BY user, session""",
     ),
@@ -163,7 +165,8 @@ QUESTIONS = (
         ("c", "r", "d"),
         analysts.steps,
         in_polars.rework,
-        """WITH k AS (SELECT row, user FROM e WHERE type = 'check'), r AS (SELECT row, user FROM e WHERE type = 'repair')
+        """WITH k AS (SELECT row, user FROM e WHERE type = 'check'),
+                r AS (SELECT row, user FROM e WHERE type = 'repair')
            SELECT c, r, k.row AS d FROM (
              SELECT k.user, k.row AS c, r.row AS r FROM k ASOF JOIN r ON k.user = r.user AND k.row < r.row) x
              ASOF JOIN k ON x.user = k.user AND x.r < k.row""",

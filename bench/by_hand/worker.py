@@ -40,7 +40,6 @@ def _action(job: dict[str, Any]) -> tuple[Callable[[], Any], int]:
         return lambda: question.polars(frame.lazy()).collect(), len(table)
     import duckdb
 
-
     database = duckdb.connect(config={"threads": job["threads"]})
     database.register("events", table)
     database.execute("CREATE TABLE e AS SELECT row_number() OVER () - 1 AS row, * FROM events")

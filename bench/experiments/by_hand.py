@@ -1,8 +1,8 @@
 """Questions of analysts (ceql, polars, DuckDB).
 
-Each question is asked of ceql, and written by hand in polars and in SQL for DuckDB, as one writes it who knows them well
-(`bench/by_hand`). Each has a process of its own, with the events in memory as it likes them best: an Arrow table, a
-frame, a table of DuckDB. Their answers, the rows of the matched events, are compared in full. Ratios are ceql's time
+Each question is asked of ceql, and written by hand in polars and in SQL for DuckDB, as one writes it who knows them
+well (`bench/by_hand`). Each has a process of its own, with the events in memory as it likes them best: an Arrow table,
+a frame, a table of DuckDB. Their answers, the rows of the matched events, are compared in full. Ratios are ceql's time
 divided by that of the better of the two.
 
 `python -m bench.experiments.by_hand [ROWS] [QUESTION ...]` prints some of it at once.
@@ -54,7 +54,8 @@ def measure(number: int, rows: int, threads: int, runs: int) -> list[Figure]:
         own, *others = (_answer(question, Path(folder, who)) for who in WHO)
         for who, other in zip(WHO[1:], others, strict=True):
             if not own.equals(other):
-                raise AssertionError(f"{question.title}: ceql has {len(own):,} matches, {who} {len(other):,}, or others")
+                counts = f"ceql has {len(own):,} matches, {who} {len(other):,}, or others"
+                raise AssertionError(f"{question.title}: {counts}")
     return figures
 
 

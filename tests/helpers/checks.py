@@ -29,6 +29,7 @@ from ceql.engine.groups import machine as groups_machine
 from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.preferred.machine import PreferredMachine
 from ceql.engine.states.machine import StateMachine
+from ceql.engine.straight.machine import StraightMachine
 from ceql.recognition import correlated, frame
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
@@ -85,7 +86,12 @@ def use_tiny_buffers(patch: Patch = setattr) -> None:
     patch(correlated, "_MANY_VALUES", 1)
     for name in ("_MANY_KEYS", "_SOME_KEYS", "_THIN_OUT"):
         patch(frame, name, 1)
-    for kind, further in ((StateMachine, {}), (GroupMachine, {"block": 2}), (PreferredMachine, {})):
+    for kind, further in (
+        (StateMachine, {}),
+        (GroupMachine, {"block": 2}),
+        (PreferredMachine, {}),
+        (StraightMachine, {}),
+    ):
         patch(kind, "__init__", functools.partialmethod(kind.__init__, matches=3, positions=5, nodes=8, **further))
 
 

@@ -1,8 +1,8 @@
 """Tells automata with one way through: so many events in a row, each of which satisfies something of its own.
 
-`A : B : C`, counts of one number and comparisons of neighbours (which are guards over lagged columns) make such automata.
-A partial match is no more than how many events of it have been, so that a word of bits has all that are under way in a
-substream, and an event moves them by a shift and a mask (Baeza-Yates and Gonnet, Commun. ACM 35(10), 1992).
+`A : B : C`, counts of one number and comparisons of neighbours (which are guards over lagged columns) make such
+automata. A partial match is no more than how many events of it have been. So a word of bits has all that are under way
+in a substream, and an event moves them by a shift and a mask (Baeza-Yates and Gonnet, Commun. ACM 35(10), 1992).
 """
 
 from __future__ import annotations

@@ -429,8 +429,8 @@ class Recognition(ABC):
 
     @property
     def _releases(self) -> bool:
-        """Whether it is worth while to forget keys: once they are many. Most that are idle now come again, and would have
-        to be numbered anew."""
+        """Whether it is worth while to forget keys: once they are many. Most that are idle now come again, and would
+        have to be numbered anew."""
         assert self.keys is not None
         return self.keys.known > 2 * self._keys_kept + _SOME_KEYS
 

@@ -41,7 +41,14 @@ def look_back(partitions: Array, last: Array, kept: int, places: Array, wanted: 
 
 @kernel
 def shift_words(
-    partitions: Array, values: Array, valid: Array, table: Array, steps: Array, taken: Array, bits: Array, lacking: Array
+    partitions: Array,
+    values: Array,
+    valid: Array,
+    table: Array,
+    steps: Array,
+    taken: Array,
+    bits: Array,
+    lacking: Array,
 ) -> None:
     """Write the values so many `steps` before each event, a bit for each that there is, and how many are `lacking`.
 

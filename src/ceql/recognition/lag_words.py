@@ -1,6 +1,6 @@
 """The latest values of each substream in words of 4 or 8 bytes: lags of numbers and times without looking for rows.
 
-A substream has a row of a table: bits that say which of its latest values there are, then the values, the last one first.
+A substream has a row of a table: bits that say which of its latest values there are, then these, the last one first.
 So an event reads what it asks for and shifts the row, near one another in memory, whatever the size of the batch.
 """
 

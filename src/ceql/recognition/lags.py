@@ -207,7 +207,12 @@ class LaggedEvents:
         require(sound, "the last events of its substreams are not there")
         require(rows is None or set(rows.schema.names) <= set(self._names), "its last events have other columns")
         self._words = {}
-        if rows is not None and kept and self.depth <= _MOST_BITS and all(in_words(field.type) for field in rows.schema):
+        if (
+            rows is not None
+            and kept
+            and self.depth <= _MOST_BITS
+            and all(in_words(field.type) for field in rows.schema)
+        ):
             self._words = {field.name: LagWords(field.type, self.depth, count) for field in rows.schema}
             for name, words in self._words.items():
                 words.put(last, rows.column(name))

@@ -40,10 +40,8 @@ class StraightRecognition(Recognition):
             windowed=window.kind != W_GIVEN or window.size is not None,
             consumes=plan.query.consume is t.Consume.PARTITION,
         )
-        matches = self._buffers.get("matches", 1 << 15)
-        positions = matches * max(1, len(self._pattern))
         timed, memory = self.bound.time is not None, self.bound.options.memory
-        machine = StraightMachine(self._arrays, settings, timed, memory, matches, positions)
+        machine = StraightMachine(self._arrays, settings, timed, memory, **(self._buffers | {"nodes": 1}))
         if self.keys is None:
             machine.room_for_partitions(1)
         return machine

@@ -1,7 +1,8 @@
-"""The loop over straight automata: bit k of a substream's word says that its latest k + 1 events make the first k + 1 steps.
+"""The loop over straight automata, in which a word of bits is all that a substream has under way.
 
-The positions of the latest events stand in the substream's row of the table, in a ring. A match is read from there: it
-ends at the event that makes the last step.
+Bit k says that the latest k + 1 events of the substream make the first k + 1 steps. The positions of the latest events
+stand in the substream's row of the table, in a ring. A match is read from there: it ends at the event that makes the
+last step.
 """
 
 from __future__ import annotations
@@ -58,9 +59,7 @@ class Steps(NamedTuple):
 
 
 @kernel
-def advance(
-    steps: Steps, regs: Array, table: Array, out: Output, events: Events, settings: Settings, stop: int
-) -> int:
+def advance(steps: Steps, regs: Array, table: Array, out: Output, events: Events, settings: Settings, stop: int) -> int:
     """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back."""
     length = len(steps.shown)
     keys, times = RING + length, RING + (2 * length if settings.windowed else length)

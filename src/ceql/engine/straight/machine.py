@@ -23,11 +23,20 @@ class StraightMachine(Machine):
     scratch_rows = 0
     settings: Settings
 
-    def __init__(self, steps: Steps, settings: Settings, timed: bool, memory: int, matches: int, positions: int) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        settings: Settings,
+        timed: bool,
+        memory: int,
+        matches: int = 1 << 15,
+        positions: int = 1 << 17,
+        nodes: int = 1,
+    ) -> None:
         words = ["position", *["key"] * settings.windowed, *["time"] * timed]
         ring = (f"{word}{k}" for word in words for k in range(len(steps.shown)))
         self.columns = ("counter", "bound", "floor", "under_way", "latest", *ring)
-        super().__init__(settings, ALL_REGISTERS, 1, timed, memory, matches, positions, 1)
+        super().__init__(settings, ALL_REGISTERS, 1, timed, memory, matches, max(positions, len(steps.shown)), nodes)
         self.steps = steps
         self.position = 0
         """Of the next event: what a state that is restored may not name."""
