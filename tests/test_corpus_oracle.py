@@ -27,7 +27,7 @@ def test_titles_are_unique() -> None:
 def test_case(case: corpus.Case) -> None:
     if case.error is not None:
         with pytest.raises((CeqlError, ValueError), match=re.escape(case.error)):
-            oracle.candidates(parse(case.query), case.events, **case.keywords)
+            oracle.matches(parse(case.query), case.events, **case.keywords)
         return
     query = parse(case.query)
     got = oracle.matches(query, case.events, **case.keywords)

@@ -32,7 +32,7 @@ ORDER = (
     ("explain",),
     ("diagnose",),
     ("query", "query_set", "recognizer"),
-    ("match_recognize", "notebook"),
+    ("row_patterns", "notebook"),
     ("__init__",),
     ("warm",),
     ("spark",),

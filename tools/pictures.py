@@ -1,7 +1,7 @@
 """`make pictures`: the pictures of the first steps, the recipes and the manual, from what the code beside them finds.
 
 A page names its pictures where they belong. Each shows events as columns and, below them, a line for each match with a
-mark at its events. Of a recipe, that is the query that ran last; in the manual, all of its section.
+mark at its events. Of a recipe, that is the query that ran last; in the manual and beside it, all of its section.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from ceql.results.timeline import COLOURS
 
 ROOT = Path(__file__).parents[1]
 MANUAL = ROOT / "docs/language.md"
+WHICH = ROOT / "docs/which-matches.md"
 _LINK = re.compile(r"!\[[^\]]*\]\(([\w/-]+\.svg)\)")
 _RECIPES = [page for page in sorted((ROOT / "docs/recipes").glob("*.md")) if _LINK.search(page.read_text())]
-PAGES = [ROOT / "docs/start.md", *_RECIPES, MANUAL]
+PAGES = [ROOT / "docs/start.md", *_RECIPES, MANUAL, WHICH]
 _SELECT = re.compile(
     r"SELECT\s+((?:DISTINCT\s+)?(?:(?:ANY|NEXT|LAST|MAX|STRICT)\s)?).*?(?=\sFROM\s|\sWHERE\s)", re.DOTALL
 )
@@ -77,7 +78,7 @@ def pictures(page: Path) -> dict[Path, str]:
                     sections = [at for at in sections if at > example.lineno]
                 exec(compile(example.source, str(page), "single"), names)
             runs = list(ran)
-            found[path] = draw(runs, titled=True) if page == MANUAL else draw(runs[-1:], titled=False)
+            found[path] = draw(runs, titled=True) if page in (MANUAL, WHICH) else draw(runs[-1:], titled=False)
             ran.clear()
     return found
 

@@ -20,7 +20,6 @@ from ceql.errors import (
     ResourceError,
     SchemaError,
 )
-from ceql.match_recognize import from_match_recognize
 from ceql.query import Query, compile, match, rule
 from ceql.query_set import QuerySet, compile_all
 from ceql.recognition.metrics import Metrics
@@ -28,6 +27,7 @@ from ceql.recognizer import Recognizer, SetRecognizer
 from ceql.results.match import Match
 from ceql.results.match_set import MatchSet
 from ceql.results.matches import Matches
+from ceql.row_patterns import from_match_recognize, match_recognize
 
 __version__ = "0.1.0"
 
@@ -62,5 +62,6 @@ __all__ = [
     "compile_all",
     "from_match_recognize",
     "match",
+    "match_recognize",
     "rule",
 ]

@@ -8,6 +8,10 @@ are the first and last of `events`, variables where they are of no interest; a l
 Where the contract leaves open which matches are kept (LIMIT, ANY), `count` tells how many. `error` is a part of the
 message that the query must be refused with.
 
+A case that says what another system says has that system's pattern as `peer`, the words for it `here`, and a remark
+`about` it; if the query is not what a user would write, `clumsy` says why. Entries `missing` are tests of another
+system that no query says, and why.
+
 A case of `tests/corpus/totals` has, in place of matches, what is `asked` of all of them (with `by` and `every`), and
 the `rows` that `aggregate` must give.
 """
@@ -28,7 +32,7 @@ from ceql.syntax.parser import parse
 FOLDER = Path(__file__).parents[1] / "corpus"
 KEYS = {
     "title", "query", "events", "stream", "word", "decimals", "matches", "count", "error", "correlated", "time_unit",
-    "options",
+    "options", "peer", "here", "clumsy", "about",
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ Alternative = Callable[[int], list[Valuation]] | None
 """The valuations that begin at an event, the preferred ones first; None for the empty one."""
 
 
-class NoProgress(Exception):
+class NoProgress(ValueError):
     """AFTER MATCH SKIP TO goes to a variable without events, or to the first event of the match itself."""
 
 
@@ -304,10 +304,10 @@ def _next_start(after: tree.AfterMatch, v: Valuation) -> int:
             return v.start + 1
     bound = v.positions(after.variable or "")
     if not bound:
-        raise NoProgress(f"{after.variable} has no event")
+        raise NoProgress(f"binds no event to '{after.variable}'")
     place = min(bound) if after.skip is tree.Skip.TO_FIRST else max(bound)
     if place == v.start:
-        raise NoProgress(f"{after.variable} is the first event")
+        raise NoProgress(f"{after.variable}: has its own first event there")
     return place
 
 

@@ -96,3 +96,112 @@ def candidates(
 
 def rows_of(bound: Bound, name: str) -> list[int]:
     return [row for variable, row in bound if variable == name]
+
+
+@dataclass(frozen=True)
+class Perm:
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`^` or `$`."""
+
+    start: bool
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """`{- … -}`."""
+
+    item: Any
+
+
+class SkipError(Exception):
+    """AFTER MATCH SKIP TO a row that is not there, or the first of the match."""
+
+
+def every_match(
+    pattern: Any,
+    condition: Callable[[str, tuple[str, ...], int, int], bool | None],
+    count: int,
+    skip: str,
+    targets: frozenset[str] = frozenset(),
+) -> Iterator[tuple[int, tuple[tuple[str, bool], ...]]]:
+    """All matches of a partition of so many rows, empty ones too: the first row, and each row's label and whether it is
+    excluded. `condition` is asked of a label, the labels before it in the match, the match's first row and its number.
+    """
+    start, number = 0, 1
+    while start < count:
+        found = next(_ways(pattern, condition, count, start, number, start, (), False), None)
+        if found is None:
+            start += 1
+            continue
+        labels = found[1]
+        yield start, labels
+        number += 1
+        if not labels or skip == "TO NEXT ROW":
+            start += 1
+        elif skip == "PAST LAST ROW":
+            start += len(labels)
+        else:
+            own = [k for k, (label, _) in enumerate(labels) if label in targets]
+            step = (own[0] if skip == "TO FIRST" else own[-1]) if own else 0
+            if step == 0:
+                raise SkipError
+            start += step
+
+
+_Labels = tuple[tuple[str, bool], ...]
+
+
+def _ways(
+    node: Any,
+    condition: Callable[[str, tuple[str, ...], int, int], bool | None],
+    count: int,
+    start: int,
+    number: int,
+    at: int,
+    labels: _Labels,
+    hidden: bool,
+) -> Iterator[tuple[int, _Labels]]:
+    """All ways to match a part from a row on, the preferred ones first."""
+
+    def ways(part: Any, at: int, labels: _Labels, hidden: bool = hidden) -> Iterator[tuple[int, _Labels]]:
+        return _ways(part, condition, count, start, number, at, labels, hidden)
+
+    match node:
+        case Var(name):
+            before = tuple(label for label, _ in labels)
+            if at < count and condition(name, before, start, number) is True:
+                yield at + 1, (*labels, (name, hidden))
+        case Edge(first):
+            if at == (0 if first else count):
+                yield at, labels
+        case Hidden(item):
+            yield from ways(item, at, labels, True)
+        case Seq(items):
+            if not items:
+                yield at, labels
+                return
+            for after, more in ways(items[0], at, labels):
+                yield from ways(Seq(items[1:]), after, more)
+        case Alt(items):
+            for item in items:
+                yield from ways(item, at, labels)
+        case Perm(items):
+            if not items:
+                yield at, labels
+            for k, item in enumerate(items):
+                for after, more in ways(item, at, labels):
+                    yield from ways(Perm(items[:k] + items[k + 1 :]), after, more)
+        case Rep(item, least, most, greedy):
+            one_less = Rep(item, max(0, least - 1), None if most is None else most - 1, greedy)
+            if not least and not greedy:
+                yield at, labels
+            if most != 0:
+                for after, more in ways(item, at, labels):
+                    if least or most is not None or after > at:  # as Trino: only a loop needs rows to go round
+                        yield from ways(one_less, after, more)
+            if not least and greedy:
+                yield at, labels

@@ -6,7 +6,7 @@ import pytest
 
 import ceql
 import row_pattern_oracle as oracle
-from ceql.match_recognize import translate
+from ceql.row_patterns.as_query import translate
 from row_pattern_oracle import Rep, Seq, Var
 
 REFUSED = [

@@ -2,8 +2,8 @@
 
 In: a formula with filters. Out: the same matches, where each comparison of COUNT(x) with a number is gone if it can be
 said by how often a part of the filtered formula comes, and other comparisons if single events can say them
-(`extremes`). Then they are decided as the events come, and no match is made that they would rule out. What is left is
-checked on whole matches.
+(`extremes`), unless `->` would then lead to other events (`waited_for`). Then they are decided as the events come, and
+no match is made that they would rule out. What is left is checked on whole matches.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ceql.analysis.extremes import said_by_events
-from ceql.analysis.scopes import binds, parts
+from ceql.analysis.scopes import binds, joined_by_next, parts, subformulas
+from ceql.analysis.waited_for import begin_alike
 from ceql.syntax import tree as t
 from ceql.syntax.absence import may_be_missing
 
@@ -41,18 +42,22 @@ def with_counts(formula: t.Formula) -> t.Formula:
     >>> print_formula(with_counts(parse_formula("A ; B+ AS b ; C FILTER COUNT(b) >= 3 AND SUM(b.v) > 1")))
     'A ; B{3,} AS b ; C FILTER SUM(b.v) > 1'
     """
+    return _counted(formula, any(map(joined_by_next, subformulas(formula))))
+
+
+def _counted(formula: t.Formula, has_next: bool) -> t.Formula:
     match formula:
         case t.Event() | t.Not():
             return formula
         case t.Then(items) | t.All(items) | t.Or(items):
-            return replace(formula, items=tuple(map(with_counts, items)))
+            return replace(formula, items=tuple(_counted(item, has_next) for item in items))
         case t.Filter(inner, condition):
-            return _filtered(with_counts(inner), condition, formula)
+            return _filtered(_counted(inner, has_next), condition, formula, has_next)
         case _:
-            return replace(formula, formula=with_counts(formula.formula))
+            return replace(formula, formula=_counted(formula.formula, has_next))
 
 
-def _filtered(inner: t.Formula, condition: t.FilterCondition, whole: t.Filter) -> t.Formula:
+def _filtered(inner: t.Formula, condition: t.FilterCondition, whole: t.Filter, has_next: bool) -> t.Formula:
     left: list[t.Condition] = []
     for part in condition.items if isinstance(condition, t.Conj) else (condition,):
         wanted = _wanted(part)
@@ -62,7 +67,7 @@ def _filtered(inner: t.Formula, condition: t.FilterCondition, whole: t.Filter) -
                 found = _restricted(inner, *wanted)
         else:
             found = said_by_events(inner, part)
-        if found is None:
+        if found is None or (has_next and not begin_alike(inner, found)):
             left.append(part)
         else:
             inner = found

@@ -18,7 +18,7 @@ from ceql.analysis.beginnings import Around, asked_parts, with_beginnings
 from ceql.analysis.conditions import is_correlated, read_singly, simplify, spell_out, variables_of
 from ceql.analysis.conditions import leaves as leaves_of
 from ceql.analysis.missing import without_empty
-from ceql.analysis.scopes import binds, bound_once, forbids, name_of, subformulas
+from ceql.analysis.scopes import binds, bound_once, forbids, joined_by_next, name_of, subformulas
 from ceql.analysis.shape import (
     Absence,
     Claim,
@@ -347,16 +347,6 @@ class _Resolver:
                 absent = tuple(dict.fromkeys(t.Attribute(ref.attribute, span=ref.span) for ref in own))
                 same = Same({**terms, -1: absent})
                 self.denials.append(Claim(len(self.denials), node, same, text, span, number))
-
-
-def joined_by_next(formula: t.Formula) -> bool:
-    """Whether `->` joins the items or the rounds of a formula itself."""
-    match formula:
-        case t.Then(_, joints):
-            return t.Joint.NEXT in joints
-        case t.Plus(_, joint) | t.Count(_, _, _, joint):
-            return joint is t.Joint.NEXT
-    return False
 
 
 def _named(condition: t.Condition) -> set[str]:

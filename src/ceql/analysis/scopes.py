@@ -35,6 +35,16 @@ def subformulas(formula: t.Formula) -> Iterator[t.Formula]:
         yield from subformulas(part)
 
 
+def joined_by_next(formula: t.Formula) -> bool:
+    """Whether `->` joins the items or the rounds of a formula itself."""
+    match formula:
+        case t.Then(_, joints):
+            return t.Joint.NEXT in joints
+        case t.Plus(_, joint) | t.Count(_, _, _, joint):
+            return joint is t.Joint.NEXT
+    return False
+
+
 @lru_cache(maxsize=4096)
 def binds(formula: t.Formula) -> frozenset[str]:
     """Every variable that some match of `formula` binds, event types included.

@@ -90,6 +90,8 @@ class _Work:
         self.terms: dict[Term, int] = {}
         self.compares: dict[tuple[int, int], None] = {}
         self.registers: dict[Register, int] = {}
+        self.own_terms: dict[Register, tuple[tuple[int, bool], ...]] = {}
+        """Of the registers of equalities: the term at each leaf."""
         self.operands = [self._terms_of(c) for c in self.conditions]
         self.folded: dict[tuple[int, int], tuple[int, int]] = {}
         """Of a condition and an operand: the register that carries it; if that is a set, as which value of a member."""
@@ -203,13 +205,18 @@ class _Work:
         return self._register(Register(term, Fold.LATEST, self.every, -1))
 
     def _class(self, equality: Equality) -> int:
-        """The register of a value that is the same at all its leaves; its term is that of the leaf."""
-        first = next(iter(equality.terms.values()))[0]
-        term = self._term(Term(first, Use.NUMBER))
-        for values in equality.terms.values():
-            for value in values:
-                self._term(Term(value, Use.NUMBER))
-        return self._register(Register(term, Fold.LATEST, frozenset(equality.terms), equality.scope))
+        """The register of a value that is the same at all its leaves; its term is that of the leaf.
+
+        Two equalities may begin with the same term and go on with others: then each has a register of its own, which
+        its terms tell apart.
+        """
+        terms = [[self._term(Term(value, Use.NUMBER)) for value in values] for values in equality.terms.values()]
+        own = tuple((values[0], False) for values in terms)
+        register = Register(own[0][0], Fold.LATEST, frozenset(equality.terms), equality.scope)
+        if register in self.registers and self.own_terms.get(register, own[:1] * len(own)) != own:
+            register = register._replace(terms=own)
+        self.own_terms[register] = own
+        return self._register(register)
 
     def resets(self, register: Register, step: Step) -> bool:
         return resets(self.shape, register, step)

@@ -11,9 +11,10 @@ from ceql.spark.api import explain, late_rows, match, matcher
 from ceql.spark.checkpoint import emitted_until, end_of_input
 from ceql.spark.episodes import episodes
 from ceql.spark.result_frames import match_id, matches_to_rows, result_schema
+from ceql.spark.row_patterns import sql
 from ceql.spark.session import prepare, session
 from ceql.spark.ship import ship_kernels
-from ceql.spark.sql import register
+from ceql.spark.sql_function import register
 from ceql.spark.task_metrics import metrics
 from ceql.spark.worker_errors import errors
 
@@ -35,4 +36,5 @@ __all__ = [
     "result_schema",
     "session",
     "ship_kernels",
+    "sql",
 ]

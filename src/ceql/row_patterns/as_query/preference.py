@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ceql.errors import Span
-from ceql.match_recognize.exclusion import exclusive, never_null, not_true
-from ceql.match_recognize.pattern import Choice, Leaf, Node, Repeat, Sequence
-from ceql.match_recognize.problem import Problems, Untranslatable
+from ceql.row_patterns.as_query.exclusion import exclusive, never_null, not_true
+from ceql.row_patterns.as_query.pattern import Choice, Leaf, Node, Repeat, Sequence
+from ceql.row_patterns.as_query.problem import Problems, Untranslatable
 from ceql.syntax import tree
 
 MOST_STEPS = 300

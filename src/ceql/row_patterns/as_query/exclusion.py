@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import product
 
-from ceql.match_recognize.conditions import INVERSE
+from ceql.row_patterns.as_query.conditions import INVERSE
 from ceql.syntax import tree
 
 MOST_CASES = 64

@@ -1,4 +1,4 @@
-"""The text of PATTERN to a tree: variables, sequences, alternatives, quantifiers."""
+"""The text of PATTERN to a tree: variables, sequences, alternatives, permutations, quantifiers, anchors, exclusions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ceql.errors import Span
-from ceql.match_recognize.dialects import Dialect
-from ceql.match_recognize.problem import Problems, Untranslatable
+from ceql.row_patterns.dialects import Dialect
+from ceql.row_patterns.problem import Refused
 
 _TOKEN = re.compile(
     r"""\s+ | --[^\n]* | /\*.*?\*/
@@ -17,12 +17,6 @@ _TOKEN = re.compile(
     | (?P<sign>\{-|-\}|[*+?]\??|[()|,^$])""",
     re.VERBOSE | re.DOTALL,
 )
-_EMPTY = "the empty pattern () has no counterpart: a match has at least one row"
-_REFUSED = {
-    "{-": ("excluded rows, {- … -}, have no counterpart", "Leave the braces out: ceql shows rows by their variables."),
-    "^": ("the anchor ^ has no counterpart", "Leave it out, and keep the matches that begin with the first row."),
-    "$": ("the anchor $ has no counterpart", "Leave it out, and keep the matches that end with the last row."),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +29,21 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class Sequence:
+    """Parts one after the other; without parts, the empty pattern."""
+
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
     """Alternatives, the preferred ones first."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Permute:
+    """Parts in any order; the order in which they are written is preferred, and so on lexicographically."""
 
     items: tuple[Node, ...]
 
@@ -56,15 +59,31 @@ class Repeat:
     span: Span
 
 
-Node = Leaf | Sequence | Choice | Repeat
+@dataclass(frozen=True, eq=False)
+class Anchor:
+    """The first row of the partition is still to come, or its last one has passed."""
+
+    start: bool
+    span: Span
 
 
-def read_pattern(sql: str, span: Span, dialect: Dialect, problems: Problems) -> Node:
-    """The tree of what stands inside the parentheses of PATTERN, without what is noted as refused."""
-    reader = _Reader(sql, span, dialect, problems)
+@dataclass(frozen=True, eq=False)
+class Excluded:
+    """Rows that are matched, and not shown by ALL ROWS PER MATCH."""
+
+    item: Node
+    span: Span
+
+
+Node = Leaf | Sequence | Choice | Permute | Repeat | Anchor | Excluded
+
+
+def read_pattern(sql: str, span: Span, dialect: Dialect) -> Node:
+    """The tree of what stands inside the parentheses of PATTERN."""
+    reader = _Reader(sql, span, dialect)
     node = reader.choice()
     if reader.kind is not None:
-        raise Untranslatable(f"Found '{reader.text}' in PATTERN", reader.span)
+        raise Refused(f"Found '{reader.text}' in PATTERN", reader.span)
     return node
 
 
@@ -73,23 +92,33 @@ def leaves(node: Node) -> Iterator[Leaf]:
     match node:
         case Leaf():
             yield node
-        case Sequence(items) | Choice(items):
+        case Sequence(items) | Choice(items) | Permute(items):
             for item in items:
                 yield from leaves(item)
-        case Repeat(item):
+        case Repeat(item) | Excluded(item):
             yield from leaves(item)
+
+
+def exclusions(node: Node) -> Iterator[Excluded]:
+    match node:
+        case Sequence(items) | Choice(items) | Permute(items):
+            for item in items:
+                yield from exclusions(item)
+        case Repeat(item):
+            yield from exclusions(item)
+        case Excluded(item):
+            yield node
+            yield from exclusions(item)
 
 
 class _Reader:
     """Recursive descent over the tokens of a pattern; the current one is in `kind`, `text` and `span`."""
 
-    def __init__(self, sql: str, span: Span, dialect: Dialect, problems: Problems):
+    def __init__(self, sql: str, span: Span, dialect: Dialect):
         self._sql = sql
         self._end = span.end
         self._next = span.start
         self._dialect = dialect
-        self._problems = problems
-        self._permuting = False  # PERMUTE was refused, and the commas in it are passed over
         self._advance()
 
     def _advance(self) -> None:
@@ -99,38 +128,32 @@ class _Reader:
             found = _TOKEN.match(self._sql, self._next, self._end)
             if found is None:
                 place = Span(self._next, self._next + 1)
-                raise Untranslatable(f"Found '{self._sql[self._next]}' in PATTERN", place)
+                raise Refused(f"Found '{self._sql[self._next]}' in PATTERN", place)
             self._next = found.end()
             if found.lastgroup is not None:
                 self.found = found
                 self.kind, self.text = found.lastgroup, found[0]
                 break
         self.span = Span(self.found.start(), self.found.end()) if self.kind else Span(self._end, self._end + 1)
-        if self.kind == "most" or self.kind == "comma" or self.kind == "least":
+        if self.kind in ("most", "comma", "least"):
             self.kind = "count"
-        if self.kind == "sign" and self._passed_over():
-            self._advance()
 
-    def _passed_over(self) -> bool:
-        """Notes a sign that is refused, and says whether to go on with what follows it."""
-        if self.text in _REFUSED:
-            message, advice = _REFUSED[self.text]
-            self._problems.append(Untranslatable(message, self.span, advice))
-        return self.text in (*_REFUSED, "-}") or (self.text == "," and self._permuting)
+    def _is(self, sign: str) -> bool:
+        return self.kind == "sign" and self.text == sign
 
     def choice(self) -> Node:
         items = [self._sequence()]
-        while self.text == "|" and self.kind:
+        while self._is("|"):
             self._advance()
             items.append(self._sequence())
         return items[0] if len(items) == 1 else Choice(tuple(items))
 
     def _sequence(self) -> Node:
         items: list[Node] = []
-        while self.kind in ("word", "quoted") or self.text == "(":
+        while self.kind in ("word", "quoted") or any(map(self._is, ("(", "^", "$", "{-"))):
             items.append(self._repeated())
         if not items:
-            raise Untranslatable(
+            raise Refused(
                 f"Found {self.text if self.kind is None else repr(self.text)} in PATTERN, expected a variable",
                 self.span,
             )
@@ -139,17 +162,20 @@ class _Reader:
     def _repeated(self) -> Node:
         start = self.span.start
         item = self._atom()
-        if self.kind == "count" or (self.kind and self.text[0] in "*+?"):
+        if self._quantified():
             least, most = self._bounds()
             greedy = not (len(self.text) > 1 and self.text.endswith("?"))
             span = Span(start, self.span.end)
-            if most == 0 or (most is not None and most < least):
-                raise Untranslatable(f"'{self.text}' matches no rows", self.span, "Leave the variable out.")
+            if most is not None and most < max(least, 1):
+                raise Refused(f"'{self.text}' matches no rows", self.span, "Leave the variable out.")
             self._advance()
             item = Repeat(item, least, most, greedy, span)
-            if self.kind == "count" or (self.kind and self.text[0] in "*+?"):
-                raise Untranslatable("two quantifiers stand side by side", self.span, "Use parentheses.")
+            if self._quantified():
+                raise Refused("two quantifiers stand side by side", self.span, "Use parentheses.")
         return item
+
+    def _quantified(self) -> bool:
+        return self.kind == "count" or (self.kind == "sign" and self.text[0] in "*+?")
 
     def _bounds(self) -> tuple[int, int | None]:
         if self.kind == "count":
@@ -160,27 +186,42 @@ class _Reader:
         return {"*": (0, None), "+": (1, None), "?": (0, 1)}[self.text[0]]
 
     def _atom(self) -> Node:
-        if self.text == "(":
-            start = self.span.start
+        start = self.span.start
+        if self._is("^") or self._is("$"):
+            anchor = Anchor(self.text == "^", self.span)
             self._advance()
-            if self.text == ")" and self.kind:
-                place = Span(start, self.span.end)
-                self._problems.append(Untranslatable(_EMPTY, place, "Leave it out; A? says that A may be missing."))
+            return anchor
+        if self._is("{-"):
+            self._advance()
+            inside = self.choice()
+            self._close("-}")
+            return Excluded(inside, Span(start, self._closed))
+        if self._is("("):
+            self._advance()
+            if self._is(")"):
                 self._advance()
                 return Sequence(())
             inside = self.choice()
-            if self.text != ")":
-                raise Untranslatable(f"Found {self.text!r} in PATTERN, expected ')'", self.span)
-            self._advance()
+            self._close(")")
             return inside
-        if self.text.upper() == "PERMUTE":
-            advice = "Write the orders as alternatives: (A B | B A)."
-            self._problems.append(Untranslatable("PERMUTE has no counterpart", self.span, advice))
-            self._permuting = True
+        if self.kind == "word" and self.text.upper() == "PERMUTE" and self._sql[self.span.end :].lstrip()[:1] == "(":
             self._advance()
-            return self._atom()
+            self._advance()
+            items = [self.choice()]
+            while self._is(","):
+                self._advance()
+                items.append(self.choice())
+            self._close(")")
+            return Permute(tuple(items))
         quoted = self.kind == "quoted"
         name = self.text[1:-1].replace('""', '"') if quoted else self.text
         leaf = Leaf(self._dialect.label(name, quoted), self.span)
         self._advance()
         return leaf
+
+    def _close(self, sign: str) -> None:
+        if not self._is(sign):
+            found = self.text if self.kind is None else repr(self.text)
+            raise Refused(f"Found {found} in PATTERN, expected '{sign}'", self.span)
+        self._closed = self.span.end
+        self._advance()

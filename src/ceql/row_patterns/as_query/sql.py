@@ -16,8 +16,8 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ceql.errors import Span
-from ceql.match_recognize.dialects import Dialect
-from ceql.match_recognize.problem import Problems, Untranslatable
+from ceql.row_patterns.as_query.dialects import Dialect
+from ceql.row_patterns.as_query.problem import Problems, Untranslatable
 
 _SKIPS = {"AFTER MATCH SKIP PAST LAST ROW": True, "AFTER MATCH SKIP TO NEXT ROW": False}
 _CLAUSES = {"group": "GROUP BY", "order": "ORDER BY", "joins": "JOIN", "laterals": "LATERAL", "windows": "WINDOW"}

@@ -8,12 +8,13 @@ from functools import partial
 from sqlglot import exp
 
 from ceql.errors import QueryError, Span, did_you_mean
-from ceql.match_recognize.conditions import End, Labels, Reader, nanoseconds, refuse
-from ceql.match_recognize.dialects import Dialect
-from ceql.match_recognize.exclusion import never_null, references
-from ceql.match_recognize.measures import MeasureReader
-from ceql.match_recognize.pattern import Choice, Leaf, Node, Repeat, Sequence, leaves, read_pattern
-from ceql.match_recognize.preference import (
+from ceql.query import Query, compile
+from ceql.row_patterns.as_query.conditions import End, Labels, Reader, nanoseconds, refuse
+from ceql.row_patterns.as_query.dialects import Dialect
+from ceql.row_patterns.as_query.exclusion import never_null, references
+from ceql.row_patterns.as_query.measures import MeasureReader
+from ceql.row_patterns.as_query.pattern import Choice, Leaf, Node, Repeat, Sequence, leaves, read_pattern
+from ceql.row_patterns.as_query.preference import (
     BEGIN,
     Program,
     check_ends,
@@ -22,10 +23,9 @@ from ceql.match_recognize.preference import (
     decide,
     restricted,
 )
-from ceql.match_recognize.problem import Problems, Untranslatable
-from ceql.match_recognize.splits import counted, occurrences, split
-from ceql.match_recognize.sql import Clauses, read_clauses, span_of
-from ceql.query import Query, compile
+from ceql.row_patterns.as_query.problem import Problems, Untranslatable
+from ceql.row_patterns.as_query.splits import counted, occurrences, split
+from ceql.row_patterns.as_query.sql import Clauses, read_clauses, span_of
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 

@@ -14,9 +14,9 @@ from typing import Literal as OneOf
 from sqlglot import exp
 
 from ceql.errors import Span, did_you_mean
-from ceql.match_recognize.dialects import Dialect
-from ceql.match_recognize.problem import Problems, Untranslatable
-from ceql.match_recognize.sql import span_of, written
+from ceql.row_patterns.as_query.dialects import Dialect
+from ceql.row_patterns.as_query.problem import Problems, Untranslatable
+from ceql.row_patterns.as_query.sql import span_of, written
 from ceql.syntax import tree
 from ceql.syntax.durations import NANOSECONDS
 

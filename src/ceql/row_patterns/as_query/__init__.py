@@ -1,0 +1,1 @@
+"""A clause as a query of CEQL, where there is one."""

@@ -1,0 +1,128 @@
+"""Scalar functions of SQL over Arrow columns, by sqlglot's names for them and with arguments in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+
+def _as_text(value: Any) -> Any:
+    if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):
+        return value
+    return value.cast(pa.string())
+
+
+def _concat(*values: Any) -> Any:
+    return pc.binary_join_element_wise(*map(_as_text, values), "")
+
+
+def _concat_ws(separator: Any, *values: Any) -> Any:
+    if len(values) == 1 and (pa.types.is_list(values[0].type) or pa.types.is_large_list(values[0].type)):
+        return pc.binary_join(values[0], separator)
+    return pc.binary_join_element_wise(*map(_as_text, values), separator, null_handling="skip")
+
+
+def _substring(text: Any, start: Any, length: Any = None) -> Any:
+    begin = start.as_py()
+    begin = begin - 1 if begin > 0 else begin
+    end = None if length is None else begin + length.as_py()
+    return pc.utf8_slice_codeunits(text, begin, None if end == 0 and begin < 0 else end)
+
+
+def _round(value: Any, digits: Any = None, *_: Any) -> Any:
+    places = 0 if digits is None else digits.as_py()
+    return pc.round(value, places, round_mode="half_towards_infinity")
+
+
+def _log(base: Any, value: Any = None) -> Any:
+    return pc.ln(_real(base)) if value is None else pc.logb(_real(value), _real(base))
+
+
+def _real(value: Any) -> Any:
+    return value.cast(pa.float64())
+
+
+def _whole(value: Any, function: Any) -> Any:
+    return value if pa.types.is_integer(value.type) else function(value)
+
+
+def _null_if(value: Any, other: Any) -> Any:
+    return pc.if_else(pc.fill_null(pc.equal(value, other), False), pa.scalar(None, value.type), value)
+
+
+def _extreme(function: Any) -> Callable[..., Any]:
+    def among(*values: Any) -> Any:
+        """NULL if one of them is."""
+        known = pc.is_valid(values[0])
+        for value in values[1:]:
+            known = pc.and_(known, pc.is_valid(value))
+        found = function(*values)
+        return pc.if_else(known, found, pa.scalar(None, found.type))
+
+    return among
+
+
+def _truncated(value: Any, unit: Any) -> Any:
+    name = unit if isinstance(unit, str) else unit.as_py()
+    return pc.floor_temporal(value, unit=name.lower(), week_starts_monday=True)
+
+
+def _extract(unit: Any, value: Any) -> Any:
+    name = str(unit).lower()
+    known = {"dow": "day_of_week", "doy": "day_of_year", "day": "day", "week": "iso_week"}
+    return getattr(pc, known.get(name, name))(value)
+
+
+def _difference(end: Any, start: Any, unit: Any = "DAY") -> Any:
+    name = (unit if isinstance(unit, str) else unit.as_py()).lower()
+    return getattr(pc, f"{name}s_between")(start, end)
+
+
+def _join_list(values: Any, separator: Any) -> Any:
+    return pc.binary_join(values, separator)
+
+
+def _array(*values: Any) -> Any:
+    return pa.scalar([value.as_py() for value in values])
+
+
+NOT_STRICT: tuple[type[exp.Expr], ...] = (exp.Coalesce, exp.ConcatWs, exp.Nullif)
+"""Functions that may give a value though an argument is NULL."""
+
+FUNCTIONS: dict[type[exp.Expr], Callable[..., Any]] = {
+    exp.Abs: pc.abs_checked,
+    exp.Array: _array,
+    exp.ArrayToString: _join_list,
+    exp.Ceil: lambda value, *_: _whole(value, pc.ceil),
+    exp.Coalesce: pc.coalesce,
+    exp.Concat: _concat,
+    exp.ConcatWs: _concat_ws,
+    exp.DateDiff: _difference,
+    exp.Day: pc.day,
+    exp.Exp: lambda value: pc.exp(_real(value)),
+    exp.Extract: _extract,
+    exp.Floor: lambda value, *_: _whole(value, pc.floor),
+    exp.Greatest: _extreme(pc.max_element_wise),
+    exp.Least: _extreme(pc.min_element_wise),
+    exp.Length: lambda value, *_: pc.utf8_length(value),
+    exp.Ln: lambda value: pc.ln(_real(value)),
+    exp.Log: _log,
+    exp.Lower: pc.utf8_lower,
+    exp.Month: pc.month,
+    exp.Nullif: _null_if,
+    exp.Pow: lambda base, power: pc.power(_real(base), _real(power)),
+    exp.Round: _round,
+    exp.Sign: pc.sign,
+    exp.Sqrt: lambda value: pc.sqrt(_real(value)),
+    exp.Substring: _substring,
+    exp.TimestampTrunc: _truncated,
+    exp.DateTrunc: lambda unit, value, *_: _truncated(value, unit),
+    exp.Trim: lambda value, *_: pc.utf8_trim_whitespace(value),
+    exp.Upper: pc.utf8_upper,
+    exp.Year: pc.year,
+    exp.StartsWith: lambda value, start: pc.starts_with(value, start.as_py()),
+}

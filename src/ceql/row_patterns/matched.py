@@ -1,0 +1,105 @@
+"""The matches of a pattern over rows in order, as arrays: which rows, and which place of the pattern read each.
+
+A match is a range of the rows; rows are those of the sorted table. The rows of all matches, one match after the other,
+are the *matched rows*; a row that is in several matches is there several times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ceql.jit import Array
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Where each partition begins in the sorted table; the last entry is the number of rows."""
+
+    bounds: Array
+
+    @cached_property
+    def of_row(self) -> Array:
+        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Matches in order of partition and start."""
+
+    start: Array
+    length: Array
+    place: Array
+    """Of each matched row: the place that read it."""
+    partitions: Partitions
+
+    @cached_property
+    def offsets(self) -> Array:
+        """Where the matched rows of each match begin; one entry more than there are matches."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.length)])
+
+    @cached_property
+    def owner(self) -> Array:
+        """Of each matched row: its match."""
+        return np.repeat(np.arange(len(self.start)), self.length)
+
+    @cached_property
+    def row(self) -> Array:
+        """Of each matched row: the row of the table."""
+        return np.asarray(np.arange(len(self.place)) - np.repeat(self.offsets[:-1] - self.start, self.length))
+
+    @cached_property
+    def partition(self) -> Array:
+        return np.asarray(np.searchsorted(self.partitions.bounds, self.start, side="right") - 1)
+
+    @cached_property
+    def number(self) -> Array:
+        """Of each match: its number in its partition, from 1."""
+        if not len(self.start):
+            return np.zeros(0, np.int64)
+        first = np.flatnonzero(np.concatenate([[True], np.diff(self.partition) != 0]))
+        return np.arange(len(self.start)) - np.repeat(first, np.diff(np.append(first, len(self.start)))) + 1
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The rows of the result: of each its match (-1: none), its matched row (-1: none), and its row of the table."""
+
+    match: Array
+    matched: Array
+    row: Array
+
+
+def outputs(matches: Matches, shown: Array, rows: int, all_rows: bool, empty: str) -> Outputs:
+    """The rows that the result has, in order. `shown` says of each matched row whether it is."""
+    none = np.full(1, -1)
+    is_empty = matches.length == 0
+    if not all_rows:
+        last = np.where(is_empty, -1, matches.offsets[1:] - 1)
+        return Outputs(np.arange(len(matches.start)), last, matches.start)
+    kept = np.flatnonzero(shown)
+    found = Outputs(matches.owner[kept], kept, matches.row[kept])
+    if empty != "omit" and is_empty.any():
+        alone = np.flatnonzero(is_empty)
+        found = _both(found, Outputs(alone, np.repeat(none, len(alone)), matches.start[alone]))
+        order = np.argsort(found.match, kind="stable")
+        found = Outputs(found.match[order], found.matched[order], found.row[order])
+    if empty == "unmatched":
+        in_match = np.zeros(rows, bool)
+        in_match[matches.row] = True
+        in_match[matches.start[is_empty]] = True
+        alone = np.flatnonzero(~in_match)
+        # The rows of a match stay together: a row between matches comes where it would have begun one.
+        begins = np.concatenate([matches.start[found.match], alone])
+        found = _both(found, Outputs(np.repeat(none, len(alone)), np.repeat(none, len(alone)), alone))
+        order = np.argsort(begins, kind="stable")
+        found = Outputs(found.match[order], found.matched[order], found.row[order])
+    return found
+
+
+def _both(a: Outputs, b: Outputs) -> Outputs:
+    return Outputs(
+        np.concatenate([a.match, b.match]), np.concatenate([a.matched, b.matched]), np.concatenate([a.row, b.row])
+    )

@@ -1,0 +1,296 @@
+"""Expressions of MEASURES and DEFINE: which rows they look at, apart from what they do with them.
+
+`read` takes an expression and gives a `Reading`: the tree with a placeholder for each look at rows, and the looks. An
+`Access` is an expression over the columns of one row: `PREV(LAST(A.x + A.y, 1), 2)` looks two rows before the last but
+one row of A. A `Total` is an aggregate over the rows of some variables. Without FIRST or LAST a column is that of the
+last row so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ceql.errors import did_you_mean
+from ceql.row_patterns.clauses import span_of
+from ceql.row_patterns.problem import Refused
+from ceql.row_patterns.statement import RowPattern
+
+CLASSIFIER, MATCH_NUMBER = "classifier", "match number"
+
+Rows = frozenset[str] | None
+"""Variables, or None for all rows of the match."""
+
+
+@dataclass(frozen=True)
+class RowRef:
+    """One row: the `offset`-th after the first, or before the last, of the rows; then `shift` rows on."""
+
+    rows: Rows
+    last: bool = True
+    offset: int = 0
+    shift: int = 0
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Access:
+    row: RowRef
+    tree: exp.Expr
+    """Over columns without qualifiers, and the placeholders CLASSIFIER and MATCH_NUMBER."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """An aggregate. Without arguments it is COUNT(*)."""
+
+    function: type[exp.Expr]
+    rows: Rows
+    arguments: tuple[exp.Expr, ...]
+    distinct: bool
+    final: bool
+    node: exp.Expr
+
+
+@dataclass(frozen=True)
+class Number:
+    """MATCH_NUMBER()."""
+
+
+Look = Access | Total | Number
+
+
+@dataclass(frozen=True)
+class Reading:
+    tree: exp.Expr
+    looks: tuple[Look, ...]
+    """The k-th stands where the tree has the placeholder k."""
+
+
+def read(tree: exp.Expr, clause: RowPattern, columns: list[str]) -> Reading:
+    """The looks of an expression; `columns` are those of the input."""
+    reader = _Reader(clause, columns)
+    done = reader.visit(tree.copy())
+    done.meta.update(tree.meta)
+    return Reading(done, tuple(reader.looks))
+
+
+def placeholder_of(node: exp.Expr) -> str | None:
+    """The name of a placeholder."""
+    return str(node.this) if isinstance(node, exp.Placeholder) else None
+
+
+def column_named(node: exp.Expr, columns: list[str]) -> str:
+    """The column of the input that a name means: as it is written, or else whatever its case."""
+    name = node.name
+    if name in columns:
+        return name
+    near = [column for column in columns if column.lower() == name.lower()]
+    if len(near) == 1:
+        return near[0]
+    raise Refused(f"there is no column '{name}'", span_of(node), did_you_mean(name, columns))
+
+
+def without_subqueries(tree: exp.Expr) -> exp.Expr:
+    """`(SELECT 1)` is 1, `x IN (SELECT 1)` is x = 1, EXISTS (SELECT 1) is true: of subqueries, those without FROM."""
+
+    def plain(node: exp.Expr) -> exp.Expr:
+        query = node.args.get("query") if isinstance(node, exp.In) else node.this
+        if isinstance(query, exp.Subquery):
+            query = query.this
+        if not isinstance(query, exp.Select) or not isinstance(node, exp.In | exp.Subquery | exp.Exists):
+            return node
+        if {key for key, value in query.args.items() if value} - {"expressions"} or len(query.expressions) != 1:
+            raise Refused("a subquery over a table is not evaluated", span_of(node), "Join its result to the rows.")
+        if isinstance(node, exp.In):
+            return exp.EQ(this=node.this, expression=query.expressions[0])
+        return exp.true() if isinstance(node, exp.Exists) else exp.Paren(this=query.expressions[0])
+
+    return tree.transform(plain)
+
+
+_AGGREGATES = (exp.AggFunc,)
+_NAMES = {"ARBITRARY": "ANY_VALUE", "LISTAGG": "STRING_AGG"}
+
+
+class _Reader:
+    def __init__(self, clause: RowPattern, columns: list[str]):
+        self._clause = clause
+        self._columns = columns
+        self._labels = {*clause.variables, *clause.subsets}
+        self.looks: list[Look] = []
+
+    def visit(self, node: exp.Expr) -> exp.Expr:
+        """The tree with placeholders."""
+        node = without_subqueries(node) if node.parent is None else node
+        return self._visit(node)
+
+    def _visit(self, node: exp.Expr) -> exp.Expr:
+        look = self._look(node)
+        if look is not None:
+            return self._placeholder(look)
+        for key, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(key, self._visit(value))
+            elif isinstance(value, list):
+                node.set(key, [self._visit(each) if isinstance(each, exp.Expr) else each for each in value])
+        return node
+
+    def _placeholder(self, look: Look) -> exp.Expr:
+        if look not in self.looks:
+            self.looks.append(look)
+        return exp.Placeholder(this=str(self.looks.index(look)))
+
+    def _look(self, node: exp.Expr) -> Look | None:
+        """What a node looks at by itself."""
+        if isinstance(node, exp.Column):
+            return self._access(node, RowRef(None))
+        node, final = self._mode(node)
+        name = _name(node)
+        if name in ("PREV", "NEXT"):
+            return self._shifted(node, -1 if name == "PREV" else 1)
+        if name in ("FIRST", "LAST"):
+            return self._access_of(node, final)
+        if name == "CLASSIFIER":
+            return self._access(node, RowRef(None))
+        if name == "MATCH_NUMBER":
+            return Number()
+        if isinstance(node, _AGGREGATES):
+            return self._total(node, final)
+        if final is not None:
+            raise Refused(f"{'FINAL' if final else 'RUNNING'} stands before FIRST, LAST or an aggregate", span_of(node))
+        return None
+
+    def _mode(self, node: exp.Expr) -> tuple[exp.Expr, bool | None]:
+        """Without RUNNING and FINAL, and whether FINAL."""
+        if isinstance(node, exp.Anonymous):
+            name = str(node.this)
+            for word in ("RUNNING_", "FINAL_"):
+                if name.startswith(word):
+                    function = name[len(word) :].lstrip("_")
+                    made = exp.func(function, *node.expressions, dialect=self._clause.dialect.syntax)
+                    return made, word == "FINAL_"
+        return node, None
+
+    def _shifted(self, node: exp.Expr, direction: int) -> Access:
+        arguments = _arguments(node)
+        if not 1 <= len(arguments) <= 2:
+            raise Refused(f"{_name(node)} takes an expression and a number of rows", span_of(node))
+        shift = direction * (_count(arguments[1]) if len(arguments) == 2 else 1)
+        inner, final = self._mode(arguments[0])
+        if _name(inner) in ("FIRST", "LAST"):
+            access = self._access_of(inner, final)
+        elif final is not None:
+            raise Refused("RUNNING and FINAL stand before FIRST or LAST here", span_of(node))
+        else:
+            access = self._access(inner, RowRef(None))
+        row = access.row
+        return Access(RowRef(row.rows, row.last, row.offset, shift, row.final), access.tree)
+
+    def _access_of(self, node: exp.Expr, final: bool | None) -> Access:
+        arguments = _arguments(node)
+        if not 1 <= len(arguments) <= 2:
+            raise Refused(f"{_name(node)} takes an expression and a number of rows", span_of(node))
+        offset = _count(arguments[1]) if len(arguments) == 2 else 0
+        return self._access(arguments[0], RowRef(None, _name(node) == "LAST", offset, 0, bool(final)))
+
+    def _access(self, node: exp.Expr, row: RowRef) -> Access:
+        tree, rows = self._over_a_row(node)
+        return Access(RowRef(rows, row.last, row.offset, row.shift, row.final), tree)
+
+    def _over_a_row(self, node: exp.Expr) -> tuple[exp.Expr, Rows]:
+        """An expression over one row, without the name of its variable, and the rows of that name."""
+        found: dict[Rows, exp.Expr] = {}
+
+        def visit(each: exp.Expr) -> exp.Expr:
+            name = _name(each)
+            if isinstance(each, exp.Column):
+                table = each.args.get("table")
+                rows = None if table is None else self._rows(table, each)
+                found.setdefault(rows, each)
+                return exp.column(column_named(each, self._columns), quoted=True)
+            if name == "CLASSIFIER":
+                arguments = _arguments(each)
+                rows = self._rows(_identifier(arguments[0]), each) if arguments else None
+                found.setdefault(rows, each)
+                return exp.Placeholder(this=CLASSIFIER)
+            if name == "MATCH_NUMBER":
+                return exp.Placeholder(this=MATCH_NUMBER)
+            if name in ("PREV", "NEXT", "FIRST", "LAST") or isinstance(each, _AGGREGATES):
+                raise Refused(f"{name or each.key.upper()} cannot stand inside this call", span_of(each))
+            for key, value in list(each.args.items()):
+                if isinstance(value, exp.Expr):
+                    each.set(key, visit(value))
+                elif isinstance(value, list):
+                    each.set(key, [visit(part) if isinstance(part, exp.Expr) else part for part in value])
+            return each
+
+        place = span_of(node)
+        tree = visit(node.copy())
+        if len(found) > 1:
+            raise Refused("columns of different variables stand in one call", place, "Use one call for each variable.")
+        return tree, next(iter(found), None)
+
+    def _rows(self, label: exp.Expr, node: exp.Expr) -> Rows:
+        name = self._clause.dialect.label(label.name, bool(label.args.get("quoted")))
+        if name not in self._labels:
+            raise Refused(f"PATTERN has no variable '{name}'", span_of(node), did_you_mean(name, sorted(self._labels)))
+        return self._clause.rows_of(name)
+
+    def _total(self, node: exp.Expr, final: bool | None) -> Total:
+        arguments = _arguments(node)
+        distinct = False
+        if arguments and isinstance(arguments[0], exp.Distinct):
+            distinct, arguments = True, [*arguments[0].expressions, *arguments[1:]]
+        if node.args.get("order") or any(isinstance(each, exp.Order | exp.Filter) for each in arguments):
+            raise Refused("an aggregate takes rows in their order, without ORDER BY or FILTER", span_of(node))
+        if isinstance(node, exp.Count):
+            if not arguments or isinstance(arguments[0], exp.Star):
+                return Total(exp.Count, None, (), False, bool(final), node)
+            first = arguments[0]
+            if isinstance(first, exp.Column) and isinstance(first.this, exp.Star):
+                return Total(exp.Count, self._rows(first.args["table"], first), (), False, bool(final), node)
+        read = [self._over_a_row(argument) for argument in arguments]
+        named = {rows for (tree, rows) in read if _looks(tree)}
+        if len(named) > 1:
+            raise Refused("columns of different variables stand in one aggregate", span_of(node))
+        rows = next(iter(named), None)
+        return Total(type(node), rows, tuple(tree for tree, _ in read), distinct, bool(final), node)
+
+
+def _looks(tree: exp.Expr) -> bool:
+    return any(isinstance(node, exp.Column) or placeholder_of(node) == CLASSIFIER for node in tree.walk())
+
+
+def _identifier(node: exp.Expr) -> exp.Expr:
+    this = node.this if isinstance(node, exp.Column) else node
+    return this if isinstance(this, exp.Expr) else node
+
+
+def _name(node: exp.Expr) -> str:
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).upper()
+    if isinstance(node, exp.First | exp.Last):
+        return type(node).__name__.upper()
+    return ""
+
+
+def _arguments(node: exp.Expr) -> list[exp.Expr]:
+    if isinstance(node, exp.Anonymous):
+        return list(node.expressions)
+    found: list[exp.Expr] = []
+    for key in node.arg_types:
+        value = node.args.get(key)
+        if isinstance(value, exp.Expr):
+            found.append(value)
+        elif isinstance(value, list):
+            found += value
+    return found
+
+
+def _count(node: exp.Expr) -> int:
+    """A number of rows: a constant."""
+    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
+        return int(node.this)
+    raise Refused("a number of rows is a constant that is 0 or more", span_of(node))

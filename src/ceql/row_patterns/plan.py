@@ -1,0 +1,124 @@
+"""A clause over a table: the stages from rows to rows.
+
+    rows in order → conditions → matches → rows of the result → measures → columns as SQL orders them
+
+`Plan` is made from the clause and the names of the columns alone; `check` runs it over no rows, which tells all that
+cannot be evaluated and the types of the result.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.jit import Array
+from ceql.row_patterns import conditions, navigation, runs
+from ceql.row_patterns.automaton import OrderedPattern, compile_pattern
+from ceql.row_patterns.matched import Matches, Outputs, outputs
+from ceql.row_patterns.measures import MeasureValues
+from ceql.row_patterns.navigation import Reading
+from ceql.row_patterns.problem import Problems
+from ceql.row_patterns.program import build
+from ceql.row_patterns.rows import Rows, rows_of
+from ceql.row_patterns.statement import RowPattern
+from ceql.row_patterns.two_passes import find_matches
+
+
+class Plan:
+    """A clause whose names are those of a table's columns."""
+
+    def __init__(self, clause: RowPattern, sql: str, columns: list[str]):
+        self.clause = clause
+        self._sql = sql
+        problems = Problems()
+        self.measures: dict[str, Reading] = {}
+        self.define: dict[str, Reading] = {}
+        for measure in clause.measures:
+            with problems.noted():
+                self.measures[measure.name] = navigation.read(measure.expression, clause, columns)
+        for label, condition in clause.define.items():
+            with problems.noted():
+                self.define[label] = navigation.read(condition, clause, columns)
+        if problems:
+            raise problems.error(sql)
+
+    @cached_property
+    def pattern(self) -> OrderedPattern:
+        return compile_pattern(self.clause.pattern)
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        return self.clause.variables
+
+    @cached_property
+    def carries(self) -> bool:
+        """Whether a condition looks at rows of the match other than the row itself and its neighbours."""
+        looks = ((look, label) for label, reading in self.define.items() for look in reading.looks)
+        return self.clause.within is not None or not all(conditions.is_of_row(*look) for look in looks)
+
+    def check(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of the result; or all that cannot be evaluated."""
+        return self.run(schema.empty_table()).schema
+
+    def run(self, table: pa.Table) -> pa.Table:
+        """The rows of the result."""
+        problems = Problems()
+        found: dict[str, pa.Array] = {}
+        with problems.noted():
+            rows = rows_of(table, self.clause)
+            matches = self._matches(rows, problems)
+            shown = self._shown(matches)
+            results = outputs(matches, shown, table.num_rows, self.clause.all_rows, self.clause.empty)
+            values = MeasureValues(rows.column, matches, self._labels(matches), self.variables, results)
+            for name, reading in self.measures.items():
+                with problems.noted():
+                    found[name] = values.values(reading)
+        if problems:
+            raise problems.error(self._sql)
+        return self._columns(rows, results, found)
+
+    def _matches(self, rows: Rows, problems: Problems) -> Matches:
+        skip = self.clause.skip
+        targets = frozenset() if skip.variable is None else self.clause.rows_of(skip.variable)
+        if self.carries:
+            program = build(self.clause, self.pattern, self.define, rows, problems)
+            if program is None:
+                return _no_matches(rows)
+            variables = [place.variable for place in self.pattern.places]
+            return runs.find_matches(program, rows.partitions, skip.to, targets, variables)
+        guards: list[Array | None] = [None]
+        guard_of = dict.fromkeys(self.variables, 0)
+        for label, reading in self.define.items():
+            with problems.noted():
+                guard_of[label] = len(guards)
+                guards.append(conditions.guard(reading, label, rows))
+        return find_matches(self.pattern, guards, guard_of, rows.partitions, skip.to, targets)
+
+    def _labels(self, matches: Matches) -> Array:
+        """Of each matched row, the number of its variable."""
+        number = {name: k for k, name in enumerate(self.variables)}
+        return np.array([number[place.variable] for place in self.pattern.places], np.int32)[matches.place]
+
+    def _shown(self, matches: Matches) -> Array:
+        excluded = np.array([place.excluded for place in self.pattern.places], bool)
+        return ~excluded[matches.place] if excluded.any() else np.ones(len(matches.place), bool)
+
+    def _columns(self, rows: Rows, results: Outputs, measures: dict[str, pa.Array]) -> pa.Table:
+        """PARTITION BY, then with ALL ROWS ORDER BY, the measures, then with ALL ROWS the other columns."""
+        at = pa.array(results.row)
+        names = rows.partition_by
+        if self.clause.all_rows:
+            names += rows.order_by
+        columns = [(name, rows.column(name).take(at)) for name in names]
+        columns += list(measures.items())
+        if self.clause.all_rows:
+            columns += [(name, rows.column(name).take(at)) for name in rows.names if name not in names]
+        return pa.Table.from_arrays([column for _, column in columns], names=[name for name, _ in columns])
+
+
+def _no_matches(rows: Rows) -> Matches:
+    """The matches where problems were noted."""
+    none = np.zeros(0, np.int64)
+    return Matches(none, none, none, rows.partitions)

@@ -1,0 +1,174 @@
+"""A clause whose conditions look at rows of the match, as a program for the loop over ordered runs.
+
+The places of the pattern become leaves, each with what it does to registers and with its tests; what a condition says
+of the row itself is a guard, as in `conditions`. `^` and `$` are guards, too: a place that begins a match at the first
+row of a partition alone is a leaf of its own, and so is one that accepts at the last row alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sqlglot import exp
+
+from ceql.analysis.normal import Atom
+from ceql.automata.ordered import ACCEPT, Leaf, Ordered, Wait
+from ceql.automata.ordered_program import Asked, OrderedProgram, Reading
+from ceql.automata.registers import EVENT, Source
+from ceql.engine.groups import programs as ops
+from ceql.jit import Array
+from ceql.row_patterns import conditions, navigation
+from ceql.row_patterns.automaton import ALWAYS, AT_LAST, OrderedPattern
+from ceql.row_patterns.carried import INT, Condition, Registers
+from ceql.row_patterns.expressions import interval
+from ceql.row_patterns.navigation import RowRef
+from ceql.row_patterns.problem import Problems, Refused
+from ceql.row_patterns.rows import Rows
+from ceql.row_patterns.statement import RowPattern
+
+_ANYWHERE, _FIRST, _OTHER = range(3)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the loop runs, and what the rows bring along."""
+
+    ordered: OrderedProgram
+    holds: Array
+    """Of each row and guard."""
+    words: Array
+    place: tuple[int, ...]
+    """Of each leaf: the place of the pattern."""
+    empty: tuple[bool, bool]
+    """Whether a match may be empty at the first row of a partition, and elsewhere."""
+
+
+def build(
+    clause: RowPattern, pattern: OrderedPattern, define: dict[str, navigation.Reading], rows: Rows, problems: Problems
+) -> Program | None:
+    """The program of a clause; None if problems were noted."""
+    registers = Registers(rows, clause.variables)
+    truths: dict[str, Array | None] = {}
+    tests: dict[str, list[Asked]] = {}
+    before = len(problems)
+    for variable in clause.variables:
+        tests[variable], truths[variable] = [], None
+        with problems.noted():
+            if clause.within is not None:
+                tests[variable].append(_within(clause, rows, registers))
+        reading = define.get(variable)
+        if reading is None:
+            continue
+        with problems.noted():
+            condition = Condition(reading, variable, rows, registers)
+            of_row, others = condition.split()
+            if of_row:
+                own = navigation.Reading(exp.and_(*(part.copy() for part in of_row)), reading.looks)
+                truths[variable] = conditions.guard(own, variable, rows)
+            tests[variable] += [condition.asked(part) for part in others]
+    if len(problems) > before:
+        return None
+    return _assembled(clause, pattern, truths, tests, rows, registers)
+
+
+def _within(clause: RowPattern, rows: Rows, registers: Registers) -> Asked:
+    """That less time has passed since the first row."""
+    assert clause.within is not None
+    if not rows.order_by:
+        raise Refused("WITHIN needs ORDER BY a time", None)
+    column = rows.column(rows.order_by[0])
+    width = 1000 * interval(clause.within)
+    first = registers.nth(RowRef(None, last=False), lambda _: column)
+    number, kind = registers.words.add(column)
+    if kind != INT:
+        raise Refused(f"WITHIN needs ORDER BY a time, and '{rows.order_by[0]}' is {column.type}", None)
+    steps = (
+        (ops.READ, 0),
+        (ops.READ, 1),
+        (ops.KNOWN, 0),
+        (ops.SUBTRACT_INT, 0),
+        (ops.CONSTANT, width),
+        (ops.COMPARE_WORDS, 2),
+    )
+    return Asked(steps, (Source(EVENT, number), *first.reads))
+
+
+def _assembled(
+    clause: RowPattern,
+    pattern: OrderedPattern,
+    truths: dict[str, Array | None],
+    tests: dict[str, list[Asked]],
+    rows: Rows,
+    registers: Registers,
+) -> Program:
+    count = rows.table.num_rows
+    is_first, is_last = np.zeros(count, bool), np.zeros(count, bool)
+    bounds = rows.partitions.bounds
+    is_first[bounds[:-1][: len(bounds) - 1]] = True
+    is_last[bounds[1:] - 1] = True
+    same = pattern.first.places == pattern.other.places
+    columns: list[Array] = []
+    guards: dict[tuple[str, int, bool | None], int] = {}
+
+    def guard(variable: str, begins: int, last: bool | None) -> int:
+        key = variable, begins, last
+        if key not in guards:
+            truth = truths[variable]
+            column = np.ones(count, bool) if truth is None else truth.copy()
+            if begins != _ANYWHERE:
+                column &= is_first if begins == _FIRST else ~is_first
+            if last is not None:
+                column &= is_last if last else ~is_last
+            guards[key] = len(columns)
+            columns.append(column)
+        return guards[key]
+
+    leaves: list[Leaf] = []
+    readings: list[Reading] = []
+    place_of: list[int] = []
+    waits: dict[tuple[int, ...], int] = {}
+    known: dict[tuple[int, int], tuple[int, ...]] = {}
+    lists: list[tuple[int, ...]] = []
+    updates = {variable: registers.updates(variable) for variable in clause.variables}
+    todo: list[tuple[int, tuple[int, ...], bool]] = []
+
+    def leaves_of(place: int, begins: int = _ANYWHERE) -> tuple[int, ...]:
+        """The leaves of a place: two if it accepts at the last row alone."""
+        if (place, begins) not in known:
+            own = pattern.places[place]
+            ways = [True, False] if own.accepts == AT_LAST else [None]
+            found = []
+            for last in ways:
+                found.append(len(leaves))
+                todo.append((len(leaves), own.after, own.accepts == ALWAYS or last is True))
+                label = frozenset({str(place)})
+                leaves.append(Leaf(guard(own.variable, begins, last), label, ()))
+                readings.append(Reading(updates[own.variable], tuple(tests[own.variable])))
+                place_of.append(place)
+            known[place, begins] = tuple(found)
+        return known[place, begins]
+
+    def wait(after: tuple[int, ...]) -> int:
+        if after not in waits:
+            waits[after] = len(lists)
+            lists.append(())
+            lists[waits[after]] = tuple(leaf for place in after for leaf in leaves_of(place))
+        return waits[after]
+
+    if same:
+        initial = [leaf for place in pattern.first.places for leaf in leaves_of(place)]
+    else:
+        initial = [leaf for place in pattern.first.places for leaf in leaves_of(place, _FIRST)]
+        initial += [leaf for place in pattern.other.places for leaf in leaves_of(place, _OTHER)]
+    while todo:
+        leaf, after, accepts = todo.pop()
+        following = (*((wait(after),) if after else ()), *((ACCEPT,) if accepts else ()))
+        leaves[leaf] = leaves[leaf]._replace(after=following)
+    atoms = tuple(Atom(str(k), None, frozenset({str(k)}), ()) for k in range(len(columns)))
+    tight = tuple(Wait(own, True, 0) for own in lists)
+    ordered = Ordered(atoms, tuple(leaves), tight, tuple(initial), (0,) * len(initial))
+    holds = np.stack(columns, axis=1) if columns else np.ones((count, 0), bool)
+    program = OrderedProgram(ordered, tuple(readings), len(registers))
+    empty = pattern.first.empty, pattern.other.empty
+    return Program(program, holds, registers.words.encoded(), tuple(place_of), empty)

@@ -1,0 +1,149 @@
+"""MATCH_RECOGNIZE on Spark: a statement over tables and views in, a DataFrame out.
+
+Spark runs what stands around MATCH_RECOGNIZE, and the rows that it reads. The clause itself is one exchange by the keys
+of PARTITION BY, a sort inside each task, and `row_patterns.plan` over the keys of a task, some at a time. Its result is
+a temporary view, whose name stands in the statement in the clause's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from ceql.errors import ArgumentError, QueryError
+from ceql.spark.task_report import reported
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ceql.row_patterns.statement import Found, RowPattern, Statement
+
+ROWS_AT_ONCE = 1_000_000
+"""About so many rows are matched at a time in a task, and always all rows of a key."""
+_views = count(1)
+
+
+def sql(spark: SparkSession, statement: str, *, dialect: str = "spark") -> DataFrame:
+    """The result of a statement with MATCH_RECOGNIZE over the tables and views of a session, as a DataFrame.
+
+    Everything around the clause is Spark's own SQL: joins, WITH, subqueries, GROUP BY. `dialect` says how the inside of
+    MATCH_RECOGNIZE is read ("spark", "trino", "flink", "oracle", "snowflake", "databricks", "duckdb"). What cannot be
+    evaluated is a `ceql.QueryError` that names all of it, before any job runs. The rows are those of a table: a
+    streaming DataFrame is refused. This needs sqlglot: pip install 'ceql[sql]'.
+    """
+    from ceql.row_patterns.clauses import read
+    from ceql.row_patterns.dialects import dialect_of
+
+    parsed = read(statement, dialect_of(dialect))
+    name = f"ceql_{uuid4().hex[:8]}_{next(_views)}"
+    names = tuple(f"{name}_{number}" for number in range(1, len(parsed.found) + 1))
+    around = type(parsed)(statement, parsed.dialect, parsed.found, names)
+    for number, found in enumerate(parsed.found):
+        _matched(spark, around, found, number, dialect).createOrReplaceTempView(names[number])
+    return spark.sql(around.around)
+
+
+def _matched(spark: SparkSession, statement: Statement, found: Found, number: int, dialect: str) -> DataFrame:
+    """The result of one clause."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    from ceql.row_patterns.plan import Plan
+    from ceql.row_patterns.rows import names_of
+
+    rows = spark.sql(f"{_with(statement, number)}SELECT * FROM {found.source.text}")
+    if rows.isStreaming:
+        raise ArgumentError(
+            "MATCH_RECOGNIZE runs over tables here; a stream is matched by ceql.spark.match, with AFTER MATCH in CEQL"
+        )
+    if len(set(map(str.lower, rows.columns))) < len(rows.columns):
+        raise QueryError("the rows have several columns of one name", statement.sql, found.source.span, "Rename one.")
+    clause = found.clause
+    given = to_arrow_schema(rows.schema)
+    plan = Plan(clause, statement.sql, given.names)
+    schema = from_arrow_schema(plan.check(given))
+    partition, order = names_of(clause, given.names, statement.sql)
+    keys = [f.col(_quoted(name)) for name in partition]
+    placed = rows.repartition(*keys) if keys else rows.repartition(1)
+    by = [_sorted(f.col(_quoted(name)), key.descending, key.nulls_first) for name, key in order]
+    placed = placed.sortWithinPartitions(*keys, *by) if keys or by else placed
+    task = _task(statement.sql, number, dialect, partition, to_arrow_schema(schema))
+    return placed.mapInArrow(reported("MATCH_RECOGNIZE", task), schema)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _sorted(column: Any, descending: bool, nulls_first: bool) -> Any:
+    return getattr(column, f"{'desc' if descending else 'asc'}_nulls_{'first' if nulls_first else 'last'}")()
+
+
+def _with(statement: Statement, number: int) -> str:
+    """The common table expressions that the rows of a clause may name: those before it."""
+    import sqlglot
+    from sqlglot import exp
+
+    around = sqlglot.parse_one(statement.around, dialect="spark")
+    own = around.args.get("with_")
+    if own is None:
+        return ""
+    before = []
+    for each in own.expressions:
+        named = {table.name for table in each.find_all(exp.Table)}
+        if named & set(statement.names[number:]):
+            break
+        before.append(each.sql("spark"))
+    return f"WITH {', '.join(before)} " if before else ""
+
+
+def _task(
+    sql: str, number: int, dialect: str, partition: list[str], schema: pa.Schema
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from ceql.row_patterns.clauses import read
+        from ceql.row_patterns.dialects import dialect_of
+        from ceql.row_patterns.plan import Plan
+
+        clause: RowPattern = read(sql, dialect_of(dialect)).found[number].clause
+        for rows in whole_keys(batches, partition):
+            result = Plan(clause, sql, rows.column_names).run(rows)
+            yield from result.cast(schema).to_batches(max_chunksize=100_000)
+
+    return run
+
+
+def whole_keys(batches: Iterable[pa.RecordBatch], partition: list[str]) -> Iterator[pa.Table]:
+    """Rows that are sorted by keys, in tables that have all rows of each key that they have."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows < ROWS_AT_ONCE or not partition:
+            continue
+        table = pa.Table.from_batches(held)
+        cut = _begin_of_last_key(table, partition)
+        if cut:
+            yield table.slice(0, cut)
+        held = table.slice(cut).combine_chunks().to_batches()
+        rows -= cut
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+def _begin_of_last_key(table: pa.Table, partition: list[str]) -> int:
+    cut = 0
+    for name in partition:
+        codes = table[name].combine_chunks()
+        if not pa.types.is_dictionary(codes.type):
+            codes = codes.dictionary_encode(null_encoding="encode")
+        codes = codes if isinstance(codes, pa.Array) else pa.concat_arrays(codes.chunks)
+        numbers = codes.indices.to_numpy(zero_copy_only=False)
+        cut = max(cut, int(np.flatnonzero(numbers != numbers[-1]).max(initial=-1)) + 1)
+    return cut
