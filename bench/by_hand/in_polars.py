@@ -130,7 +130,8 @@ def sessions(frame: pl.LazyFrame) -> pl.LazyFrame:
 def countries(frame: pl.LazyFrame) -> pl.LazyFrame:
     """Shifts further and further, until nobody has so many events in an hour."""
     ordered = by_user(frame).collect()
-    found, steps = [], 1
+    found: list[pl.DataFrame] = []
+    steps = 1
     while True:
         soon = one_user(steps) & (pl.col("time") - back("time", steps) <= HOUR)
         other = pl.col("country").to_physical() != back("country", steps).to_physical()

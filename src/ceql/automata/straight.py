@@ -36,7 +36,8 @@ def straight(cea: CEA) -> Straight | None:
     others."""
     if not cea.only_goes_on() or len(cea.final) != 1 or not 2 <= len(cea.states) <= MOST:
         return None
-    steps, row = [], cea.initial
+    steps: list[tuple[Transition, ...]] = []
+    row = cea.initial
     while row:
         target = _alike(row)
         if target is None or len(steps) == len(cea.states):

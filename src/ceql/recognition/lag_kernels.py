@@ -76,10 +76,8 @@ def shift_words(
         for k in range(depth, 1, -1):
             row[k] = row[k - 1]
         row[1] = values[i]
-        now = 1
-        if len(valid):
-            now = np.int64(valid[i])
-        row[0] = (known << 1 | now) & mask
+        now = not len(valid) or valid[i]
+        row[0] = (known << 1 | np.int64(now)) & mask
 
 
 @kernel

@@ -41,11 +41,11 @@ class LagWords:
             more = max(count - len(self._table), len(self._table))
             self._table = np.concatenate([self._table, np.zeros((more, self._table.shape[1]), np.int64)])
         rows, words = len(column), _WORDS[self.type.bit_width]
-        values = np.frombuffer(column.buffers()[1], words)[column.offset : column.offset + rows]
+        values: Array = np.frombuffer(column.buffers()[1], words)[column.offset : column.offset + rows]
         # as lent by Arrow, it cannot be written to, and kernels are compiled for arrays that can
         values = np.require(values, None, ["C", "W"])
         valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else np.ones(0, np.bool_)
-        taken = np.empty((len(steps), rows), words)
+        taken: Array = np.empty((len(steps), rows), words)
         bits: Array = np.zeros((len(steps), -(-rows // 8)), np.uint8)
         lacking: Array = np.zeros(len(steps), np.int64)
         shift_words(partitions, values, valid, self._table, np.array(steps, np.int64), taken, bits, lacking)
@@ -67,14 +67,14 @@ class LagWords:
         """The values of these substreams where `wanted`, one after the other."""
         rows, steps = np.nonzero(wanted)
         known = self.known(partitions)[rows, steps]
-        words = np.zeros(len(rows), _WORDS[self.type.bit_width])
+        words: Array = np.zeros(len(rows), _WORDS[self.type.bit_width])
         words[known] = self._table[partitions[rows[known]], steps[known] + 1]
         bits = np.packbits(known, bitorder="little")
         return pa.Array.from_buffers(self.type, len(rows), [pa.py_buffer(bits), pa.py_buffer(words)])
 
     def put(self, last: Array, column: pa.Array) -> None:
         """Let substreams have the values at these rows of a column; -1 stands for none."""
-        words = np.frombuffer(column.fill_null(0).buffers()[1], _WORDS[self.type.bit_width])
+        words: Array = np.frombuffer(column.fill_null(0).buffers()[1], _WORDS[self.type.bit_width])
         words = words[column.offset if not column.null_count else 0 :][: len(column)]
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         known = (last >= 0) & np.append(valid, False)[last]

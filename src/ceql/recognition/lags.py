@@ -66,9 +66,9 @@ class LaggedEvents:
         columns: dict[Lag, pa.Array] = {}
         if self.depth and own is not None and self._has_words(own, count):
             for name, words in self._words.items():
-                steps = [steps for attribute, steps in self.lags if attribute == name and steps]
-                found = words.lags(own.column(name), partitions, steps, count)
-                columns |= {(name, k): column for k, column in zip(steps, found, strict=True)}
+                wanted = [steps for attribute, steps in self.lags if attribute == name and steps]
+                found = words.lags(own.column(name), partitions, wanted, count)
+                columns |= {(name, k): column for k, column in zip(wanted, found, strict=True)}
         elif self.depth and own is not None:
             if count > len(self._last):
                 more = np.full((max(count - len(self._last), len(self._last)), self.depth), -1, np.int64)

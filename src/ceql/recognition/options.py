@@ -229,8 +229,10 @@ def spelt_out(known: type[Any], others: Mapping[str, object] = {}) -> Callable[[
 
 
 def _threads(value: object) -> Threads:
-    if value in ("all", "auto"):
-        return value  # type: ignore[return-value]
+    if value == "all":
+        return "all"
+    if value == "auto":
+        return "auto"
     try:
         return _whole("threads", value)
     except ArgumentError:
