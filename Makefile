@@ -27,7 +27,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak kill spark-cluster faults determinism oldest newest docs dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak kill spark-cluster faults determinism oldest newest docs docs-check dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -48,9 +48,12 @@ test: $(CORE)  ## everything that must hold: lint, types, the suite in three way
 	$(MAKE) --no-print-directory lint types PYTHON="$(PYTHON)" && wait && \
 	$(MAKE) --no-print-directory tests checked nojit PYTHON="$(PYTHON)"
 
-lint: $(DEV)  ## ruff
+lint: $(DEV) docs-check  ## ruff, and the length of the pages of the documentation
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+
+docs-check: $(DEV)  ## the words of each page of the documentation; fails if a page, a paragraph or an item is too long
+	$(PY) tools/docs_check.py
 
 types: $(DEV)  ## mypy --strict
 	$(PY) -m mypy

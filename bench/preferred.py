@@ -1,8 +1,10 @@
-"""What AFTER MATCH costs over patterns that make backtracking matchers explode, and over a funnel.
+"""What AFTER MATCH costs over patterns that make backtracking matchers explode, over a funnel, and where runs carry
+values.
 
 `python -m bench.preferred [EVENTS]` counts the preferred matches of each pattern over as many A's, and prints events
 per second, beside a plain backtracking matcher over a few. Then come the visits of 100,000 users: a funnel with
-its drop-off, and the same steps with ANY.
+its drop-off, the same steps with ANY, and prices compared with earlier ones of the same user. Last come queries in
+which each start has a list of runs of its own, so that an event costs as many lists as starts are under way.
 """
 
 from __future__ import annotations
@@ -26,6 +28,12 @@ FEW = 22  # A's for the backtracking matcher
 USERS = 100_000
 FUNNEL = "View -> (Cart -> (Pay)?)? PARTITION BY user WITHIN 30 MINUTES AFTER MATCH SKIP PAST LAST EVENT"
 STEPS = "View ; Cart ; Pay PARTITION BY user WITHIN 30 MINUTES"
+COMPARED = (
+    "View AS a -> View+ AS b -> View AS c FILTER b.price < a.price AND c.price > a.price",
+    "View+ AS a FILTER SUM(a.price) <= 300",
+    "View+? AS a FILTER COUNT(DISTINCT a.price) >= 3",
+)
+EACH = ("(A:+):+ : B", "(A OR A):* : B", "A+ ; B")
 
 
 def seconds(query: ceql.Query, events: pa.Table) -> tuple[float, int]:
@@ -46,6 +54,7 @@ def visits(count: int) -> pa.Table:
             "type": pa.DictionaryArray.from_arrays(pa.array(steps), kinds),
             "time": start + np.arange(count),
             "user": rng.integers(0, USERS, count),
+            "price": rng.integers(1, 100, count),
         }
     )
 
@@ -68,6 +77,18 @@ def main() -> None:
     for text in (f"SELECT * WHERE {FUNNEL}", f"SELECT ANY * WHERE {STEPS}"):
         took, matches = seconds(ceql.compile(text), events)
         print(f"{took:6.2f} s for {count:,} events, {matches:,} matches: {text}", flush=True)
+    for formula in COMPARED:
+        clauses = "PARTITION BY user WITHIN 30 MINUTES AFTER MATCH SKIP PAST LAST EVENT"
+        took, matches = seconds(ceql.compile(f"SELECT * WHERE {formula} {clauses}"), events)
+        print(f"{count / took / 1e6:6.2f} million events/s, {matches:,} matches: {formula}", flush=True)
+    few = letters.slice(0, count // 100)
+    for formula in EACH:
+        for skip in ("PAST LAST EVENT", "TO NEXT EVENT"):
+            clauses = f"WITHIN 1000 EVENTS AFTER MATCH SKIP {skip}"
+            took, matches = seconds(ceql.compile(f"SELECT * WHERE {formula} {clauses}"), few)
+            print(
+                f"{len(few) / took / 1e6:6.3f} million events/s, {matches:,} matches: {formula} {clauses}", flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -112,6 +112,10 @@ PREFERRED = st.one_of(
     preferred_cases(UNARY)(True),
     preferred_cases(absent_cases)(),
     preferred_cases(neighbour_cases)(),
+    preferred_cases(CORRELATED)(),
+    preferred_cases(CONDITIONED)(),
+    preferred_cases(CONDITIONED)(True),
+    preferred_cases(generators.aggregated_cases)(),
 )
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import docs_check
+
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 NAMED = re.compile(r"`((?:src|tests|bench|docs|examples)/[\w./-]+)`")
@@ -57,3 +59,12 @@ def test_the_map_is_right() -> None:
         if name and name not in set(names_in(ast.parse((source / file).read_text()).body))
     ]
     assert wrong == []
+
+
+def test_pages_can_be_read_in_one_go() -> None:
+    assert [fault for page in docs_check.pages() for fault in page.faults] == []
+
+
+def test_what_is_too_long_is_told() -> None:
+    long = docs_check.Page("x.md", 1501, (docs_check.Block(3, False, 81),))
+    assert long.faults == ["x.md: 1501 words, of at most 1500", "x.md:3: 81 words, of at most 80"]

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests/corpus"
-COMING, FLINK = ROOT / "docs/coming-from.md", ROOT / "docs/flink-tests.md"
+COMING, FLINK = ROOT / "docs/coming-from-cep.md", ROOT / "docs/flink-tests.md"
 TESTS_OF_FLINK = 228  # of patterns, at the commit that the page names
 NOT_HELD = {"`match_recognize`", "`RETURN`"}  # rows that lead elsewhere
 

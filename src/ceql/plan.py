@@ -15,12 +15,12 @@ from ceql.analysis.classify import compares_events
 from ceql.analysis.counted import with_counts
 from ceql.analysis.counts import MOST_STATES, MOST_STATES_COMPARED, check_counts
 from ceql.analysis.fields import with_fields
-from ceql.analysis.lengths import window_of_all
+from ceql.analysis.lengths import window_of_all, window_that_decides
 from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.neighbours import with_lags
-from ceql.analysis.normal import normalize
+from ceql.analysis.normal import Compared, normalize, to_normal
 from ceql.analysis.one_form import one_form
-from ceql.analysis.preferred import check_preferred
+from ceql.analysis.preferred import check_decided, check_preferred
 from ceql.analysis.resolve import resolve
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.shape import Shape
@@ -32,6 +32,7 @@ from ceql.automata.compile_correlated import compile_shape
 from ceql.automata.correlated import Correlated
 from ceql.automata.free_events import with_free_events
 from ceql.automata.ordered import compile_ordered
+from ceql.automata.preferring import prefer
 from ceql.automata.strategies.registry import Strategy
 from ceql.automata.unambiguous import make_unambiguous
 from ceql.automata.waiting_together import with_shared_indexes
@@ -74,7 +75,7 @@ def to_tree(text: str) -> Draft:
     SELECT *
     WHERE A ; B
     """
-    return Draft(with_lapses(window_of_all(with_fields(parse(text)))), text)
+    return Draft(with_lapses(window_that_decides(window_of_all(with_fields(parse(text))))), text)
 
 
 def check_names(draft: Draft) -> Draft:
@@ -242,15 +243,29 @@ def to_plan(draft: Draft) -> Plan:
         assert draft.running is not None
         return plan(Loop.GROUPS, automaton=automaton, running=draft.running)
     if query.after_match is not None:
-        check_preferred(shape, query, draft.source)
-    normal = normalize(shape)
-    cea = without_lags_at_first(compile_formula(normal, variables(query)))
-    if query.after_match is not None:
-        return plan(Loop.PREFERRED, cea, compile_ordered(normal, cea.guards))
+        return _preferred(draft)
+    cea = without_lags_at_first(compile_formula(normalize(shape), variables(query)))
     strategy = strategy_of(query)
     if strategy is not None and strategy.restrict is not None:
         cea = strategy.restrict(cea)
     return plan(Loop.STATES, cea)
+
+
+def _preferred(draft: Draft) -> Plan:
+    """The plan of a query with AFTER MATCH."""
+    query, shape = draft.query, draft.shape
+    assert shape is not None
+    compares = bool(shape.denials) or not (draft.whole is None or draft.single)
+    shape = shape.at_leaves() if compares else shape
+    check_preferred(shape, query, draft.source)
+    plan = partial(Plan, query, draft.source, draft.whole, draft.shown_keys, draft.split_by, shape, Loop.PREFERRED)
+    normal = to_normal(shape, compared=Compared.LEFT_OUT) if compares else normalize(shape)
+    cea = without_lags_at_first(compile_formula(normal, variables(query)))
+    if not (shape.denials or (compares and shape.claims)):
+        return plan(cea, compile_ordered(normal, cea.guards))
+    ordered, comparing, left = prefer(shape, cea.guards)
+    check_decided(left, draft.source)
+    return plan(cea, ordered, comparing, comparing)
 
 
 def _is_simple(draft: Draft) -> bool:

@@ -74,7 +74,7 @@ class Plan:
     ordered: Ordered | None = None
     """The automaton of AFTER MATCH, which prefers one of those; its guards begin with those of `cea`."""
     automaton: Correlated = NOTHING_COMPARED
-    """The automaton of the loop over groups."""
+    """The automaton of the loop over groups; with AFTER MATCH, what runs of the ordered one carry and are asked."""
     running: Correlated = NOTHING_COMPARED
     """The same as the engine runs it: without free events, with shared indexes."""
 
@@ -95,10 +95,15 @@ class Plan:
             return self.ordered.guards
         return self.automaton.guards if self.loop is Loop.GROUPS else self.cea.guards
 
+    @property
+    def compares(self) -> bool:
+        """Whether conditions compare events that runs have read with others."""
+        return self.automaton is not NOTHING_COMPARED
+
     @cached_property
     def normal(self) -> Normal:
         """The formula in LP-normal form, without the claims that compare events."""
-        return to_normal(self.shape) if self.loop is Loop.GROUPS else normalize(self.shape)
+        return to_normal(self.shape) if self.compares else normalize(self.shape)
 
     @property
     def skips_safely(self) -> bool:

@@ -65,6 +65,20 @@ def window_of_all(query: t.Query) -> t.Query:
     return query if window is query.window else replace(query, formula=formula, window=window)
 
 
+def window_that_decides(query: t.Query) -> t.Query:
+    """The query, with a window over an attribute as one on its formula, if there is AFTER MATCH: no event says that it
+    has passed, so that it decides nothing.
+
+    >>> from ceql.syntax.parser import parse
+    >>> query = parse("SELECT * WHERE A ; B WITHIN 5 [v] AFTER MATCH SKIP PAST LAST EVENT")
+    >>> window_that_decides(query).window is None, type(window_that_decides(query).formula).__name__
+    (True, 'Within')
+    """
+    if query.after_match is None or not isinstance(query.window, t.AttributeWindow):
+        return query
+    return replace(query, formula=t.Within(query.formula, query.window, span=query.window.span), window=None)
+
+
 def _taken_out(formula: t.Formula, window: t.Window | None) -> tuple[t.Formula, t.Window | None]:
     match formula:
         case t.Within(inner, own):

@@ -11,6 +11,7 @@ use the node at all. Their union is exact, since a match either uses the node or
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from ceql.analysis.conditions import of_one_event
 from ceql.analysis.shape import Absence, Claim, Kind, Leaves, Shape, Test
@@ -25,6 +26,8 @@ class Atom:
     stream: str | None
     variables: frozenset[str]
     predicates: tuple[t.Predicate, ...] = ()
+    place: int = -1
+    """Its leaf, or the absence that it is of, where these are told apart (`to_normal`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Repeat:
     most: int | None = None
     instead: tuple[Atom, ...] = ()
     reluctant: bool = False
+    place: int = -1
+    """Its node, where nodes are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +89,28 @@ def normalize(shape: Shape) -> Normal:
     return _Cases(shape).normal(shape.root, frozenset())
 
 
-def to_normal(shape: Shape, node: int | None = None) -> Normal:
+class Compared(Enum):
+    """What becomes of absences that compare events with others."""
+
+    PLAIN = "plain"  # they are as if all such events were forbidden
+    LEFT_OUT = "left out"
+    TOLD_APART = "told apart"  # and so is each leaf and each iteration: atoms and counts have places
+
+
+def to_normal(shape: Shape, node: int | None = None, compared: Compared = Compared.PLAIN) -> Normal:
     """A node of a shape (the root, if none is given), its claims left out."""
-    return _Cases(replace(shape, claims=())).normal(shape.root if node is None else node, frozenset())
+    return _Cases(replace(shape, claims=()), compared).normal(shape.root if node is None else node, frozenset())
 
 
 class _Cases:
     """A shape in normal form, given the claims that a case takes as true or does without."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, compared: Compared = Compared.PLAIN) -> None:
         self.shape = shape
+        self.places = compared is Compared.TOLD_APART
+        self.leaves_out = compared is Compared.LEFT_OUT
+        plain = compared is Compared.PLAIN
+        self.compared = frozenset[int]() if plain else frozenset(claim.absence for claim in shape.denials)
         self.sure: set[int] = set()
         self.at_scope: dict[int, dict[object, list[Claim]]] = {}
         """The claims to be discharged at each node; those that ask the same are one case."""
@@ -135,7 +152,8 @@ class _Cases:
             case Kind.LEAF:
                 leaf = self.shape.leaf[node]
                 asked = [p for number, p in self.asked[node] if number in self.sure or number in assumed]
-                return Atom(leaf.type, leaf.stream, leaf.variables, (*leaf.predicates, *asked))
+                place = node if self.places else -1
+                return Atom(leaf.type, leaf.stream, leaf.variables, (*leaf.predicates, *asked), place)
             case Kind.CHOICE:
                 return _choice(items)
             case Kind.REPEAT if here.most == 0 or items[0] == NOTHING or (here.least == 0 and items[0] == NEVER):
@@ -146,13 +164,20 @@ class _Cases:
                 return Sequence(items, here.joints, self._atoms(here.absent), self._atoms(here.instead))
             case Kind.REPEAT:
                 (instead,) = self._atoms(here.instead) or ((),)
-                return Repeat(items[0], here.joints[0], here.least, here.most, instead, here.reluctant)
+                place = node if self.places else -1
+                return Repeat(items[0], here.joints[0], here.least, here.most, instead, here.reluctant, place)
             case Kind.ALL:
                 return Both(items)
 
     def _atoms(self, gaps: tuple[tuple[int, ...], ...]) -> tuple[tuple[Atom, ...], ...]:
         return tuple(
-            tuple(atom for number in gap for atom in absent_atoms(self.shape.absences[number])) for gap in gaps
+            tuple(
+                replace(atom, place=number) if number in self.compared else atom
+                for number in gap
+                if not (self.leaves_out and number in self.compared)
+                for atom in absent_atoms(self.shape.absences[number])
+            )
+            for gap in gaps
         )
 
 

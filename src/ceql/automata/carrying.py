@@ -48,18 +48,24 @@ NO_LEAVES: Leaves = frozenset()
 
 
 def carry(
-    shape: Shape, auto: Parallel, conditions: Sequence[Condition], known: Sequence[Equality], gaps: Gaps
+    shape: Shape,
+    auto: Parallel,
+    conditions: Sequence[Condition],
+    known: Sequence[Equality],
+    gaps: Gaps,
+    keyed: bool = True,
 ) -> tuple[Carrying | None, list[int], Gaps]:
     """The registers for these conditions and equalities, and for what ends runs.
 
     None if a step that joins several runs would have to carry something: only a chain can. The numbers are those of the
     claims whose conditions combine too many sets; they are not among the conditions that are carried. Of the gaps,
-    those are left whose conditions speak of events that every run has read by then.
+    those are left whose conditions speak of events that every run has read by then. With `keyed`, runs are looked up by
+    what their last event has in common with the next.
     """
     left: list[int] = []
     while True:
         kept = [c for c in conditions if c.claim.number not in left]
-        work = _Work(shape, auto, kept, known, gaps)
+        work = _Work(shape, auto, kept, known, gaps, keyed)
         work.run()
         more = sorted({kept[k].claim.number for k in work.not_folded() if k < len(kept)})
         if not more and not work.not_known:
@@ -76,7 +82,9 @@ class _Work:
         conditions: Sequence[Condition],
         known: Sequence[Equality],
         gaps: Gaps,
+        keyed: bool,
     ) -> None:
+        self.keyed = keyed
         self.shape = shape
         self.auto = auto
         self.known = known
@@ -359,7 +367,7 @@ class _Work:
             if not here or register not in may or self.resets(self.numbered[register], step):
                 continue
             at_hand = compared(self.shape, equality, self.auto.last[state], step) is not None
-            if at_hand and not self.endings.get((step, state)):
+            if self.keyed and at_hand and not self.endings.get((step, state)):
                 continue  # the value of the event before
             own = self._term(Term(equality.terms[here[0]][0], Use.NUMBER))
             self.compares[self.numbered[register].term, own] = None

@@ -2,7 +2,8 @@
 
 A *leaf* is a place in the formula that reads one event. After a leaf comes an ordered list of *waits*: each says which
 leaves may read the next event, in order, and which events a run may skip before that. The list may end with "accept":
-what would come after it is less preferred than the match that is there, so it is left out. Lists are built as
+what would come after it is less preferred than the match that is there, so it is left out, unless conditions may
+refuse that match. Lists are built as
 Glushkov builds follow sets, and keep their order: OR adds its left side first, a count adds another round before it
 goes on, a reluctant one after. A wait reads an event before it skips it.
 
@@ -20,6 +21,7 @@ from typing import NamedTuple
 from ceql.analysis import normal
 from ceql.analysis.neighbours import before_any, lags_in
 from ceql.analysis.normal import Atom, Normal
+from ceql.analysis.shape import Leaves
 from ceql.automata.cea import Label
 from ceql.errors import ResourceError
 from ceql.syntax.tree import Joint
@@ -37,16 +39,27 @@ class Leaf(NamedTuple):
     label: Label
     after: tuple[int, ...]
     """The waits that follow, or ACCEPT, in order of preference."""
+    place: int = -1
+    """The leaf of the shape."""
 
 
 class Wait(NamedTuple):
-    """Reads the next event at the first of these leaves that takes it, and at the others as less preferred runs."""
+    """Reads the next event at the first of these leaves that takes it, and at the others as less preferred runs.
+
+    One without leaves is that of a match, until its window has passed: NOT at the end.
+    """
 
     leaves: tuple[int, ...]
     tight: bool
     """Whether the very next event must be read."""
     unless: int
     """The guards (as bits) of the events that may not be skipped."""
+    last: int = -1
+    """Where conditions compare events: the leaf of the shape that read the last event."""
+    loops: Leaves = frozenset()
+    """And the iterations that reading goes round."""
+    asked: int = 0
+    """The guards of the events that may not be skipped if conditions on them and on the run hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +71,8 @@ class Ordered:
     waits: tuple[Wait, ...]
     initial: tuple[int, ...]
     before: tuple[int, ...]
+    empty: bool = False
+    """Whether a match may be empty; that is less preferred than those at `initial`."""
 
     @property
     def skips_safely(self) -> bool:
@@ -115,6 +130,7 @@ class _Ahead(NamedTuple):
     unless: int = 0
     rivals: int = 0
     """The guards of the events that could begin what `->` joins."""
+    loops: Leaves = frozenset()
 
 
 class _Out(NamedTuple):
@@ -141,16 +157,17 @@ class _Part(NamedTuple):
         return any(isinstance(ahead, _Out) for ahead in self.begin)
 
 
-def compile_ordered(formula: Normal, guards: Sequence[Atom] = ()) -> Ordered:
-    """The ordered automaton of `formula`; its guards are numbered after those given."""
+def compile_ordered(formula: Normal, guards: Sequence[Atom] = (), empty: bool = False) -> Ordered:
+    """The ordered automaton of `formula`; its guards are numbered after those given. With `empty`, a match may have no
+    event, if the formula may."""
     builder = _Builder(guards)
-    return builder.finished(builder.build(formula))
+    return builder.finished(builder.build(formula), empty)
 
 
 class _Builder:
     def __init__(self, guards: Sequence[Atom]) -> None:
         self.guards = {guard: k for k, guard in enumerate(guards)}
-        self.atoms: list[tuple[int, Label]] = []
+        self.atoms: list[tuple[int, Label, int]] = []
         self.after: list[_List] = []
         self.put = 0
 
@@ -158,7 +175,7 @@ class _Builder:
         match formula:
             case Atom(type, stream, variables, predicates):
                 guard = Atom(type, stream, frozenset(), predicates)
-                self.atoms.append((self.guards.setdefault(guard, len(self.guards)), variables))
+                self.atoms.append((self.guards.setdefault(guard, len(self.guards)), variables, formula.place))
                 self.after.append([_Out()])
                 leaf = len(self.atoms) - 1
                 return _Part([_Ahead((leaf,))], [leaf])
@@ -203,8 +220,9 @@ class _Builder:
             for leaf in open_ends:
                 self.after[leaf] = self._put(self.after[leaf], begins)
             open_ends = [*(open_ends if part.nullable else []), *part.last]
+        trailing = _Out(unless=unless[len(parts)])
         for leaf in open_ends:
-            self.after[leaf] = [_Out() if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]
+            self.after[leaf] = [trailing if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]
         return _Part(begin, open_ends)
 
     def _put(self, before: _List, begins: _List) -> _List:
@@ -240,7 +258,7 @@ class _Builder:
             again = further[k + 1] if k + 1 < len(rounds) else self._round(part, k, 0, reluctant, [])
             if k + 1 == len(rounds) and most is not None:
                 continue
-            begins = [_combined(ahead, joint, 0, rivals) for ahead in again]
+            begins = [_going_round(_combined(ahead, joint, 0, rivals), formula.place) for ahead in again]
             for leaf in part.last:
                 self.after[leaf] = self._put(self.after[leaf], begins)
                 self.after[leaf] = [_Out() if isinstance(ahead, _Out) else ahead for ahead in self.after[leaf]]
@@ -254,34 +272,47 @@ class _Builder:
             return again
         return _with_one_out([_Out(), *again] if reluctant else [*again, _Out()])
 
-    def finished(self, whole: _Part) -> Ordered:
+    def finished(self, whole: _Part, empty: bool) -> Ordered:
         """The automaton of the whole formula."""
         waits: dict[Wait, int] = {}
         leaves = []
-        for (guard, label), after in zip(self.atoms, self.after, strict=True):
+        asked = self._mask_of(guard for guard in self.guards if guard.place >= 0)
+        for (guard, label, place), after in zip(self.atoms, self.after, strict=True):
             following: dict[int, None] = {}
             for ahead in after:
+                if isinstance(ahead, _Out) and ahead.unless:
+                    waits.setdefault(last := Wait((), False, ahead.unless, place), len(waits))
+                    following[waits[last]] = None
+                    break
                 if isinstance(ahead, _Out):
                     following[ACCEPT] = None
-                    break
+                    if place < 0:
+                        break
+                    continue  # conditions may refuse the match
                 tight = ahead.joint is Joint.TOUCH
                 forbidden = ahead.unless | (ahead.rivals if ahead.joint is Joint.NEXT else 0)
-                wait = Wait(ahead.leaves, tight, 0 if tight else forbidden)
+                forbidden = 0 if tight else forbidden
+                wait = Wait(ahead.leaves, tight, forbidden & ~asked, place, ahead.loops, forbidden & asked)
                 following[waits.setdefault(wait, len(waits))] = None
-            leaves.append(Leaf(guard, label, tuple(following)))
-        begin = [
-            (self._first(leaves, leaf), ahead.unless)
-            for ahead in whole.begin
-            if isinstance(ahead, _Ahead)
-            for leaf in ahead.leaves
-        ]
+            leaves.append(Leaf(guard, label, tuple(following), place))
+        begin: list[tuple[int, int]] = []
+        for ahead in whole.begin:
+            if isinstance(ahead, _Ahead):
+                begin += [(self._first(leaves, leaf), ahead.unless) for leaf in ahead.leaves]
+            elif empty:
+                break  # what is less preferred than the empty match
         return Ordered(
-            tuple(self.guards),
+            tuple(replace(guard, place=-1) for guard in self.guards),
             tuple(leaves),
             tuple(waits),
             tuple(leaf for leaf, _ in begin),
             tuple(unless for _, unless in begin),
+            empty and whole.nullable,
         )
+
+    def _mask_of(self, guards: Iterable[Atom]) -> int:
+        """These guards as bits."""
+        return sum(1 << self.guards[guard] for guard in guards)
 
     def _first(self, leaves: list[Leaf], leaf: int) -> int:
         """The leaf that reads the first event of a match as this one does, if there is no event before it."""
@@ -301,6 +332,11 @@ def _combined(ahead: _Ahead | _Out, joint: Joint | None, unless: int = 0, rivals
         both = ahead.joint.beside(joint)
     ahead = ahead._replace(joint=both, unless=ahead.unless | unless)
     return ahead._replace(rivals=ahead.rivals | rivals) if isinstance(ahead, _Ahead) else ahead
+
+
+def _going_round(ahead: _Ahead | _Out, loop: int) -> _Ahead | _Out:
+    """What may follow, after going round an iteration that is told apart."""
+    return ahead._replace(loops=ahead.loops | {loop}) if isinstance(ahead, _Ahead) and loop >= 0 else ahead
 
 
 def _with_one_out(aheads: _List) -> _List:

@@ -31,6 +31,9 @@ def _text(claim: Claim) -> str:
 
 
 def _how(plan: Plan, shape: Shape, number: int, compared: bool) -> str:
+    if plan.loop is Loop.PREFERRED and compared:
+        known = _remembered(plan.automaton, number)
+        return known or "at once: when it comes, it is compared with what each run carries"
     if plan.loop is not Loop.GROUPS:
         return "in the automaton: a state in which it may not come does not skip it"
     auto = plan.automaton

@@ -78,9 +78,20 @@ def claim_text(claim: Claim) -> str:
 def _judge(plan: Plan, whole: Shape, claim: Claim) -> tuple[How, str]:
     if plan.loop is Loop.GROUPS and claim in plan.shape.claims:
         return _Judge(plan).judge(claim)
+    if plan.compares and claim in plan.shape.claims:
+        return _of_runs(plan.automaton, claim)
     if plan.lags:
         return How.AT_EVENT, _of_neighbours(whole, claim)
     return How.SUBSTREAMS, _split(whole, claim)
+
+
+def _of_runs(auto: Correlated, claim: Claim) -> tuple[How, str]:
+    """How the loop over ordered runs decides a claim: it looks nothing up."""
+    known = next((e for e in equalities(auto.shape) if claim.number in e.claims), None)
+    found = [decision._replace(how=How.TESTED) for decision in decisions(auto, claim, known, auto.indexes)]
+    if not found:
+        return How.NOTHING, "no way through the formula reads all the events that it is about, so it holds"
+    return worst(found), "; ".join(in_words(found)).replace("group by group", "run by run")
 
 
 def _of_neighbours(whole: Shape, claim: Claim) -> str:

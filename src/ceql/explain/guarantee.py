@@ -38,6 +38,11 @@ class Class(Enum):
         "linear in the states of the automaton, whatever the pattern",
         "linear in the events of the match",
     )
+    PREFERRED_CARRIED = Guarantee(
+        "AFTER MATCH, conditions between events",
+        "linear in the states of the automaton, times the different values that runs in a state carry",
+        "linear in the events of the match",
+    )
     CHAIN = Guarantee("chain (chain-CEA)", "O(1), O(log w) with a window of w events", "output-linear delay")
     PCEA = Guarantee("parallel (PCEA: hierarchical equality joins)", "O(log w)", "output-linear delay")
     CARRIED = Guarantee(
@@ -63,7 +68,7 @@ class Loss(NamedTuple):
 def query_class(plan: Plan) -> Class:
     """The class of the query as it is run."""
     if plan.loop is Loop.PREFERRED:
-        return Class.PREFERRED
+        return Class.PREFERRED_CARRIED if plan.compares else Class.PREFERRED
     if plan.loop is not Loop.GROUPS:
         return Class.UNARY if plan.rivalry is None else Class.RIVALS
     if plan.automaton.checks or plan.automaton.absences:

@@ -97,6 +97,8 @@ def _guarantee(plan: Plan) -> list[str]:
             engine += "; runs that agree on all that later conditions ask for are one group"
     elif plan.loop is Loop.PREFERRED:
         engine = "the compiled loop over ordered lists of runs: at most one run for each state and start"
+        if plan.compares:
+            engine += " with the same values of all that later conditions ask for"
     elif plan.rivalry is None:
         engine = "the compiled loop over states, and its graph (core-vldb2022, Algorithm 1)"
     elif plan.query.window is None:
@@ -293,7 +295,7 @@ def _bound(plan: Plan, schema: pa.Schema, options: Options) -> list[str]:
                 rows.append(["(stream)", "", _kind(column), str(column.classes)])
             case MaskColumn():
                 rows.append(["(expression)", "", _kind(column), str(column.classes)])
-    if plan.loop is Loop.GROUPS:
+    if plan.compares:
         auto = plan.automaton
         values = ValueNumbers(auto.terms, auto.compares, schema, False, plan.source)
         extended = Lengths(plan, schema, time, options, False).extended(schema)

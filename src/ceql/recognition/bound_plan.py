@@ -128,7 +128,9 @@ class BoundPlan:
             if self.sharing is None:  # else they are bound with those of other queries
                 _ = self.guards
             if self.plan.loop is Loop.GROUPS:
-                _ = self._values, self.operands, self._checks
+                _ = self._checks
+            if self.plan.compares:
+                _ = self._values, self.operands
             self._check_selection()
         _ = self.window, self.result
 

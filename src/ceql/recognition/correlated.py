@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakMethod
 
@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.lengths import is_hidden
-from ceql.automata.correlated import Correlated
 from ceql.automata.shared_values import shared_value
 from ceql.engine.common.check import require, require_between
 from ceql.engine.common.chunk import Chunk
@@ -22,17 +21,16 @@ from ceql.engine.common.sharded import Sharded, of_shard, shards_in
 from ceql.engine.common.shares import Shares
 from ceql.engine.groups.chosen.follow import Choosing, Kept
 from ceql.engine.groups.divide import divide
-from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, LANES, NULL, SEEN_EVENTS, SUBSTREAM
+from ceql.engine.groups.layout import ENTRIES, FORGOTTEN, FORGOTTEN_HERE, LANES, SEEN_EVENTS, SUBSTREAM
 from ceql.engine.groups.machine import GroupMachine
-from ceql.errors import DataError
 from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.plans import CandidateReason
-from ceql.predicates.operands import Operands, TooSmall
 from ceql.recognition.absences import Absences, time_bounds
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.choosing import Chooser, Labels
-from ceql.recognition.frame import CONSUME, Recognition
+from ceql.recognition.comparing import ComparingRecognition
+from ceql.recognition.frame import CONSUME
 from ceql.recognition.result_columns import to_record_batch
 from ceql.recognition.value_owners import ValueOwners
 from ceql.syntax import tree as t
@@ -41,11 +39,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _PLACE = "(place in the substream)"
-_MANY_VALUES = 1 << 17  # that have come since they were looked through for those to forget
+_MANY_ABSENT = 1 << 17  # forbidden events that have come since they were looked through for those to forget
 
 
-class CorrelatedRecognition(Recognition):
+class CorrelatedRecognition(ComparingRecognition):
     """Symbols and values in, matches out, by way of candidates where the automaton does not decide alone."""
+
+    seen_column = SEEN_EVENTS
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
@@ -69,16 +69,10 @@ class CorrelatedRecognition(Recognition):
         kept = [*measured, *self.checks.columns, *([_PLACE] if places else [])]
         self._keep_rows(kept, bound.lengths.extended(bound.schema))
         self._absent_kept = 0
-        self._values_kept = 0
 
     def _keepable(self, schema: pa.Schema) -> pa.Schema:
         place = [pa.field(_PLACE, pa.int64())] if _PLACE in self._keep_names else []
         return pa.schema([*super()._keepable(schema), *place])
-
-    @property
-    def keys_bytes(self) -> int:
-        """The memory of keys and other values that have numbers."""
-        return super().keys_bytes + self.values.nbytes
 
     @property
     def rows_bytes(self) -> int:
@@ -87,42 +81,7 @@ class CorrelatedRecognition(Recognition):
 
     def _bind(self, schema: pa.Schema) -> None:
         super()._bind(schema)
-        schema = self.bound.with_unit(schema)
-        self.values.bind(schema)
-        self.checks.bind(self.bound.lengths.extended(schema))
-        if self.auto.carrying is not None:
-            self._read_by(self.operands.bound_to(self.bound.lengths.extended(schema)))
-
-    def _read_by(self, operands: Operands) -> None:
-        """Read what conditions compare in another way from now on."""
-        before, self.operands = self.operands.encodings, operands
-        if "machine" not in self.__dict__:
-            return
-        for machine in self.machines:
-            old = machine.carrier
-            assert old is not None
-            for k, encoding in enumerate(before):
-                if encoding is not self.operands.encodings[k]:  # a column of dicts got a wider type
-                    registers = [n for n, r in enumerate(self.auto.carrying.registers) if r.term >= 0]  # type: ignore[union-attr]
-                    mine = {n for n in registers if self.auto.column(self.auto.register(n).term) == k}
-                    machine.recode(
-                        self._words_of(machine, mine), partial(self.operands.recode, k, encoding, self.values)
-                    )
-            made = self.bound.carrier(self.operands)
-            kept = {
-                name: getattr(old, name) for name in ("rows", "keys", "buckets", "cells", "cell_slots", "rank", "died")
-            }
-            machine.carrier = made._replace(**kept)
-            self.tell_words(machine, self.running)
-
-    def _words_of(self, machine: GroupMachine, registers: set[int]) -> Array:
-        """Of each index, which of its words are these registers."""
-        found = np.zeros_like(machine.sets)
-        for k, index in enumerate(self.running.indexes):
-            first = len(next(iter(index.feeders.values()))[0])
-            for n, register in enumerate(index.registers):
-                found[k, first + n] = register in registers
-        return found
+        self.checks.bind(self.bound.lengths.extended(self.bound.with_unit(schema)))
 
     @cached_property
     def machine(self) -> GroupMachine | Sharded[GroupMachine]:
@@ -138,6 +97,11 @@ class CorrelatedRecognition(Recognition):
         """The machine, or its shards."""
         machine = self.machine
         return machine.machines if isinstance(machine, Sharded) else [machine]
+
+    @property
+    def carriers(self) -> list[GroupMachine]:
+        """The same: what runs carry is told to each."""
+        return self.machines
 
     @property
     def whole(self) -> GroupMachine:
@@ -218,24 +182,6 @@ class CorrelatedRecognition(Recognition):
             self.tell_words(machine, self.running)
         return machine
 
-    def tell_words(self, machine: GroupMachine, auto: Correlated) -> None:
-        """Tell which words of each index are numbers of values (its terms, and registers of numbered or ranked ones),
-        and which are sets of values."""
-        numbered, sets = np.ones_like(machine.numbered), np.zeros_like(machine.sets)
-        ranked = self.operands.ranked
-        for k, index in enumerate(auto.indexes):
-            first = len(next(iter(index.feeders.values()))[0])
-            numbered[k, first + len(index.registers) :] = False
-            for n, register in enumerate(index.registers):
-                term = auto.register(register).term
-                column = auto.column(term) if term >= 0 else -1
-                numbered[k, first + n] = column >= len(ranked) or (column >= 0 and ranked[column])
-                sets[k, first + n] = auto.register(register).is_set
-        count = len(auto.indexes)
-        if len(numbered) > count:  # the heads of lists have the first words of their groups
-            numbered[count:] = numbered[:count]
-        machine.numbered, machine.sets = numbered, sets
-
     # --- candidates ---
 
     def _check(self, chunk: Chunk) -> Array:
@@ -284,36 +230,13 @@ class CorrelatedRecognition(Recognition):
         if self.absences is not None:
             keys = self._place_of(events) if self.bound.window.counts_all_rows else events.key
             self.absences.add(events, keys, self.table.bits, data, rows)
-        count = len(events.symbol)
-        if self.auto.carrying is None:
-            values: Array = np.empty((count, len(self.values.terms)), np.int32)
-            self.values.numbers(data, rows, values, -1)
-        else:
-            lengths, reads = self.bound.lengths, len(self.operands.encodings)
-            values = np.empty((count, reads + len(self.values.terms)), np.int64)
-            self.values.numbers(data, rows, values[:, reads:], NULL)
-            if lengths.names:
-                places = self._place_of(events) if self.plan.counts_events and self.keys is not None else None
-                data, rows = lengths.measured(data, rows, events.position, events.time, places), None
-            self._read(data, rows, values)
-            self._tell_ranks()
-        return events._replace(values=values)
+        return super()._for_machine(events, data, rows)
 
-    def _tell_ranks(self) -> None:
-        """Tell the machines the order of all values that have come."""
-        if any(self.operands.ranked):
-            ranks = self.values.ranks()
-            for machine in self.machines:
-                assert machine.carrier is not None
-                machine.carrier = machine.carrier._replace(rank=ranks)
-
-    def _read(self, data: pa.RecordBatch, rows: Array | None, words: Array) -> None:
-        while True:
-            try:
-                self.operands.read(data, rows, self.values, words)
-                return
-            except TooSmall as found:
-                self._read_by(self.operands.with_rank(found.term))
+    def _release_values(self, however_few: bool = False) -> None:
+        before = self.values.known
+        super()._release_values(however_few)
+        if self._owners is not None and self.values.known != before:
+            self._owners.forget()
 
     def _room_for_symbols(self) -> None:
         machines = self.machines  # the first call makes the machine, with the symbols so far
@@ -340,21 +263,9 @@ class CorrelatedRecognition(Recognition):
         positions = np.arange(self.position - data.num_rows, self.position)
         return self.bound.lengths.measured(data, None, positions, times, places)
 
-    def _place_of(self, events: Events) -> Array:
-        """The place of each event in its substream."""
-        partition = events.partition
-        order = np.argsort(partition, kind="stable")
-        ordered = partition[order]
-        first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(ordered)]
-        run = np.arange(len(ordered)) - np.repeat(first, np.diff(np.append(first, len(ordered))))
-        place = np.zeros(len(ordered), np.int64)
-        seen = np.append(self.machine.column(SEEN_EVENTS), 0)  # the last is for events of no substream
-        place[order] = run + seen[ordered]
-        return place
-
     def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
         yield from super()._process(resume)
-        if self.absences is not None and self.absences.count > 2 * self._absent_kept + _MANY_VALUES:
+        if self.absences is not None and self.absences.count > 2 * self._absent_kept + _MANY_ABSENT:
             yield from self.flush()
             if not self.bound.window.exact:
                 self._collect()
@@ -376,23 +287,6 @@ class CorrelatedRecognition(Recognition):
     def _oldest_gap(self) -> int:
         """A position before which no absence will be looked up, other than before a match."""
         return self.machine.oldest_held()
-
-    def _release_values(self, however_few: bool = False) -> None:
-        """Forget the values that nothing waits under, once there may be many."""
-        if not however_few and self.values.known <= 2 * self._values_kept + _MANY_VALUES:
-            return
-        if any(machine.collected for machine in self.machines):
-            self.values.release(self._used_values(sorted_by=True))
-            if self._owners is not None:
-                self._owners.forget()
-            self._values_kept = self.values.known
-            for machine in self.machines:
-                machine.collected = False
-
-    def _used_values(self, sorted_by: bool = False) -> Array:
-        """The numbers of the values that runs are filed under, or (`sorted_by`) were and are still compared by."""
-        used = [machine.used_values(self.values.most, sorted_by) for machine in self.machines]
-        return np.unique(np.concatenate(used))
 
     def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
         """Forget all that the window has left."""
@@ -453,8 +347,8 @@ class CorrelatedRecognition(Recognition):
     def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
         """The state between two batches."""
         header, arrays, tables = super().state()
-        header |= {"found": self._found, "automaton": self.running.fingerprint, "ranked": self.operands.by_rank}
-        tables["values"] = self.values.state(self._used_values())
+        compared, values = self._compared_state()
+        header, tables = header | compared | {"found": self._found}, tables | values
         if self.absences is not None:
             absent, tables["absent"] = self.absences.state(None if self.keys is None else self.keys.used)
             arrays |= absent
@@ -462,14 +356,7 @@ class CorrelatedRecognition(Recognition):
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
         """Continue from a `state` of the same query."""
-        if header["automaton"] != self.running.fingerprint:
-            raise DataError(
-                "the snapshot was taken by a version of ceql that compiles this query to another automaton; "
-                "finish the stream with that version, or start anew"
-            )
-        for term in header["ranked"]:
-            self.operands = self.operands.with_rank(term)
-        self.values.restore(tables["values"])  # before the machine, which sorts runs by the rank of their values
+        self._restore_compared(header, tables)
         super().restore(header, arrays, tables)
         self._found = header["found"]
         if self.absences is not None:

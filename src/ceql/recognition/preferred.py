@@ -20,14 +20,16 @@ from ceql.engine.common.check import require
 from ceql.engine.common.chunk import Chunk, joined
 from ceql.engine.common.chunk import rows as rows_of
 from ceql.engine.common.layout import COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.groups.layout import Carrier
 from ceql.engine.preferred.check import Known
-from ceql.engine.preferred.layout import KEY, LIST, MARKED, MET, Settings
+from ceql.engine.preferred.layout import KEY, LIST, MARKED, MET, SEEN, Settings
 from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
 from ceql.recognition.absences import time_bounds
 from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.comparing import ComparingRecognition
 from ceql.recognition.frame import Recognition
 from ceql.recognition.result_columns import to_record_batch
 from ceql.syntax import tree as t
@@ -55,7 +57,12 @@ class PreferredRecognition(Recognition):
 
     @cached_property
     def _arrays(self) -> OrderedArrays:
-        return OrderedArrays(self._ordered, self.plan.selected, self.plan.after_match.variable)
+        plan = self.plan
+        return OrderedArrays(self._ordered, plan.selected, plan.after_match.variable, plan.automaton)
+
+    def _carrier(self) -> Carrier | None:
+        """What runs carry, if conditions compare events."""
+        return None
 
     @cached_property
     def machine(self) -> PreferredMachine:
@@ -76,6 +83,7 @@ class PreferredRecognition(Recognition):
             self.bound.time is not None,
             self.bound.options.memory,
             self.plan.after_match.variable,
+            self._carrier(),
             **self._buffers,
         )
         if self.keys is None:
@@ -151,7 +159,7 @@ class PreferredRecognition(Recognition):
         if latest is None or not len(marked):
             return latest
         assert self.bound.window.size is not None
-        least = int(machine.pool[marked + KEY].min())  # the list begins with its earliest start
+        least = int(machine.pool[marked, KEY].min())  # the list begins with its earliest start
         return min(latest, least - self.bound.window.shift + int(np.ceil(float(self.bound.window.size))) + 1)
 
     @property
@@ -180,10 +188,71 @@ class PreferredRecognition(Recognition):
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
         machine = self.machine
         self._room_for_symbols()
-        machine.known = Known(len(self._ordered.waits), len(self._arrays.labels), self.position)
+        known = len(self._ordered.waits), len(self._arrays.labels), self.position, machine.registers
+        machine.known = Known(*known)
         machine.restore(arrays)
         bits = len(machine.auto.forbids)
         require(bool((machine.table[:, MET] >> bits == 0).all()), "what came before a match is not of the query")
+
+
+class ComparingPreferred(PreferredRecognition, ComparingRecognition):
+    """The same, if conditions compare events: runs carry registers."""
+
+    seen_column = SEEN
+
+    def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
+        super().__init__(bound, counting)
+        self.auto = self.running = self.plan.automaton
+        self.values, self.operands = bound.values(), bound.operands
+
+    def _carrier(self) -> Carrier | None:
+        return self.bound.carrier(self.operands)
+
+    @cached_property
+    def machine(self) -> PreferredMachine:
+        """The machine, made when the first events come."""
+        machine = PreferredRecognition.machine.func(self)  # type: ignore[attr-defined]
+        assert isinstance(machine, PreferredMachine)
+        assert self.auto.carrying is not None
+        machine.conditions = tuple(dict.fromkeys(condition.claim.text for condition in self.auto.carrying.conditions))
+        self.tell_words(machine, self.running)
+        return machine
+
+    @property
+    def carriers(self) -> list[PreferredMachine]:
+        """The machine."""
+        return [self.machine]
+
+    def _place_of(self, events: Events) -> Array:
+        places = super()._place_of(events)
+        here = events.partition >= 0
+        np.maximum.at(self.machine.table[:, SEEN], events.partition[here], places[here] + 1)
+        return places
+
+    def _process(self, resume: bool) -> Iterator[pa.RecordBatch]:
+        yield from super()._process(resume)
+        self._release_values()
+
+    def compact(self, now: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Forget all that the window has left."""
+        yield from super().compact(now)
+        self._release_values(however_few=True)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array], dict[str, pa.RecordBatch]]:
+        """The state between two batches."""
+        header, arrays, tables = super().state()
+        compared, values = self._compared_state()
+        return header | compared, arrays, tables | values
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
+        """Continue from a `state` of the same query."""
+        self._restore_compared(header, tables)
+        super().restore(header, arrays, tables)
+
+    def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self._room_for_symbols()
+        self._tell_ranks()
+        super()._restore_machine(header, arrays)
 
 
 def _in_order(known: list[tuple[Chunk, Array]], at: Any) -> Iterator[Chunk]:

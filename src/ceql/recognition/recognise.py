@@ -8,7 +8,7 @@ from ceql.plans import Loop
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
-from ceql.recognition.preferred import PreferredRecognition
+from ceql.recognition.preferred import ComparingPreferred, PreferredRecognition
 from ceql.recognition.straight import StraightRecognition
 from ceql.recognition.trailing import TrailingRecognition
 from ceql.recognition.unary import UnaryRecognition
@@ -27,4 +27,6 @@ def recognise(bound: BoundPlan, counting: bool = False) -> Recognition:
         return StraightRecognition(bound, counting)
     if any(plan.shape.trails(watched.number) for watched in plan.automaton.absences):
         return TrailingRecognition(bound, counting)
+    if plan.loop is Loop.PREFERRED and plan.compares:
+        return ComparingPreferred(bound, counting)
     return _BY_LOOP[plan.loop](bound, counting)

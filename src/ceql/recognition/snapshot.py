@@ -27,7 +27,7 @@ from ceql.jit import Array
 from ceql.recognition.narrow import FEW, narrowed, widened
 
 MAGIC = b"CEQS"
-VERSION = 6
+VERSION = 7
 _OLD_MAGIC = b"CEQL"  # of the first versions
 _DIGEST = 16
 _CODEC = "lz4"

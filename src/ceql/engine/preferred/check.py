@@ -37,6 +37,7 @@ class Known(NamedTuple):
     waits: int
     labels: int
     position: int  # of the next event
+    registers: int  # of a run
 
 
 def check(arrays: Mapping[str, Array], columns: tuple[str, ...], known: Known) -> None:
@@ -54,17 +55,15 @@ def check(arrays: Mapping[str, Array], columns: tuple[str, ...], known: Known) -
     linked, led = position[label == LINK], parent[event & (parent >= 0)]
     marks = np.concatenate([position[joined], parent[joined]])
     require(event[linked].all() and event[led].all() and (~event[marks]).all(), "a node leads to one of another kind")
-    pool = require_shape(arrays, "pool", None)
+    entries = require_shape(arrays, "pool", None, ENTRY + known.registers)
     begin, count, room = (arrays[f"parts.{columns[k]}"].astype(np.int64) for k in (LIST, COUNT, ROOM))
-    require_between(room, 0, len(pool) // ENTRY + 1, "a list has more room than there is")
-    require_between(begin, 0, len(pool) - room * ENTRY + 1, "a list lies outside the pool")
+    require_between(room, 0, len(entries) + 1, "a list has more room than there is")
+    require_between(begin, 0, len(entries) - room + 1, "a list lies outside the pool")
     require_between(count, 0, room + 1, "a list is longer than its room")
     order = np.argsort(begin, kind="stable")
     order = order[room[order] > 0]
-    ends = begin[order] + room[order] * ENTRY
-    require((ends[:-1] <= begin[order][1:]).all() and (begin % ENTRY == 0).all(), "lists overlap")
-    require(len(pool) % ENTRY == 0, "the pool is cut off")
-    entries = pool.reshape(-1, ENTRY)
+    ends = begin[order] + room[order]
+    require((ends[:-1] <= begin[order][1:]).all(), "lists overlap")
     require_between(entries[:, WAIT], MARK, known.waits, "a run waits for what is not there")
     require_between(entries[:, NODE], 0, len(nodes), "a run has no last event")
     require_between(entries[:, START], 0, known.position, "a run starts at an event that did not come")

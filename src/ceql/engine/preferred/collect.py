@@ -11,7 +11,6 @@ from ceql.engine.common.layout import NODES
 from ceql.engine.common.window import horizon_of
 from ceql.engine.preferred.layout import (
     COUNT,
-    ENTRY,
     JOINED,
     KEY,
     LABEL,
@@ -40,13 +39,13 @@ def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, 
         begin = end
         kept = 0
         for _ in range(table[p, COUNT]):
-            if table[p, MARKED] > 0 or pool[source + KEY] >= horizon:
-                moved[pool[source + NODE]] = 1
-                for word in range(ENTRY):
-                    target[end + word] = pool[source + word]
-                end += ENTRY
+            if table[p, MARKED] > 0 or pool[source, KEY] >= horizon:
+                moved[pool[source, NODE]] = 1
+                for word in range(pool.shape[1]):
+                    target[end, word] = pool[source, word]
+                end += 1
                 kept += 1
-            source += ENTRY
+            source += 1
         table[p, LIST] = begin
         table[p, COUNT] = kept
         table[p, ROOM] = kept
@@ -69,6 +68,6 @@ def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, 
             times[count] = times[n]
         moved[n] = count
         count += 1
-    for at in range(NODE, end, ENTRY):
-        target[at] = moved[target[at]]
+    for at in range(end):
+        target[at, NODE] = moved[target[at, NODE]]
     regs[NODES] = count

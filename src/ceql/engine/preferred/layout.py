@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ceql.engine.common.layout import OWN, OWN_COLUMNS, OWN_REASONS
+from ceql.engine.common.layout import OWN_COLUMNS
+from ceql.engine.common.layout import OWN_REASONS as GROUP_REASONS
+from ceql.engine.groups.layout import OWN_REGISTERS as OWN
 from ceql.jit import Array, record
 
-# Registers.
-POOL = OWN  # words in use in the pool of lists
+# Registers; those of the loop over groups come before, of which the number of cells is used.
+POOL = OWN  # rows in use in the pool of lists
 STAMP = OWN + 1  # says which waits have a run already: of this event, or of this event and start
 READY = OWN + 2  # matches that the current event has decided
 SHOWN = OWN + 3  # those of them that are in the output buffers
 FOUND = OWN + 4  # entries of the new list
-MARKS = OWN + 5  # those of them that are marks
-WANTED = OWN + 6  # the start whose match has no event to go on at (TO FIRST, TO LAST)
-REGISTERS = OWN + 7
+WANTED = OWN + 5  # the start whose match has no event to go on at (TO FIRST, TO LAST)
+REGISTERS = OWN + 6
 
 # Why the loop came back.
+OWN_REASONS = GROUP_REASONS + 5  # GROW_CELLS and INEXACT are as in the loop over groups
 GROW = OWN_REASONS  # a list, or the matches of an event, are longer than there is room for
 UNBOUND = OWN_REASONS + 1  # the variable of TO FIRST or TO LAST is bound to no event
 STANDS = OWN_REASONS + 2  # the event to go on at is the match's own first
@@ -29,10 +31,11 @@ COUNT = OWN_COLUMNS + 1  # its entries
 ROOM = OWN_COLUMNS + 2  # the entries that there is room for
 MET = OWN_COLUMNS + 3  # which of the events have been there that may not come before a match, as bits
 PRESENT = OWN_COLUMNS + 4  # the waits of its runs, as bits
-MARKED = OWN_COLUMNS + 5  # its marks
-COLUMNS = OWN_COLUMNS + 6
+MARKED = OWN_COLUMNS + 5  # its marks, and the runs that are matches if they last as long as their window
+SEEN = OWN_COLUMNS + 6  # the events so far, if windows inside the formula count them
+COLUMNS = OWN_COLUMNS + 7
 
-# Entries of a list.
+# Entries of a list; then come the registers of the run, those that its wait carries.
 WAIT, NODE, KEY, START = range(4)
 ENTRY = 4  # words
 MARK = -1  # in place of a wait: here stands the match of a start, or of several in a row
@@ -66,6 +69,15 @@ class Automaton(NamedTuple):
     forbids: Array  # int32: the column of `holds` that sets each bit of `MET`
     holds: Array  # uint8[symbols, columns]
     moves: Array  # int64[symbols]: the waits whose runs an event moves, as bits; the last bit: it does more
+    first: Array  # int32, of each of `leaves`, then of `initial`: the number of its first transition (`Carrier`)
+    carried: Array  # int32[waits]: how many registers it carries
+    ends: Array  # int32[waits + 1]: where the events begin that may rule out runs that wait
+    end_columns: Array  # int32: the column of `holds` that tells such an event
+    end_transitions: Array  # int32: what is tested then
+    once_of: Array  # int32: offsets into `once` of each transition; of length 1 if there are none
+    once: Array  # int32[., 3]: the place of a register that keeps its first value, where the run has it (-1: nowhere),
+    # and where the run has what must have been set before (-1: nowhere, -2: nothing must)
+    empty: int  # the label of empty matches; -1 if a match has an event
     targets: Array  # uint8[labels]: whether TO FIRST or TO LAST means events of this label
     shown: Array  # uint8[labels]: whether events of this label are part of the result
 
@@ -74,10 +86,15 @@ class Automaton(NamedTuple):
 class Work(NamedTuple):
     """Scratch of an event."""
 
-    entries: Array  # int64[., ENTRY]: the new list
-    stamps: Array  # int64[waits]
+    entries: Array  # int64[., ENTRY + registers]: the new list
+    stamps: Array  # int64[waits]: if runs carry nothing
+    slots: Array  # int64[., 2]: a hash table of the runs of the new list that are told apart, and of their stamps
+    run: Array  # int64[1, ENTRY + registers]: the run at hand
+    words: Array  # int64[1, words]: what is read of the event
+    vector: Array  # int64[1, .]: the registers that the run goes on with
     ready: Array  # int64[., 3]: nodes of matches, and what has decided each: a position, or a key (the position is -1)
     event: Array  # int64[5]: the event, as `step` takes it
+    decided: Array  # int64[2, matches + 1]: what has decided each match in the buffers, as in `ready`
 
 
 class Settings(NamedTuple):

@@ -28,6 +28,7 @@ from ceql.engine.common.layout import (
     Events,
     Output,
 )
+from ceql.engine.groups.layout import Carrier
 from ceql.engine.preferred.layout import (
     AT,
     BOUND,
@@ -41,7 +42,6 @@ from ceql.engine.preferred.layout import (
     LONG,
     MARK,
     MARKED,
-    MARKS,
     MET,
     NO_NODE,
     NODE_OF,
@@ -69,6 +69,7 @@ LAST_BIT = 62  # of `moves` and `PRESENT`: waits from this one on, and all else 
 @kernel
 def advance(
     auto: Automaton,
+    carrier: Carrier | None,
     nodes: Array,
     times: Array,
     regs: Array,
@@ -76,7 +77,6 @@ def advance(
     pool: Array,
     work: Work,
     out: Output,
-    decided: Array,
     events: Events,
     settings: Settings,
     stop: int,
@@ -104,8 +104,11 @@ def advance(
             elif event[BOUND] > regs[HORIZON]:
                 regs[HORIZON] = event[BOUND]
             if _moves(auto, row, settings, event[SYMBOL]):
-                reason: int = step(auto, nodes, times, regs, row, pool, work, settings, event)
-                if reason == DONE and not _put_back(regs, row, pool, work):
+                if carrier is not None:
+                    for word in range(events.values.shape[1]):
+                        work.words[0, word] = events.values[i, word]
+                reason: int = step(auto, carrier, nodes, times, regs, row, pool, work, settings, event)
+                if reason == DONE and not _put_back(auto, regs, row, pool, work):
                     reason = COLLECT
                 if reason != DONE:
                     regs[EVENT] = i
@@ -116,7 +119,7 @@ def advance(
                 regs[PHASE] = OUTPUT
             row[COUNTER] += settings.window == W_COUNTED
         if regs[PHASE] == OUTPUT:
-            reason = _show(auto, nodes, times, regs, work, out, decided, settings, np.int64(partition))
+            reason = _show(auto, nodes, times, regs, work, out, settings, np.int64(partition))
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -129,6 +132,7 @@ def advance(
 @kernel
 def decide_all(
     auto: Automaton,
+    carrier: Carrier | None,
     nodes: Array,
     times: Array,
     regs: Array,
@@ -136,7 +140,6 @@ def decide_all(
     pool: Array,
     work: Work,
     out: Output,
-    decided: Array,
     settings: Settings,
     bound: int,
 ) -> int:
@@ -152,14 +155,14 @@ def decide_all(
             event[SYMBOL] = -1
             event[AT] = -1
             event[BOUND] = bound
-            reason: int = step(auto, nodes, times, regs, row, pool, work, settings, event)
-            if reason == DONE and not _put_back(regs, row, pool, work):
+            reason: int = step(auto, carrier, nodes, times, regs, row, pool, work, settings, event)
+            if reason == DONE and not _put_back(auto, regs, row, pool, work):
                 reason = COLLECT
             if reason != DONE:
                 regs[EVENT] = p
                 return reason
             regs[PHASE] = OUTPUT
-        reason = _show(auto, nodes, times, regs, work, out, decided, settings, np.int64(p))
+        reason = _show(auto, nodes, times, regs, work, out, settings, np.int64(p))
         if reason != DONE:
             regs[EVENT] = p
             return reason
@@ -179,30 +182,34 @@ def _moves(auto: Automaton, row: Array, settings: Settings, symbol: int) -> bool
 
 
 @called
-def _put_back(regs: Array, row: Array, pool: Array, work: Work) -> bool:
+def _put_back(auto: Automaton, regs: Array, row: Array, pool: Array, work: Work) -> bool:
     """Make the new list that of the substream; whether the pool had room for it."""
     count = regs[FOUND]
     if count > row[ROOM]:
         room = np.int64(2)
         while room < count:
             room *= 2
-        if regs[POOL] + room * ENTRY > len(pool):
+        if regs[POOL] + room > len(pool):
             return False
         row[LIST] = regs[POOL]
         row[ROOM] = room
-        regs[POOL] += room * ENTRY
+        regs[POOL] += room
     at = row[LIST]
     present = np.int64(0)
+    marked = np.int64(0)
     for k in range(count):
         for word in range(ENTRY):
-            pool[at + word] = work.entries[k, word]
-        at += ENTRY
+            pool[at, word] = work.entries[k, word]
+        for word in range(ENTRY, pool.shape[1]):
+            pool[at, word] = work.entries[k, word]
+        at += 1
         wait = work.entries[k, WAIT]
+        marked += wait == MARK or auto.waits[wait] == auto.waits[wait + 1]
         if wait != MARK:
             present |= np.int64(1) << min(wait, LAST_BIT - 1)
     row[COUNT] = count
     row[PRESENT] = present
-    row[MARKED] = regs[MARKS]
+    row[MARKED] = marked
     regs[SHOWN] = 0
     return True
 
@@ -215,7 +222,6 @@ def _show(
     regs: Array,
     work: Work,
     out: Output,
-    decided: Array,
     settings: Settings,
     partition: Word,
 ) -> int:
@@ -251,8 +257,8 @@ def _show(
         if len(times) > 0:
             out.match[common.START_TIME, match] = times[first]
             out.match[common.END_TIME, match] = times[last]
-        decided[0, match] = work.ready[entry, DECIDED]
-        decided[1, match] = work.ready[entry, EXPIRED]
+        work.decided[0, match] = work.ready[entry, DECIDED]
+        work.decided[1, match] = work.ready[entry, EXPIRED]
         regs[POSITIONS] += length
         regs[MATCHES] = match + 1
         out.match[common.OFFSET, match + 1] = regs[POSITIONS]

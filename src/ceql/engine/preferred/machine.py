@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ceql.engine.common.check import require, require_between, require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import (
     COLLECT,
@@ -17,12 +18,27 @@ from ceql.engine.common.layout import (
     PHASE,
     Events,
 )
-from ceql.engine.common.machine import Machine
+from ceql.engine.common.machine import Machine, ascending
 from ceql.engine.common.output import grow_positions, take_chunk
+from ceql.engine.common.owners import power_of_two
 from ceql.engine.common.summing import Summing
+from ceql.engine.groups.check import check_cells
+from ceql.engine.groups.layout import (
+    CELL_HEAD,
+    CELL_KIND,
+    CELLS_USED,
+    GROW_CELLS,
+    INEXACT,
+    MEMBER_CELL,
+    NULL,
+    SET_CELL,
+    Carrier,
+)
+from ceql.engine.groups.sets import keep_cells
 from ceql.engine.preferred.check import Known, check
 from ceql.engine.preferred.collect import collect
 from ceql.engine.preferred.layout import (
+    AT,
     COLUMNS,
     COUNT,
     ENTRY,
@@ -30,7 +46,6 @@ from ceql.engine.preferred.layout import (
     GROW,
     LABEL,
     LONG,
-    MARKS,
     MET,
     POOL,
     POSITION,
@@ -40,6 +55,7 @@ from ceql.engine.preferred.layout import (
     STAMP,
     STANDS,
     UNBOUND,
+    WAIT,
     WANTED,
     Automaton,
     Settings,
@@ -51,7 +67,8 @@ from ceql.jit import Array
 
 ALL_PASSED = np.iinfo(np.int64).max
 """A bound that no window reaches."""
-_LEAST_POOL = 1 << 10  # words
+_LEAST_POOL = 1 << 8
+_FEW_CELLS = 1 << 12
 
 
 class PreferredMachine(Machine):
@@ -59,7 +76,7 @@ class PreferredMachine(Machine):
 
     node_words = 3
     scratch_rows = 0
-    columns = ("counter", "bound", "floor", "list", "count", "room", "met", "present", "marked")
+    columns = ("counter", "bound", "floor", "list", "count", "room", "met", "present", "marked", "seen")
     settings: Settings
 
     def __init__(
@@ -69,6 +86,7 @@ class PreferredMachine(Machine):
         timed: bool,
         memory: int,
         variable: str | None,
+        carrier: Carrier | None = None,
         matches: int = 1 << 15,
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
@@ -79,24 +97,40 @@ class PreferredMachine(Machine):
         self.variable = variable
         self.known: Known | None = None
         self._table: Array = np.zeros((0, COLUMNS), np.int64)
-        self.pool: Array = np.zeros(_LEAST_POOL, np.int64)
-        self.decided: Array = np.zeros((2, matches + 1), np.int64)
-        """What has decided each match in the buffers: the position of an event, or (-1) the key of a start whose window
-        has passed."""
-        self.deciders: Array = self.decided[:, :0]
-        """The same of the chunk that was handed out last."""
+        self.carrier = carrier
+        self.conditions: tuple[str, ...] = ()
+        """The conditions whose values runs carry, for messages."""
+        self.registers = int(auto.carried.max(initial=0))
+        self.numbered: Array = np.zeros((len(auto.carried), self.registers), np.bool_)
+        """Which registers of each wait are numbers of values."""
+        self.sets: Array = np.zeros_like(self.numbered)
+        """Which of them are sets of values."""
+        self.collected = False  # since the caller last looked for values that nothing carries
+        self.pool: Array = np.zeros((_LEAST_POOL, ENTRY + self.registers), np.int64)
+        self._decided: Array = np.zeros((2, matches + 1), np.int64)
+        self.deciders: Array = self._decided[:, :0]
+        """What has decided each match of the chunk that was handed out last: the position of an event, or (-1) the key
+        of a start whose window has passed."""
         self.work = self._scratch(64, 64)
 
     def _no_marks(self, nodes: int) -> Array:
         return np.zeros((0, 0), np.int64)
 
     def _scratch(self, entries: int, ready: int) -> Work:
-        waits = len(self.auto.stays)
+        waits, width, carrier = len(self.auto.stays), ENTRY + self.registers, self.carrier
+        entries += 2 * waits
+        moves = int(np.diff(carrier.moves_of).max(initial=0)) if carrier is not None else 0
+        slots = power_of_two(2 * entries) if carrier is not None else 0
         return Work(
-            np.zeros((entries + 2 * waits, ENTRY), np.int64),
-            np.zeros(waits + 1, np.int64),
-            np.zeros((ready, 3), np.int64),
-            np.zeros(5, np.int64),
+            entries=np.zeros((entries, width), np.int64),
+            stamps=np.zeros(waits + 1, np.int64),
+            slots=np.zeros((slots, 2), np.int64),
+            run=np.zeros((1, width), np.int64),
+            words=np.zeros((1, 0), np.int64),
+            vector=np.zeros((1, max(moves, self.registers)), np.int64),
+            ready=np.zeros((ready, 3), np.int64),
+            event=np.zeros(5, np.int64),
+            decided=self._decided,
         )
 
     # --- partitions ---
@@ -123,10 +157,12 @@ class PreferredMachine(Machine):
 
     def _run(self, events: Events) -> Iterator[Chunk]:
         stop = len(events.symbol)
+        if self.work.words.shape[1] != events.values.shape[1]:
+            self.work = self.work._replace(words=np.zeros((1, events.values.shape[1]), np.int64))
 
         def call() -> int:
             return advance(
-                self.auto, self.nodes, self.times, self.regs, self.table, self.pool, self.work, self.out, self.decided,
+                self.auto, self.carrier, self.nodes, self.times, self.regs, self.table, self.pool, self.work, self.out,
                 events, self.settings, stop,
             )  # fmt: skip
 
@@ -139,7 +175,7 @@ class PreferredMachine(Machine):
 
         def call() -> int:
             return decide_all(
-                self.auto, self.nodes, self.times, self.regs, self.table, self.pool, self.work, self.out, self.decided,
+                self.auto, self.carrier, self.nodes, self.times, self.regs, self.table, self.pool, self.work, self.out,
                 self.settings, bound,
             )  # fmt: skip
 
@@ -156,14 +192,21 @@ class PreferredMachine(Machine):
                 self._grow_scratch()
             elif reason == LONG:
                 self.out = grow_positions(self.out)
+            elif reason == GROW_CELLS:
+                self._more_cells()
+            elif reason == INEXACT:
+                raise DataError(
+                    f"at position {int(self.work.event[AT])} a condition between events calculates with numbers that "
+                    f"are too large to be exact ({', '.join(self.conditions)})"
+                )
             else:
                 raise self._no_target(reason)
 
     def _grow_scratch(self) -> None:
         entries, ready = len(self.work.entries), len(self.work.ready)
         self._check_memory(entries=2 * entries, ready=2 * ready)
-        stamps = self.work.stamps
-        self.work = self._scratch(2 * entries, 2 * ready)._replace(stamps=stamps, event=self.work.event)
+        kept = {name: getattr(self.work, name) for name in ("stamps", "event", "words")}
+        self.work = self._scratch(2 * entries, 2 * ready)._replace(**kept)
 
     def _no_target(self, reason: int) -> DataError:
         assert reason in (UNBOUND, STANDS)
@@ -173,7 +216,7 @@ class PreferredMachine(Machine):
         return DataError(f"{skip} has its own first event there, and would be found again without end")
 
     def hand_out(self) -> Chunk | None:
-        self.deciders = self.decided[:, : self.regs[MATCHES]].copy()
+        self.deciders = self._decided[:, : self.regs[MATCHES]].copy()
         self.out, chunk = take_chunk(self.out, self.regs)
         return chunk
 
@@ -187,24 +230,93 @@ class PreferredMachine(Machine):
 
     def compact(self) -> None:
         """Give back what runs do not reach, and make room if that was not enough; see `Machine.compact`."""
-        with self._collecting():
-            pool: Array = np.zeros(len(self.pool), np.int64)
-            collect(self.nodes, self.times, self.regs, self.table, self.pool, pool, self.settings.window)
-            self.pool = pool
+        self._collect()
         if len(self.table) > 1:
             self._emptied = None
-        if 2 * self.regs[POOL] >= len(self.pool):
-            self._check_memory(pool=2 * len(self.pool))
-            self.pool = np.concatenate([self.pool, np.zeros_like(self.pool)])
+        size, least = len(self.pool), int(self.regs[POOL]) + power_of_two(max(2, int(self.regs[FOUND])))
+        if 2 * self.regs[POOL] >= size or least > size:
+            size = max(2 * size, power_of_two(least))
+            self._check_memory(pool=size)
+            pool: Array = np.zeros((size, self.pool.shape[1]), np.int64)
+            pool[: len(self.pool)] = self.pool
+            self.pool = pool
         self._make_room()
+
+    def _collect(self) -> None:
+        with self._collecting():
+            pool: Array = np.zeros_like(self.pool)
+            collect(self.nodes, self.times, self.regs, self.table, self.pool, pool, self.settings.window)
+            self.pool = pool
+        if self.regs[CELLS_USED]:
+            self._keep_sets()
+        self.collected = True
+
+    # --- what runs carry ---
+
+    def _places(self, chosen: Array) -> Iterator[Array]:
+        """For each word of an entry, the rows of the pool whose waits have a chosen value there. Nothing in the pool
+        may be left over: it has just been collected."""
+        rows = self.pool[: self.regs[POOL]]
+        waits = rows[:, WAIT]
+        for k in range(self.registers):
+            found = np.flatnonzero((waits >= 0) & chosen[waits, k] & (rows[:, ENTRY + k] > NULL))
+            yield found
+
+    def recode(self, chosen: Array, change: Callable[[Array], Array]) -> None:
+        """Change the registers that are chosen by wait and place: their values are encoded in another way."""
+        if self.regs[CELLS_USED]:
+            raise DataError("the type of a column changed that conditions compare in sets of values; give it one type")
+        self._collect()
+        for k, rows in enumerate(self._places(chosen)):
+            self.pool[rows, ENTRY + k] = change(self.pool[rows, ENTRY + k])
+
+    def used_values(self, most: int, sorted_by: bool) -> Array:
+        """The numbers, below `most`, of the values that runs carry."""
+        found = [self.pool[rows, ENTRY + k] for k, rows in enumerate(self._places(self.numbered))]
+        if self.carrier is not None and self.regs[CELLS_USED]:
+            cells = self.carrier.cells[: self.regs[CELLS_USED]]
+            found.append(cells[cells[:, CELL_KIND] == MEMBER_CELL, CELL_HEAD])  # some are no numbers of values
+        numbers = np.concatenate([np.zeros(0, np.int64), *found])
+        return ascending(numbers[(numbers >= 0) & (numbers < most)])
+
+    def _keep_sets(self) -> None:
+        """Keep the sets of values that runs carry."""
+        assert self.carrier is not None
+        marked: Array = np.zeros(len(self.carrier.cells), np.int64)
+        places = list(self._places(self.sets))
+        for k, rows in enumerate(places):
+            marked[self.pool[rows, ENTRY + k]] = 1
+        with np.errstate(over="ignore"):
+            keep_cells(self.carrier.cells, self.carrier.cell_slots, self.regs, marked)
+        for k, rows in enumerate(places):
+            self.pool[rows, ENTRY + k] = marked[self.pool[rows, ENTRY + k]]
+
+    def _more_cells(self) -> None:
+        """Give back the sets that no run has, and make room if that was not enough."""
+        assert self.carrier is not None
+        have = len(self.carrier.cells)
+        if have >= _FEW_CELLS:
+            self._collect()
+        if have < _FEW_CELLS or 2 * int(self.regs[CELLS_USED]) >= have:
+            self._room_for_cells(max(1024, 2 * have))
+
+    def _room_for_cells(self, room: int) -> None:
+        assert self.carrier is not None
+        self._check_memory(cells=room)
+        cells: Array = np.zeros((room, 3), np.int64)
+        cells[: len(self.carrier.cells)] = self.carrier.cells
+        self.carrier = self.carrier._replace(cells=cells, cell_slots=np.zeros(2 * room, np.int64))
+        with np.errstate(over="ignore"):  # fills the hash table
+            keep_cells(cells, self.carrier.cell_slots, self.regs, np.ones(room, np.int64))
 
     def _sizes(self) -> dict[str, tuple[int, int]]:
         return {
             "nodes": (len(self.nodes), self.node_words + 1),
             "partitions": (len(self.table), len(self.columns)),
-            "pool": (len(self.pool), 2),
-            "entries": (len(self.work.entries), ENTRY),
+            "pool": (len(self.pool), 2 * (ENTRY + self.registers)),
+            "entries": (len(self.work.entries), ENTRY + self.registers + 4),
             "ready": (len(self.work.ready), 3),
+            "cells": (len(self.carrier.cells) if self.carrier is not None else 0, 5),
         }
 
     def _held(self) -> Array:
@@ -216,19 +328,35 @@ class PreferredMachine(Machine):
     def state(self, partitions: Array | None = None) -> dict[str, Array]:
         """The state between two batches; see `Machine.state`."""
         self.compact()
-        return super().state(partitions) | {"pool": self.pool[: self.regs[POOL]].copy()}
+        cells = self.carrier.cells[: self.regs[CELLS_USED]].copy() if self.carrier is not None else np.zeros((0, 3))
+        pool = self.pool[: self.regs[POOL]].copy()
+        return super().state(partitions) | {"pool": pool, "cells": cells.astype(np.int64)}
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Refuse arrays of a state that the kernels could not work on."""
-        if self.known is not None:
-            check(arrays, self.columns, self.known)
+        if self.known is None:
+            return
+        check(arrays, self.columns, self.known)
+        cells = require_shape(arrays, "cells", None, 3)
+        check_cells(cells)
+        pool = arrays["pool"]
+        waits = pool[:, WAIT]
+        for k in range(self.registers):
+            named = pool[(waits >= 0) & self.sets[waits, k], ENTRY + k]
+            named = named[named > NULL]
+            require_between(named, 0, len(cells), "its sets of values are none")
+            require(bool((cells[named, CELL_KIND] == SET_CELL).all()), "its sets of values are none")
 
     def restore(self, arrays: dict[str, Array]) -> None:
         """Continue from a `state`; see `Machine.restore`."""
         super().restore(arrays)
         pool = arrays["pool"].astype(np.int64)
         self.regs[POOL] = len(pool)
-        self.pool = np.zeros(max(_LEAST_POOL, 2 * len(pool)), np.int64)
+        self.pool = np.zeros((max(_LEAST_POOL, 2 * len(pool)), pool.shape[1]), np.int64)
         self.pool[: len(pool)] = pool
+        self.regs[CELLS_USED] = len(arrays["cells"])
+        if self.carrier is not None and len(arrays["cells"]):
+            self.carrier = self.carrier._replace(cells=arrays["cells"].astype(np.int64))
+            self._room_for_cells(power_of_two(2 * len(arrays["cells"])))
         self.work = self._scratch(64, 64)
-        self.regs[[STAMP, READY, SHOWN, FOUND, MARKS]] = 0
+        self.regs[[STAMP, READY, SHOWN, FOUND]] = 0

@@ -5,9 +5,10 @@ node of its last event, and its start. A run that accepts ends the less preferre
 EVENT all that come after it, since their starts lie inside the match. In their place stands a *mark*: the match, which
 is decided once no run is left before it.
 
-At most one run of a start is in each wait: a less preferred one could only find what the other finds. Under PAST LAST
-EVENT without a window that is so of all starts together. If the run of the earlier start accepts, the later start lies
-inside the match; if a more preferred run ends it, that one's match has the later start inside as well.
+At most one run of a start is in each wait with the same registers: a less preferred one could only find what the other
+finds. Under PAST LAST EVENT without a window that is so of all starts together. If the run of the earlier start
+accepts, the later start lies inside the match; if a more preferred run ends it, that one's match has the later start
+inside as well.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.layout import COLLECT, DONE, NO_KEY, NODES
+from ceql.engine.groups.carried import CANNOT_TELL, PASSES, RULED_OUT
+from ceql.engine.groups.layout import GROW_CELLS, INEXACT, Carrier
+from ceql.engine.groups.layout import UNBOUND as NO_VALUE
+from ceql.engine.preferred.carrying import carries_on, is_new, put_registers, stays_on
 from ceql.engine.preferred.layout import (
     AT,
     BOUND,
@@ -30,7 +35,6 @@ from ceql.engine.preferred.layout import (
     LINK,
     LIST,
     MARK,
-    MARKS,
     MET,
     NO_NODE,
     NODE,
@@ -57,12 +61,13 @@ from ceql.engine.preferred.layout import (
 from ceql.jit import Array, Word, called, inlined
 
 ACCEPT = -1
-PASSED, ACCEPTED, STUCK = range(3)
+PASSED, ACCEPTED = range(2)  # of a run; else the reason to come back, negated
 
 
 @called
 def step(
     auto: Automaton,
+    carrier: Carrier | None,
     nodes: Array,
     times: Array,
     regs: Array,
@@ -74,6 +79,8 @@ def step(
 ) -> Word:
     """Make the new list of a substream in `work`, and say which matches are decided. Nothing else is changed.
 
+    If runs carry registers, `work.words` has what is read of the event.
+
     `row` is that of the substream; `event` has the symbol (-1: time alone has passed), the position, the key, the bound
     and the time.
     """
@@ -82,17 +89,20 @@ def step(
     regs[STAMP] += 1
     regs[READY] = 0
     regs[FOUND] = 0
-    regs[MARKS] = 0
     owner: Word = np.int64(-1)  # the start whose runs are looked at
     alive: Word = np.int64(0)  # what stands before in the new list and may still decide against what comes after it
     died: Word = False  # whether this event ended a run before
     latest: Word = np.int64(NO_KEY)  # the greatest key of a run before whose window has passed
     least: Word = np.int64(-1)  # starts before this position are skipped (TO FIRST, TO LAST)
     cut = False
-    at = row[LIST]
-    for _ in range(row[COUNT]):
-        wait, node, own, start = pool[at + WAIT], pool[at + NODE], pool[at + KEY], pool[at + START]
-        at += ENTRY
+    run = work.run
+    for at in range(row[LIST], row[LIST] + row[COUNT]):
+        for word in range(ENTRY):
+            run[0, word] = pool[at, word]
+        if carrier is not None:
+            for word in range(ENTRY, run.shape[1]):
+                run[0, word] = pool[at, word]
+        wait, own, start = run[0, WAIT], run[0, KEY], run[0, START]
         if past and cut:
             break
         if start != owner:
@@ -108,18 +118,30 @@ def step(
             return GROW
         if wait != MARK and own < bound:
             latest = max(latest, own)
+            if _lasts(auto, wait):
+                least = _decide_last(auto, nodes, regs, work, run[0, NODE], np.int64(-1), own, settings)
+                if least < 0:
+                    return -least
             continue
         before = regs[FOUND]
         if wait == MARK or symbol < 0:
-            _append(regs, work, wait, node, own, start)
+            _append(regs, work, wait, run[0, NODE], own, start)
+            if carrier is not None:
+                for word in range(ENTRY, run.shape[1]):
+                    work.entries[regs[FOUND] - 1, word] = run[0, word]
             accepted = wait == MARK
         else:
-            moved = _move(auto, nodes, times, regs, work, event, wait, node, own, start)
-            if moved == STUCK:
-                return COLLECT
+            moved = _move(auto, carrier, nodes, times, regs, work, event)
+            if moved < 0:
+                return -moved
             accepted = moved == ACCEPTED
             cut = accepted
             if settings.counted and own <= bound:
+                lasting = _lasting(auto, regs, work, before)
+                if lasting >= 0:
+                    least = _decide_last(auto, nodes, regs, work, lasting, position, own, settings)
+                    if least < 0:
+                        return -least
                 _leave_mark(regs, work, before, accepted)
             died = died or regs[FOUND] == before + accepted
         alive += regs[FOUND] - before
@@ -138,12 +160,13 @@ def step(
                     return -least
     if symbol < 0 or event[OWN_KEY] == NO_KEY or (past and cut) or position < least:
         return DONE
-    return _start(auto, nodes, times, regs, row, work, settings, event, np.int64(0) if next else alive)
+    return _start(auto, carrier, nodes, times, regs, row, work, settings, event, np.int64(0) if next else alive)
 
 
 @called
 def _start(
     auto: Automaton,
+    carrier: Carrier | None,
     nodes: Array,
     times: Array,
     regs: Array,
@@ -159,10 +182,17 @@ def _start(
     if not settings.shared:
         regs[STAMP] += 1
     before = regs[FOUND]
-    moved = _begin(auto, nodes, times, regs, row, work, event)
-    if moved == STUCK:
-        return COLLECT
+    moved = _begin(auto, carrier, nodes, times, regs, row, work, event)
+    if moved == PASSED and auto.empty >= 0:
+        moved = _accept_nothing(auto, nodes, times, regs, work, event)
+    if moved < 0:
+        return -moved
     if settings.counted and event[OWN_KEY] <= event[BOUND]:
+        lasting = _lasting(auto, regs, work, before)
+        if lasting >= 0:
+            least = _decide_last(auto, nodes, regs, work, lasting, event[AT], event[OWN_KEY], settings)
+            if least < 0:
+                return -least
         _leave_mark(regs, work, before, moved == ACCEPTED)
     if moved != ACCEPTED:
         return DONE
@@ -172,6 +202,57 @@ def _start(
         least = _target(auto, nodes, regs, work, event[AT], settings.skip)
         return -least if least < 0 else DONE
     return reason
+
+
+@inlined
+def _lasts(auto: Automaton, wait: Word) -> bool:
+    """Whether a run that waits like this is a match once its window has passed (NOT at the end)."""
+    return bool(auto.waits[wait] == auto.waits[wait + 1])
+
+
+@inlined
+def _lasting(auto: Automaton, regs: Array, work: Work, first: Word) -> Word:
+    """The last event of the first run that lasts, of the new list from this entry on; NO_NODE if there is none."""
+    for entry in range(first, regs[FOUND]):
+        if work.entries[entry, WAIT] != MARK and _lasts(auto, work.entries[entry, WAIT]):
+            return work.entries[entry, NODE]
+    return np.int64(NO_NODE)
+
+
+@called
+def _decide_last(
+    auto: Automaton, nodes: Array, regs: Array, work: Work, last: Word, decided: Word, key: Word, settings: Settings
+) -> Word:
+    """Note the match of a run that lasted; the starts before the result are skipped. Less than 0: why to come back."""
+    entry = regs[READY]
+    if entry + 3 >= len(work.ready):
+        return -np.int64(GROW)
+    work.ready[entry, NODE_OF] = last
+    work.ready[entry, DECIDED] = decided
+    work.ready[entry, EXPIRED] = key
+    regs[READY] = entry + 1
+    if settings.skip == PAST_LAST:
+        return nodes[last, POSITION] + 1
+    first = last
+    while nodes[first, PARENT] != NO_NODE:
+        first = nodes[first, PARENT]
+    start = nodes[first, POSITION]
+    return start + 1 if settings.skip == TO_NEXT else _target(auto, nodes, regs, work, start, settings.skip)
+
+
+@inlined
+def _accept_nothing(auto: Automaton, nodes: Array, times: Array, regs: Array, work: Work, event: Array) -> int:
+    """The empty match of a start, which is less preferred than its runs: a node of no variable."""
+    node = _node(nodes, regs, event[AT], NO_NODE, auto.empty)
+    if node == NO_NODE:
+        return -COLLECT
+    if len(times):
+        times[node] = event[TIME]
+    link = _node(nodes, regs, node, NO_NODE, LINK)
+    if link == NO_NODE:
+        return -COLLECT
+    _append(regs, work, MARK, link, event[OWN_KEY], event[AT])
+    return ACCEPTED
 
 
 @inlined
@@ -188,8 +269,6 @@ def _append(regs: Array, work: Work, wait: Word, node: Word, key: Word, start: W
     work.entries[entry, KEY] = key
     work.entries[entry, START] = start
     regs[FOUND] = entry + 1
-    if wait == MARK:
-        regs[MARKS] += 1
 
 
 @inlined
@@ -198,7 +277,6 @@ def _leave_mark(regs: Array, work: Work, first: int, accepted: bool) -> None:
     last = regs[FOUND] - 1
     regs[FOUND] = first
     if accepted:
-        regs[MARKS] -= 1
         _append(regs, work, MARK, work.entries[last, NODE], work.entries[last, KEY], work.entries[last, START])
 
 
@@ -216,12 +294,20 @@ def _node(nodes: Array, regs: Array, position: Word, parent: Word, label: Word) 
 
 
 @inlined
-def _begin(auto: Automaton, nodes: Array, times: Array, regs: Array, row: Array, work: Work, event: Array) -> int:
+def _begin(
+    auto: Automaton, carrier: Carrier | None, nodes: Array, times: Array, regs: Array, row: Array, work: Work,
+    event: Array,
+) -> int:  # fmt: skip
     """Let runs begin at an event."""
+    run = work.run
+    run[0, WAIT], run[0, NODE], run[0, KEY], run[0, START] = MARK, NO_NODE, event[OWN_KEY], event[AT]
+    if carrier is not None:
+        for word in range(ENTRY, run.shape[1]):
+            run[0, word] = NO_VALUE
     for k in range(len(auto.initial)):
         leaf = auto.initial[k]
         if auto.holds[event[SYMBOL], auto.guards[leaf]] != 0 and row[MET] & auto.unmet[k] == 0:
-            read = _read(auto, nodes, times, regs, work, event, leaf, NO_NODE, event[OWN_KEY], event[AT])
+            read = _read(auto, carrier, nodes, times, regs, work, event, leaf, len(auto.leaves) + k)
             if read != PASSED:
                 return read
     return PASSED
@@ -229,65 +315,79 @@ def _begin(auto: Automaton, nodes: Array, times: Array, regs: Array, row: Array,
 
 @inlined
 def _move(
-    auto: Automaton,
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    work: Work,
-    event: Array,
-    wait: int,
-    node: int,
-    key: int,
-    start: int,
+    auto: Automaton, carrier: Carrier | None, nodes: Array, times: Array, regs: Array, work: Work, event: Array
 ) -> int:
-    """Let a run read an event, and skip it."""
-    symbol = event[SYMBOL]
+    """Let the run at hand read an event, and skip it."""
+    symbol, wait = event[SYMBOL], work.run[0, WAIT]
     for k in range(auto.waits[wait], auto.waits[wait + 1]):
         leaf = auto.leaves[k]
         if auto.holds[symbol, auto.guards[leaf]] != 0:
-            read = _read(auto, nodes, times, regs, work, event, leaf, node, key, start)
+            read = _read(auto, carrier, nodes, times, regs, work, event, leaf, k)
             if read != PASSED:
                 return read
     stays = auto.stays[wait]
-    if stays >= 0 and auto.holds[symbol, stays] == 0 and work.stamps[wait] != regs[STAMP]:
+    if stays < 0 or auto.holds[symbol, stays] != 0:
+        return PASSED
+    if carrier is not None:
+        found = stays_on(auto, carrier, regs, work, event, wait)
+        if found != PASSES:
+            return _left(found)
+        if is_new(regs, work, wait):
+            put_registers(work, regs[FOUND])
+            _append(regs, work, wait, work.run[0, NODE], work.run[0, KEY], work.run[0, START])
+    elif work.stamps[wait] != regs[STAMP]:
         work.stamps[wait] = regs[STAMP]
-        _append(regs, work, wait, node, key, start)
+        _append(regs, work, wait, work.run[0, NODE], work.run[0, KEY], work.run[0, START])
     return PASSED
+
+
+@inlined
+def _left(found: int) -> int:
+    """What becomes of a run that does not pass."""
+    if found == RULED_OUT:
+        return PASSED
+    return -INEXACT if found == CANNOT_TELL else -GROW_CELLS
 
 
 @called
 def _read(
-    auto: Automaton,
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    work: Work,
-    event: Array,
-    leaf: int,
-    parent: int,
-    key: int,
-    start: int,
-) -> int:
-    """Read an event at a leaf: the run goes on in the waits after it that have none yet, and may accept."""
+    auto: Automaton, carrier: Carrier | None, nodes: Array, times: Array, regs: Array, work: Work, event: Array,
+    leaf: int, reads: int,
+) -> int:  # fmt: skip
+    """Read an event at a leaf, the `reads`-th of all that are read at: the run at hand goes on in the waits after it
+    that have none yet, and may accept."""
     node: Word = np.int64(NO_NODE)
+    key, start = work.run[0, KEY], work.run[0, START]
     for k in range(auto.after[leaf], auto.after[leaf + 1]):
         wait = auto.following[k]
-        if wait != ACCEPT:
+        if carrier is not None:
+            e: Word = np.int64(auto.first[reads] + k - auto.after[leaf])
+            carried: Word = np.int64(auto.carried[wait] if wait != ACCEPT else 0)
+            found = carries_on(auto, carrier, regs, work, e, carried)
+            if found == RULED_OUT:
+                continue
+            if found != PASSES:
+                return _left(found)
+            if wait != ACCEPT and not is_new(regs, work, wait):
+                continue
+        elif wait != ACCEPT:
             if work.stamps[wait] == regs[STAMP]:
                 continue
             work.stamps[wait] = regs[STAMP]
         if node == NO_NODE:
-            node = _node(nodes, regs, event[AT], parent, auto.labels[leaf])
+            node = _node(nodes, regs, event[AT], work.run[0, NODE], auto.labels[leaf])
             if node == NO_NODE:
-                return STUCK
+                return -COLLECT
             if len(times):
                 times[node] = event[TIME]
         if wait == ACCEPT:
             link = _node(nodes, regs, node, NO_NODE, LINK)
             if link == NO_NODE:
-                return STUCK
+                return -COLLECT
             _append(regs, work, MARK, link, key, start)
             return ACCEPTED
+        if carrier is not None:
+            put_registers(work, regs[FOUND])
         _append(regs, work, np.int64(wait), node, key, start)
     return PASSED
 
@@ -299,7 +399,6 @@ def _settle(nodes: Array, regs: Array, work: Work, joins: bool, alive: Word, dec
     node = work.entries[last, NODE]
     if alive == 1:
         regs[FOUND] = last
-        regs[MARKS] -= 1
         return DONE if _decide(nodes, regs, work, node, decided, latest) else GROW
     if joins and work.entries[last - 1, WAIT] == MARK:
         both = _node(nodes, regs, work.entries[last - 1, NODE], node, JOINED)
@@ -307,7 +406,6 @@ def _settle(nodes: Array, regs: Array, work: Work, joins: bool, alive: Word, dec
             return COLLECT
         work.entries[last - 1, NODE] = both
         regs[FOUND] = last
-        regs[MARKS] -= 1
     return DONE
 
 
@@ -341,6 +439,8 @@ def _target(auto: Automaton, nodes: Array, regs: Array, work: Work, start: int, 
     """The start at which to go on after the match that was decided last; less than 0 if there is none."""
     node = work.ready[regs[READY] - 1, NODE_OF]
     found: Word = np.int64(-1)
+    if nodes[node, LABEL] == auto.empty:
+        return np.int64(start + 1)
     while node != NO_NODE:
         if auto.targets[nodes[node, LABEL]] != 0:
             found = nodes[node, POSITION]

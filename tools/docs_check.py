@@ -1,0 +1,111 @@
+"""`make docs-check`: counts the words of each page of the documentation, and says where one is too long to be read.
+
+A page has at most 1,500 words, a paragraph 80, an item of a list 50. Code and tables do not count for paragraphs and
+items. The reference may be as long as the language. Pages in `LONG` were written before there was a limit: each has a
+limit of its own, to be lowered when it is rewritten.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, PARAGRAPH, ITEM = 1500, 80, 50
+AS_LONG_AS_NEEDED = ("reference.md",)
+LONG = {  # words, and paragraphs or items that are too long
+    "architecture.md": (5000, 12),
+    "benchmarks.md": (11400, 7),
+    "choices.md": (5000, 22),
+    "cli.md": (1900, 3),
+    "coming-from.md": (1900, 0),
+    "deploy.md": (1500, 1),
+    "kafka.md": (1500, 6),
+    "language.md": (5500, 2),
+    "python.md": (4000, 6),
+    "rules.md": (1500, 2),
+    "spark-sql.md": (1500, 1),
+    "spark.md": (4100, 26),
+    "studio.md": (1700, 7),
+}
+_BULLET = re.compile(r"\s*(?:[-*]|\d+\.)\s")
+_APART = re.compile(r"\s*(?:\||#|!\[|<|>>>|    )")
+
+
+class Block(NamedTuple):
+    """A paragraph or an item of a list: where it begins, and how many words it has."""
+
+    line: int
+    is_item: bool
+    words: int
+
+    @property
+    def most(self) -> int:
+        return ITEM if self.is_item else PARAGRAPH
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The paragraphs and items of a page.
+
+    >>> [block.words for block in blocks("One two.\\n\\n- three\\n- four\\n  five\\n\\n| a | b |\\n")]
+    [2, 1, 2]
+    """
+    begun, is_item, words, in_code = 0, False, 0, False
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        is_bullet = _BULLET.match(line) is not None
+        ends = in_code or not line.strip() or is_bullet or (not is_item and _APART.match(line) is not None)
+        if ends and words:
+            yield Block(begun, is_item, words)
+            words = 0
+        if in_code or line.lstrip().startswith("```") or not line.strip():
+            continue
+        if is_bullet or (not words and _APART.match(line) is None):
+            begun, is_item = number, is_bullet
+        if words or begun == number:
+            words += len(_BULLET.sub("", line, count=1).split()) if is_bullet else len(line.split())
+
+
+class Page(NamedTuple):
+    """A page with its number of words, and its blocks that are too long."""
+
+    name: str
+    words: int
+    long: tuple[Block, ...]
+
+    @property
+    def faults(self) -> list[str]:
+        """What is too long, or longer than it was."""
+        if self.name in AS_LONG_AS_NEEDED:
+            return []
+        words, blocks = LONG.get(self.name, (PAGE, 0))
+        found = [f"{self.name}: {self.words} words, of at most {words}"] if self.words > words else []
+        if len(self.long) > blocks:
+            found += [f"{self.name}:{b.line}: {b.words} words, of at most {b.most}" for b in self.long]
+        return found
+
+
+def pages() -> list[Page]:
+    found = []
+    for path in sorted(DOCS.rglob("*.md")):
+        text = path.read_text()
+        long = tuple(block for block in blocks(text) if block.words > block.most)
+        found.append(Page(str(path.relative_to(DOCS)), len(text.split()), long))
+    return found
+
+
+def main() -> int:
+    faults = []
+    for page in pages():
+        print(f"{page.words:6} {page.name}" + (f", {len(page.long)} long paragraphs or items" if page.long else ""))
+        faults += page.faults
+    print(*faults, sep="\n")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
