@@ -21,7 +21,7 @@ from ceql.analysis.neighbours import with_lags
 from ceql.analysis.normal import Compared, normalize, to_normal
 from ceql.analysis.one_form import one_form
 from ceql.analysis.preferred import check_decided, check_preferred
-from ceql.analysis.resolve import resolve
+from ceql.analysis.resolve import has_cases, resolve
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import is_simple, split_off
@@ -134,14 +134,15 @@ def find_claims(draft: Draft) -> Draft:
     """
     assert draft.formula is not None
     query = replace(draft.query, formula=draft.formula)
-    if not compares_events(query, draft.source):
+    prefers = query.after_match is not None
+    if not (compares_events(query, draft.source) or (prefers and has_cases(query.formula, draft.source))):
         shape = resolve(query.formula, draft.source, unary=True)
         if not _looks_up_absences(shape, query):
             check_counts(shape, MOST_STATES)
             return replace(draft, shape=shape)
     by_variable = query.partition and not draft.shown_keys
     formula = t.PartitionBy(query.formula, query.partition, span=query.span) if by_variable else query.formula
-    whole = resolve(formula, draft.source, unary=False).at_leaves().without(draft.dropped)
+    whole = resolve(formula, draft.source, False, prefers).at_leaves().without(draft.dropped)
     check_counts(whole, MOST_STATES_COMPARED)
     return replace(draft, whole=whole, shape=whole)
 

@@ -11,7 +11,7 @@ import pytest
 import ceql
 from ceql.engine.states.machine import StateMachine
 from ceql.engine.states.replay import ReplayMachine
-from ceql.plans import Loop
+from ceql.plans import Loop, Plan
 from ceql.recognition.unary import UnaryRecognition
 from checks import use_tiny_buffers
 
@@ -55,7 +55,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run(work: Any) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(UnaryRecognition, "_chooses_at_once", False)
+            patch.setattr(Plan, "chooses_at_once", property(lambda _: False))
             return work()
 
     return run

@@ -30,7 +30,7 @@ from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.preferred.machine import PreferredMachine
 from ceql.engine.states.machine import StateMachine
 from ceql.engine.straight.machine import StraightMachine
-from ceql.recognition import comparing, correlated, frame
+from ceql.recognition import comparing, correlated, frame, rows
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
@@ -85,8 +85,8 @@ def use_tiny_buffers(patch: Patch = setattr) -> None:
     choose_on_graph(patch)
     patch(comparing, "_MANY_VALUES", 1)
     patch(correlated, "_MANY_ABSENT", 1)
-    for name in ("_MANY_KEYS", "_SOME_KEYS", "_THIN_OUT"):
-        patch(frame, name, 1)
+    for module, name in ((frame, "_MANY_KEYS"), (frame, "_SOME_KEYS"), (rows, "_MANY")):
+        patch(module, name, 1)
     for kind, further in (
         (StateMachine, {}),
         (GroupMachine, {"block": 2}),

@@ -85,7 +85,7 @@ def _wanted(condition: t.Condition) -> tuple[str, _Range] | None:
         case t.Comparison(op, t.Aggregate("COUNT", name, None), t.Literal(int(number))) if not isinstance(number, bool):
             pass
         case t.Comparison(op, t.Literal(int(number)), t.Aggregate("COUNT", name, None)) if not isinstance(number, bool):
-            op = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
+            op = t.FLIPPED[op]
         case _:
             return None
     if negated:

@@ -15,7 +15,6 @@ from ceql.analysis.conditions import of_one_event
 from ceql.analysis.scopes import binds
 from ceql.syntax import tree as t
 
-_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -53,7 +52,7 @@ def _asked(condition: t.Condition) -> _Asked | None:
         case t.Comparison(op, t.Aggregate(function, name, operand, number=None), t.Literal(value) as limit):
             pass
         case t.Comparison(op, t.Literal(value) as limit, t.Aggregate(function, name, operand, number=None)):
-            op = _TURNED.get(op, op)
+            op = t.FLIPPED[op]
         case _:
             return None
     if operand is None or value is None:

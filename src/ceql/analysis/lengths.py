@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ceql.analysis.scopes import subformulas
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_window
 
@@ -47,11 +46,6 @@ def is_hidden(name: str) -> bool:
 def never_falls(window: t.Window) -> bool:
     """Whether the measure of a window never falls."""
     return not isinstance(window, t.AttributeWindow)
-
-
-def has_inner_window(formula: t.Formula) -> bool:
-    """Whether a window stands inside a formula."""
-    return any(isinstance(part, t.Within) for part in subformulas(formula))
 
 
 def window_of_all(query: t.Query) -> t.Query:

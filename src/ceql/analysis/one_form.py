@@ -21,7 +21,6 @@ from ceql.analysis.conditions import leaves
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition
 
-_TURNED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _CONTAINERS = (t.Filter, t.Bracket, t.Neg, t.Disj, t.As, t.Plus, t.Count, t.Then, t.All, t.Or, t.PartitionBy, t.Within)
 _EXACT = 1 << 53  # below, whole numbers and floats are compared alike
 
@@ -49,7 +48,7 @@ def _formed(node: Any) -> Any:
         case t.Comparison(op, left, right):
             left, right = _whole(left), _whole(right)
             if _is_constant(left) and not _is_constant(right):
-                op, left, right = _TURNED[op], right, left
+                op, left, right = t.FLIPPED[op], right, left
             return replace(node, op=op, left=left, right=right)
         case t.Between(_, low, high):
             return replace(node, low=_whole(low), high=_whole(high))

@@ -44,15 +44,18 @@ MOST_NODES = 100_000
 _MOST_LEAVES = 256  # copies of leaves that a disjunction in a correlated query may become
 
 
-def resolve(formula: t.Formula, source: str, unary: bool) -> Shape:
+def resolve(formula: t.Formula, source: str, unary: bool, prefers: bool = False) -> Shape:
     """The shape of a formula; `unary` says that none of its conditions compares events.
+
+    With `prefers`, one match is preferred to another. An OR of formulas then prefers its left side, which an OR of
+    conditions does not: so that stays one claim.
 
     >>> from ceql.syntax.parser import parse_formula
     >>> shape = resolve(parse_formula("A AS x ; (B FILTER x.v < B.v)"), "", unary=False)
     >>> shape.claims[0].node, shape.claims[0].what.variables
     (1, {'B': Comparand(scope=1, leaves=frozenset({1})), 'x': Comparand(scope=2, leaves=frozenset({0}))})
     """
-    resolver = _Resolver(source, unary, any(map(joined_by_next, subformulas(formula))))
+    resolver = _Resolver(source, unary, any(map(joined_by_next, subformulas(formula))), prefers)
     root, waiting = resolver.build(formula)
     assert not waiting, "check() lets through no variable that nothing binds"
     parent = {item: number for number, node in enumerate(resolver.nodes) for item in node.items}
@@ -62,10 +65,21 @@ def resolve(formula: t.Formula, source: str, unary: bool) -> Shape:
     return with_beginnings(shape, resolver.around) if resolver.has_next else shape
 
 
+def has_cases(formula: t.Formula, source: str) -> bool:
+    """Whether a FILTER asks for one of several conditions, and no single event says which of them holds."""
+    return any(
+        isinstance(part, t.Disj)
+        for node in subformulas(formula)
+        if isinstance(node, t.Filter)
+        for part in _conjuncts(simplify(node.condition, bound_once(node.formula) | forbids(node.formula), source))
+    )
+
+
 class _Resolver:
-    def __init__(self, source: str, unary: bool, has_next: bool) -> None:
+    def __init__(self, source: str, unary: bool, has_next: bool, prefers: bool) -> None:
         self.source = source
         self.unary = unary
+        self.prefers = prefers
         self.nodes: list[Node] = []
         self.leaf: dict[int, Leaf] = {}
         self.claims: list[Claim] = []
@@ -274,6 +288,8 @@ class _Resolver:
 
     def _spreads(self, inner: t.Formula, condition: t.Disj) -> bool:
         """Whether a disjunction becomes a choice of copies: every case has a part that the engine can look up."""
+        if self.prefers:
+            return False
         cases = condition.items
         copies = len(cases) * sum(1 for formula in subformulas(inner) if isinstance(formula, t.Event))
         return copies <= _MOST_LEAVES and all(any(map(_can_look_up, _conjuncts(case))) for case in cases)

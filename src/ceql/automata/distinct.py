@@ -14,7 +14,6 @@ from ceql.analysis.cutting import Condition, Read
 from ceql.syntax import tree as t
 
 MANY = 2**31 - 1  # no number is enough
-_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def enough(condition: Condition, operand: int) -> int:
@@ -33,7 +32,7 @@ def _limits(node: Any, operand: int) -> Iterator[int]:
         case t.Comparison(op, left, t.Literal(value)) if _is(left, operand):
             yield _limit(op, value)
         case t.Comparison(op, t.Literal(value), right) if _is(right, operand):
-            yield _limit(_TURNED.get(op, op), value)
+            yield _limit(t.FLIPPED[op], value)
         case _ if _reads(node, operand):
             yield MANY
 

@@ -93,7 +93,7 @@ def _tabulate(job: Job, tabled: Callable[[Matches], tuple[pa.Table, bool]]) -> E
         with opened(job) as matches:
             assert isinstance(matches, Matches)
             table, any_match = tabled(matches)
-        _write(table, format, None if output is None else output.path)
+        write_any(table, format, None if output is None else output.path)
         if output is not None:
             output.publish()
     finally:
@@ -102,7 +102,8 @@ def _tabulate(job: Job, tabled: Callable[[Matches], tuple[pa.Table, bool]]) -> E
     return ExitCode.DONE if any_match else ExitCode.NO_MATCH
 
 
-def _write(table: pa.Table, format: Format, out: Path | None) -> None:
+def write_any(table: pa.Table, format: Format, out: Path | None) -> None:
+    """Writes a table in any format."""
     if format in (Format.csv, Format.parquet, Format.arrow):
         write_table(table, format, out)
         return

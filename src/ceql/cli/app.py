@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -33,6 +37,9 @@ from ceql.io.dicts import is_writable
 from ceql.query import Query
 from ceql.query_set import QuerySet
 from ceql.recognition.options import duration
+
+if TYPE_CHECKING:
+    from ceql.cli.spark import SparkJob
 
 CODES = """
 Exit codes: 0 done, matches were found; 1 no match was found; 2 wrong query or usage; 3 bad data or columns;
@@ -121,29 +128,70 @@ def main(
     """Complex event recognition: find the matches of a CEQL query in a stream of events."""
 
 
-@app.command("run", epilog=CODES)
-def run_command(
-    query: QueryOrFolderArgument,
-    events: EventsArgument = None,
+@dataclass(kw_only=True)
+class OfEvents:
+    """The arguments of the commands that read events."""
+
+    query: QueryArgument
+    events: EventsArgument = None
+    type: TypeOption = "type"
+    time: TimeOption = "time"
+    time_unit: UnitOption = None
+    lateness: LatenessOption = "0"
+    stream: StreamOption = None
+    input_format: InputFormatOption = None
+    skip_bad_lines: SkipOption = False
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The keyword arguments of `Query.run`."""
+        _check_names(self.type, self.time)
+        late: str | float = self.lateness
+        if re.fullmatch(r"\s*\d+(\.\d+)?\s*", self.lateness):
+            late = float(self.lateness) if "." in self.lateness else int(self.lateness)
+        else:
+            try:
+                duration(self.lateness)
+            except ValueError as error:
+                raise UsageError(f"--lateness: {error}") from error
+        unit = None if self.time_unit is None else self.time_unit.value
+        return {"type": self.type or None, "time": self.time or None, "time_unit": unit, "lateness": late}
+
+    def inputs(self) -> tuple[Query, dict[str | None, list[str]]]:
+        """The query, and the files of each of its streams."""
+        if self.query == STDIN and (STDIN in (self.events or []) or not (self.events or self.stream)):
+            raise UsageError("the query and the events cannot both come from standard input")
+        compiled = read_query(self.query)
+        return compiled, read_events(compiled, self.events or [], self.stream or [])
+
+    def sources(self) -> tuple[Query, dict[str | None, Files]]:
+        """The same for a command that reads all events before it says anything. JSON lines go on as a pipe has them."""
+        columns, (compiled, files), format = self.columns, self.inputs(), self.input_format
+        if [STDIN] in files.values() and format is None and is_live(None):
+            format = InputFormat.json
+        skip = self.skip_bad_lines
+        return compiled, {name: Files(name, paths, columns["time"], format, skip) for name, paths in files.items()}
+
+
+@dataclass(kw_only=True)
+class OfRun(OfEvents):
+    """The arguments of `ceql run`."""
+
+    query: QueryOrFolderArgument
     out: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write to this file, in the format of its suffix."),
-    ] = None,
+    ] = None
     format: Annotated[
         Format | None,
         typer.Option("--format", help="How to write matches: as -o's suffix says, else table.", show_default=False),
-    ] = None,
-    type: TypeOption = "type",
-    time: TimeOption = "time",
-    time_unit: UnitOption = None,
-    lateness: LatenessOption = "0",
-    stream: StreamOption = None,
+    ] = None
     limit_output: Annotated[
         int | None,
         typer.Option("--limit-output", min=1, help="Stop after this many matches (a table on the terminal: 100)."),
-    ] = None,
-    with_events: Annotated[bool, typer.Option("--events", help="Show the events, not just positions.")] = False,
-    only_count: Annotated[bool, typer.Option("--count", help="Only print how many matches there are.")] = False,
+    ] = None
+    with_events: Annotated[bool, typer.Option("--events", help="Show the events, not just positions.")] = False
+    only_count: Annotated[bool, typer.Option("--count", help="Only print how many matches there are.")] = False
     aggregates: Annotated[
         list[str] | None,
         typer.Option(
@@ -151,16 +199,16 @@ def run_command(
             metavar="[NAME=]TOTAL",
             help="Print totals over all matches: COUNT(*), COUNT(x), SUM(x.a), AVG(x.a), MIN(x.a), MEDIAN(x.a) …",
         ),
-    ] = None,
+    ] = None
     by: Annotated[
         list[str] | None, typer.Option("--by", metavar="KEY", help="Totals for each value of a key of PARTITION BY.")
-    ] = None,
+    ] = None
     every: Annotated[
         str | None,
         typer.Option(
             "--every", metavar="TIME", help="Totals for each stretch of time, such as '1 minute'.", show_default=False
         ),
-    ] = None,
+    ] = None
     gap: Annotated[
         str | None,
         typer.Option(
@@ -169,85 +217,127 @@ def run_command(
             help="Unite matches of a key that overlap or are no more than this apart, such as '5 minutes'.",
             show_default=False,
         ),
-    ] = None,
-    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on long files.")] = True,
-    input_format: InputFormatOption = None,
-    skip_bad_lines: SkipOption = False,
-    memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory for partial matches, in MiB.")] = 4096,
+    ] = None
+    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on long files.")] = True
+    memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory for partial matches, in MiB.")] = 4096
     threads: Annotated[
         str, typer.Option("--threads", metavar="N", help="How many threads work on partial matches; all: every core.")
-    ] = "auto",
+    ] = "auto"
     spark: Annotated[
         bool, typer.Option("--spark", help="Run on Spark: EVENTS may be folders and patterns, -o makes a folder.")
-    ] = False,
+    ] = False
     master: Annotated[
         str | None,
         typer.Option("--master", metavar="URL", help="Where Spark runs: local[4], yarn …", show_default=False),
-    ] = None,
+    ] = None
     table: Annotated[
         list[str] | None,
         typer.Option("--table", metavar="[NAME=]TABLE", help="A Spark table with the events (of stream NAME)."),
-    ] = None,
+    ] = None
     order_by: Annotated[
         list[str] | None,
         typer.Option("--order-by", metavar="COLUMN", help="With --spark: orders events of the same time."),
-    ] = None,
-) -> None:
-    """Find the matches of QUERY in EVENTS."""
-    with reporting_errors():
-        if only_count and (limit_output or with_events or out or format):
-            raise UsageError("--count prints one number: leave out -o, --format, --events and --limit-output")
-        columns = {**_columns(type, time, time_unit, lateness), "memory": memory << 20}
-        asked = read_asked(aggregates or [], by, every)
-        if asked is not None and (limit_output or with_events or only_count or spark):
-            raise UsageError("--aggregate prints totals: leave out --events, --limit-output, --count and --spark")
-        if gap is not None and (limit_output or with_events or only_count or spark or asked is not None):
-            others = "--events, --limit-output, --count, --aggregate and --spark"
-            raise UsageError(f"--episodes prints a row for each episode: leave out {others}")
-        if spark:
-            _refuse(
-                "does not go with --spark",
-                {
-                    "--lateness": columns.pop("lateness"),
-                    "--skip-bad-lines": skip_bad_lines,
-                    "--input-format": input_format,
-                    "--threads": threads if threads != "auto" else None,
-                },
-            )
-            from ceql.cli.spark import SparkJob, on_spark, sources
+    ] = None
 
-            compiled, files = _inputs(query, sources(events, table), stream)
-            columns["order_by"] = order_by or ()
-            code = on_spark(SparkJob(compiled, files, columns, master, out, format, limit_output, only_count, progress))
+    @property
+    def is_only_shown(self) -> bool:
+        """Whether matches are asked for in a way that totals and episodes have no use for."""
+        return bool(self.limit_output or self.with_events or self.only_count or self.spark)
+
+    def job(self) -> Job:
+        """What is to be done without Spark."""
+        threads = int(self.threads) if self.threads.isdecimal() else self.threads
+        asked_for: Query | QuerySet
+        if os.path.isdir(self.query):
+            alone = {"--events": self.with_events, "--aggregate": self.aggregates, "--episodes": self.gap}
+            _refuse("goes with one query, not with a folder", alone)
+            asked_for = rules = read_folder(Path(self.query))
+            files = read_events(rules[rules.names[0]], self.events or [], self.stream or [])
         else:
-            _refuse("needs --spark", {"--master": master, "--table": table, "--order-by": order_by})
-            columns["threads"] = int(threads) if threads.isdecimal() else threads
-            asked_for: Query | QuerySet
-            if os.path.isdir(query):
-                alone = {"--events": with_events, "--aggregate": aggregates, "--episodes": gap}
-                _refuse("goes with one query, not with a folder", alone)
-                asked_for = rules = read_folder(Path(query))
-                files = read_events(rules[rules.names[0]], events or [], stream or [])
-            else:
-                asked_for, files = _inputs(query, events, stream)
-            path = None if out is None else Path(out)
-            job = Job(
-                asked_for,
-                files,
-                columns,
-                path,
-                format,
-                limit_output,
-                with_events,
-                progress,
-                skip_bad_lines,
-                input_format,
-            )
-            if gap is not None:
-                code = episodes(job, gap)
-            else:
-                code = aggregate(job, asked) if asked is not None else count(job) if only_count else run(job)
-    raise typer.Exit(code)
+            asked_for, files = self.inputs()
+        return Job(
+            asked_for,
+            files,
+            {**self.columns, "memory": self.memory << 20, "threads": threads},
+            None if self.out is None else Path(self.out),
+            self.format,
+            self.limit_output,
+            self.with_events,
+            self.progress,
+            self.skip_bad_lines,
+            self.input_format,
+        )
+
+    def spark_job(self) -> SparkJob:
+        """What is to be done on Spark."""
+        columns = {**self.columns, "memory": self.memory << 20, "order_by": self.order_by or ()}
+        _refuse(
+            "does not go with --spark",
+            {
+                "--lateness": columns.pop("lateness"),
+                "--skip-bad-lines": self.skip_bad_lines,
+                "--input-format": self.input_format,
+                "--threads": self.threads if self.threads != "auto" else None,
+            },
+        )
+        from ceql.cli.spark import SparkJob, sources
+
+        self.events = sources(self.events, self.table)
+        compiled, files = self.inputs()
+        return SparkJob(
+            compiled,
+            files,
+            columns,
+            self.master,
+            self.out,
+            self.format,
+            self.limit_output,
+            self.only_count,
+            self.progress,
+        )
+
+
+C = TypeVar("C", bound=OfEvents)
+
+
+def taking(arguments: type[C]) -> Callable[[Callable[[C], ExitCode]], Callable[..., None]]:
+    """Let a command take all its arguments as one value, whose fields they are, and return its exit code."""
+
+    def decorate(command: Callable[[C], ExitCode]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            with reporting_errors():
+                code = command(arguments(**given))
+            raise typer.Exit(code)
+
+        run.__doc__ = command.__doc__
+        run.__signature__ = signature(arguments, eval_str=True)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+@app.command("run", epilog=CODES)
+@taking(OfRun)
+def run_command(given: OfRun) -> ExitCode:
+    """Find the matches of QUERY in EVENTS."""
+    if given.only_count and (given.limit_output or given.with_events or given.out or given.format):
+        raise UsageError("--count prints one number: leave out -o, --format, --events and --limit-output")
+    asked = read_asked(given.aggregates or [], given.by, given.every)
+    if asked is not None and given.is_only_shown:
+        raise UsageError("--aggregate prints totals: leave out --events, --limit-output, --count and --spark")
+    if given.gap is not None and (given.is_only_shown or asked is not None):
+        others = "--events, --limit-output, --count, --aggregate and --spark"
+        raise UsageError(f"--episodes prints a row for each episode: leave out {others}")
+    if given.spark:
+        from ceql.cli.spark import on_spark
+
+        return on_spark(given.spark_job())
+    needed = {"--master": given.master, "--table": given.table, "--order-by": given.order_by}
+    _refuse("needs --spark", needed)
+    job = given.job()
+    if given.gap is not None:
+        return episodes(job, given.gap)
+    return aggregate(job, asked) if asked is not None else count(job) if given.only_count else run(job)
 
 
 @app.command("explain")
@@ -277,49 +367,32 @@ def explain_command(
 
 
 @app.command("diagnose")
-def diagnose_command(
-    query: QueryArgument,
-    events: EventsArgument = None,
-    type: TypeOption = "type",
-    time: TimeOption = "time",
-    time_unit: UnitOption = None,
-    lateness: LatenessOption = "0",
-    stream: StreamOption = None,
-    input_format: InputFormatOption = None,
-    skip_bad_lines: SkipOption = False,
-) -> None:
+@taking(OfEvents)
+def diagnose_command(given: OfEvents) -> ExitCode:
     """Say why QUERY finds nothing, or so little, in EVENTS."""
-    with reporting_errors():
-        columns = _columns(type, time, time_unit, lateness)
-        compiled, files = _inputs(query, events, stream)
-        sources = _sources(files, columns, input_format, skip_bad_lines)
-        print(in_cli_words(str(compiled.diagnose(single_or_named(sources), **columns))))
-        say_skipped(sources.values())
+    compiled, sources = given.sources()
+    print(in_cli_words(str(compiled.diagnose(single_or_named(sources), **given.columns))))
+    say_skipped(sources.values())
+    return ExitCode.DONE
+
+
+@dataclass(kw_only=True)
+class OfBench(OfEvents):
+    """The arguments of `ceql bench`."""
+
+    runs: Annotated[int, typer.Option("--runs", min=3, help="How often to time it.")] = 5
 
 
 @app.command("bench")
-def bench_command(
-    query: QueryArgument,
-    events: EventsArgument = None,
-    type: TypeOption = "type",
-    time: TimeOption = "time",
-    time_unit: UnitOption = None,
-    lateness: LatenessOption = "0",
-    stream: StreamOption = None,
-    input_format: InputFormatOption = None,
-    skip_bad_lines: SkipOption = False,
-    runs: Annotated[int, typer.Option("--runs", min=3, help="How often to time it.")] = 5,
-) -> None:
+@taking(OfBench)
+def bench_command(given: OfBench) -> ExitCode:
     """Time QUERY over EVENTS: events per second, with and without writing out the matches."""
-    with reporting_errors():
-        from ceql.cli.bench import bench
+    from ceql.cli.bench import bench
 
-        columns = _columns(type, time, time_unit, lateness)
-        compiled, files = _inputs(query, events, stream)
-        sources = _sources(files, columns, input_format, skip_bad_lines)
-        found = bench(compiled, sources, columns, runs)
-        say_skipped(sources.values())
-    raise typer.Exit(ExitCode.DONE if found else ExitCode.NO_MATCH)
+    compiled, sources = given.sources()
+    found = bench(compiled, sources, given.columns, given.runs)
+    say_skipped(sources.values())
+    return ExitCode.DONE if found else ExitCode.NO_MATCH
 
 
 @app.command("translate")
@@ -336,6 +409,33 @@ def translate_command(
             print(ceql.from_match_recognize(read_text(sql), dialect=dialect))
         except ImportError as error:
             raise ceql.CeqlError(str(error)) from error
+
+
+@app.command("sql")
+def sql_command(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="A SELECT with MATCH_RECOGNIZE, or a file with it.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="The rows; NAME=FILE if there are several.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write to this file, not to the terminal.")] = None,
+    format: Annotated[Format | None, typer.Option("--format", help="By default as the suffix of -o says.")] = None,
+    dialect: Annotated[
+        str | None,
+        typer.Option(help="trino, flink, oracle, snowflake, databricks, duckdb or spark; the standard if left out."),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Run nothing; say what it costs.")] = False,
+) -> None:
+    """Run a MATCH_RECOGNIZE over files, and write the rows that SQL gives."""
+    with reporting_errors():
+        from ceql.cli.sql import explain_sql, run_sql
+
+        try:
+            text = read_text(sql)
+            if explain:
+                print(explain_sql(text, files, dialect))
+                return
+            code = run_sql(text, files, out, format, dialect)
+        except ImportError as error:
+            raise ceql.CeqlError(str(error)) from error
+    raise typer.Exit(code)
 
 
 @app.command("warm")
@@ -405,24 +505,6 @@ def studio_command(
         open_studio(query, events or [], follow, columns, port, browser, time_limit, upload_limit)
 
 
-def _inputs(
-    query: str, events: list[str] | None, streams: list[str] | None
-) -> tuple[Query, dict[str | None, list[str]]]:
-    if query == STDIN and (STDIN in (events or []) or not (events or streams)):
-        raise UsageError("the query and the events cannot both come from standard input")
-    compiled = read_query(query)
-    return compiled, read_events(compiled, events or [], streams or [])
-
-
-def _sources(
-    files: dict[str | None, list[str]], columns: dict[str, Any], format: InputFormat | None, skip: bool
-) -> dict[str | None, Files]:
-    """The inputs of a command that reads all events before it says anything. JSON lines go on as a pipe has them."""
-    if [STDIN] in files.values() and format is None and is_live(None):
-        format = InputFormat.json
-    return {name: Files(name, paths, columns["time"], format, skip) for name, paths in files.items()}
-
-
 def _refuse(why: str, options: dict[str, Any]) -> None:
     """Raises an error that names the first option that was given."""
     for name, value in options.items():
@@ -434,17 +516,3 @@ def _check_names(type: str, time: str) -> None:
     for option, name in (("--type", type), ("--time", time)):
         if not is_writable(name):
             raise UsageError(f"{option} is no text: {name!r}")
-
-
-def _columns(type: str, time: str, time_unit: TimeUnit | None, lateness: str) -> dict[str, Any]:
-    _check_names(type, time)
-    late: str | float = lateness
-    if re.fullmatch(r"\s*\d+(\.\d+)?\s*", lateness):
-        late = float(lateness) if "." in lateness else int(lateness)
-    else:
-        try:
-            duration(lateness)
-        except ValueError as error:
-            raise UsageError(f"--lateness: {error}") from error
-    unit = None if time_unit is None else time_unit.value
-    return {"type": type or None, "time": time or None, "time_unit": unit, "lateness": late}

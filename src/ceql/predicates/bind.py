@@ -35,7 +35,6 @@ from ceql.predicates.text_column import TextColumn
 from ceql.predicates.time_arithmetic import unit_in
 from ceql.syntax import tree as t
 
-_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 UNKNOWN = Constant(None)
 
 
@@ -232,7 +231,7 @@ class _Binder:
             case t.Literal(a), t.Literal(b):
                 return Constant(_compare_literals(node.op, a, b, node, self.source))
             case t.Literal(), t.Attribute():
-                flipped = t.Comparison(_FLIPPED[node.op], node.right, node.left, span=node.span)
+                flipped = t.Comparison(t.FLIPPED[node.op], node.right, node.left, span=node.span)
                 return self.comparison(flipped)
             case t.Attribute() as attribute, t.Literal(value):
                 type = value_type(self.attribute(attribute))

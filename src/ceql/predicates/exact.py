@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.jit import Array
+from ceql.syntax.tree import FLIPPED
 
 Compare = Callable[[pa.Array, pa.Array], pa.Array]
-_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _DIGITS = 76  # of the widest decimals
 COMPARE = {
     "=": pc.equal,
@@ -36,7 +36,7 @@ def exact(op: str, left: pa.DataType, right: pa.DataType) -> Compare | None:
     if pa.types.is_integer(left) and pa.types.is_floating(right):
         return lambda a, b: _whole_and_float(op, a, b)
     if pa.types.is_floating(left) and pa.types.is_integer(right):
-        return lambda a, b: _whole_and_float(_FLIPPED[op], b, a)
+        return lambda a, b: _whole_and_float(FLIPPED[op], b, a)
     if pa.types.is_decimal(left) or pa.types.is_decimal(right):
         return _of_decimals(op, left, right)
     return None

@@ -26,7 +26,6 @@ from ceql.syntax import tree as t
 
 _DIGITS = 18  # of decimals that a word can hold
 _NO_POINT = -1
-FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """In which decimals lose no digit."""
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
@@ -75,7 +74,7 @@ class ExactDecimals:
         if not (self._has_decimals(k, left) or self._has_decimals(k, right)):
             return None
         if isinstance(left, t.Literal):
-            op, left, right = FLIPPED[op], right, left
+            op, left, right = t.FLIPPED[op], right, left
         one, two = self._exact(k, left), self._exact(k, right)
         if one is None or two is None:
             return None

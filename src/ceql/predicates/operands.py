@@ -28,7 +28,7 @@ from ceql.errors import DataError, QueryError
 from ceql.io.schemas import column_of, take_rows, value_type
 from ceql.io.sort_keys import decode, encode
 from ceql.jit import Array
-from ceql.predicates.exact_decimals import FLIPPED, OPERATORS, ExactDecimals, read_of, write_unscaled
+from ceql.predicates.exact_decimals import OPERATORS, ExactDecimals, read_of, write_unscaled
 from ceql.predicates.kernels import float_words
 from ceql.predicates.logic import TRUE, UNKNOWN
 from ceql.predicates.masks import MaskCompiler
@@ -301,7 +301,7 @@ class Operands:
         unit = self._unit_of(k, left, right)
         one, two = (self._expression(k, side, part, unit) for side, part in zip((left, right), sides, strict=True))
         if one is Encoding.FLOAT and two is Encoding.WORD:
-            op, one, two, sides = FLIPPED[op], two, one, sides[::-1]
+            op, one, two, sides = t.FLIPPED[op], two, one, sides[::-1]
         program += sides[0] + sides[1]
         if one is Encoding.WORD and two is Encoding.FLOAT:
             program.append((p.COMPARE_INT_FLOAT, OPERATORS[op]))

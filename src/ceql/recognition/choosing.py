@@ -16,6 +16,7 @@ from ceql.automata.strategies.candidates import Places, sums
 from ceql.engine.common.chunk import Chunk, joined, rows
 from ceql.jit import Array
 from ceql.plans import Plan
+from ceql.recognition.result_columns import masks_of
 
 Check = Callable[[Chunk], Array]
 _ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -46,10 +47,7 @@ class Labels:
     @property
     def masks(self) -> Array:
         """Which variables each label binds."""
-        masks: Array = np.zeros((max(1, len(self._number)), len(self.columns)), np.bool_)
-        for k, label in enumerate(self._number):
-            masks[k] = [name in label for name in self.columns]
-        return masks
+        return masks_of(self._number, self.columns)
 
     def union(self, one: Array, other: Array) -> Array:
         """The labels of events that have both."""

@@ -67,12 +67,9 @@ class CorrelatedRecognition(ComparingRecognition):
         places = self.keys is not None and (strict or (beyond and bound.window.counts_all_rows))
         measured = [str(bound.window.column)] if back and bound.window.exact else []
         kept = [*measured, *self.checks.columns, *([_PLACE] if places else [])]
-        self._keep_rows(kept, bound.lengths.extended(bound.schema))
+        schema = bound.lengths.extended(bound.schema)
+        self._keep_rows(kept, schema.append(pa.field(_PLACE, pa.int64())) if places else schema)
         self._absent_kept = 0
-
-    def _keepable(self, schema: pa.Schema) -> pa.Schema:
-        place = [pa.field(_PLACE, pa.int64())] if _PLACE in self._keep_names else []
-        return pa.schema([*super()._keepable(schema), *place])
 
     @property
     def rows_bytes(self) -> int:

@@ -10,7 +10,6 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from ceql.engine.common.machine import NO_PARTITIONS, Machine
 from ceql.engine.common.sharded import Sharded
 from ceql.engine.common.shares import Shares
 from ceql.engine.common.summing import Found, Summing
-from ceql.io.schemas import no_rows
 from ceql.io.shared_keys import QueryKeys
 from ceql.io.sort_keys import bounds, encode
 from ceql.io.sorted_runs import ENDED, EventBatch
@@ -32,10 +30,9 @@ from ceql.predicates.shared_symbols import SymbolReader
 from ceql.predicates.symbols import SymbolTable
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.rows import RowStore
-from ceql.recognition.snapshot import schema_from_text, schema_to_text
+from ceql.recognition.snapshot import check_header, schema_from_text, schema_to_text
 from ceql.syntax import tree as t
 
-_THIN_OUT = 1 << 17  # rows are thinned out when there are this many more than were needed
 _MANY_KEYS = 1 << 16  # that have come since keys were looked through for those to forget
 _SOME_KEYS = 1 << 14  # the same, where a collection has found some that are idle
 _LEAST_MEMORY = 64 << 20  # that shards need, since each has buffers and room to spare
@@ -62,8 +59,7 @@ class Recognition(ABC):
         self.inspect: Callable[[Events, pa.RecordBatch], None] | None = None
         """Looks at events in order before they are recognised; what it raises leaves them unrecognised."""
         self.gather: Callable[[pa.RecordBatch, Callable[[Array], pa.RecordBatch]], None] | None = None
-        """Takes matches as they are found, without measures, and what gives the kept attributes at ascending positions.
-        """
+        """Takes matches as they are found, without measures, and what gives kept attributes at ascending positions."""
         self.gather_sums: Callable[[list[Found]], None] | None = None
         """Takes what is added up in place of matches."""
         self.before_batch: Callable[[], None] | None = None
@@ -76,7 +72,6 @@ class Recognition(ABC):
         self._keep_names: list[str] = [*(self._measures.attributes if self._measures is not None else ())]
         self._kept: RowStore | None = None
         """The rows that a match may still ask for, of the columns `_keep_names`."""
-        self._thinned = 0
         self._ends: deque[tuple[int, int]] = deque()  # of batches: the position after the last event, and its time
 
     @property
@@ -110,18 +105,13 @@ class Recognition(ABC):
     def _keep_rows(self, names: list[str], schema: pa.Schema) -> None:
         """Keep these columns of rows of this schema, besides those that measures read."""
         self._keep_names = list(dict.fromkeys([*names, *self._keep_names]))
-        self._kept = RowStore(self._keepable(schema)) if self._keep_names else None
+        self._keepable = schema
+        kept = [schema.field(name) for name in self._keep_names if name in schema.names]
+        self._kept = RowStore(pa.schema(kept)) if self._keep_names else None
 
     def keep_also(self, names: Sequence[str]) -> None:
         """Keep further columns, before the first event comes."""
-        fields = list(self._kept.schema) if self._kept is not None else []
-        known = {field.name for field in fields}
-        fields += [self.schema.field(name) for name in names if name in self.schema.names and name not in known]
-        self._keep_names = list(dict.fromkeys([*self._keep_names, *names]))
-        self._kept = RowStore(pa.schema(fields)) if self._keep_names else None
-
-    def _keepable(self, schema: pa.Schema) -> pa.Schema:
-        return pa.schema([schema.field(name) for name in self._keep_names if name in schema.names])
+        self._keep_rows([*self._keep_names, *names], self._keepable)
 
     def _rows_to_keep(self, data: pa.RecordBatch, events: Events, rows: Array | None) -> pa.RecordBatch:
         """The columns of a batch that are kept; `rows` are those of the events."""
@@ -131,19 +121,16 @@ class Recognition(ABC):
     def values_at(self, positions: Array) -> pa.RecordBatch:
         if self._kept is None:
             return pa.record_batch({"": pa.nulls(len(positions))})
-        table = self._kept.take(positions).combine_chunks()
-        batches = table.to_batches()
-        return batches[0] if batches else no_rows(table.schema)
+        return self._kept.batch_at(positions)
 
-    def _thin_out(self) -> Iterator[pa.RecordBatch]:
-        """Forget the rows that no match will ask for, once there may be many."""
-        if self._kept is not None and self._kept.count > 2 * self._thinned + _THIN_OUT:
-            yield from self.flush()  # matches in the buffer ask for their rows
-            if not self.bound.window.exact:  # see `compact`
-                self.machine.compact()
-                self._release()
+    def _give_up(self) -> None:
+        """Give up what the window has left. If it measures an attribute that falls, it asks for what was given up: then
+        only a lack of memory gives anything up."""
+        if not self.bound.window.exact:
+            self.machine.compact()
+            self._release()
+        if self._kept is not None:
             self._kept.keep(self.held())
-            self._thinned = self._kept.count
 
     # --- totals ---
 
@@ -163,10 +150,8 @@ class Recognition(ABC):
             machine.sum_up(make() if make is not None and self.sums else None)
 
     def _take_sums(self) -> None:
-        if self.gather_sums is not None:
-            found = self.machine.take_sums()
-            if found:
-                self.gather_sums(found)
+        if self.gather_sums is not None and (found := self.machine.take_sums()):
+            self.gather_sums(found)
 
     # --- feeding ---
 
@@ -183,9 +168,9 @@ class Recognition(ABC):
         data = batch.data
         if not self.bound.skips or self._kept is not None or self.before_batch is not None:
             return False
-        if not isinstance(self.symbols, SymbolReader) or not (self.may_pass_over and data.schema.equals(self.schema)):
+        if not (self.may_pass_over and data.num_rows and data.schema.equals(self.schema)):
             return False
-        if not data.num_rows or self.symbols.concerns(data, batch.stream):
+        if not isinstance(self.symbols, SymbolReader) or self.symbols.concerns(data, batch.stream):
             return False
         self.position += data.num_rows
         time, window = self.bound.time, self.bound.window
@@ -219,7 +204,9 @@ class Recognition(ABC):
         if self.keys is not None and self._releases and len(self.machine.emptied):
             yield from self.flush()  # matches in the buffer name their keys by number, which is about to be given again
             self._release()
-        yield from self._thin_out()
+        if self._kept is not None and self._kept.are_many:
+            yield from self.flush()  # matches in the buffer ask for their rows
+            self._give_up()
 
     def _feed_machine(self, events: Events, resume: bool) -> Iterator[Chunk]:
         yield from self.machine.feed(events, resume)
@@ -234,8 +221,7 @@ class Recognition(ABC):
     @property
     def _may_divide(self) -> bool:
         """Whether nothing that the query says concerns all shards at once."""
-        consumes_all = self.bound.plan.query.consume is t.Consume.ANY
-        return not (consumes_all or self.bound.window.exact)
+        return not (self.bound.plan.query.consume is t.Consume.ANY or self.bound.window.exact)
 
     @property
     def _buffers(self) -> dict[str, int]:
@@ -250,11 +236,7 @@ class Recognition(ABC):
 
     def _shares(self) -> Shares | None:
         """The shards' substreams, where the stream is split."""
-        if self.keys is None:
-            return None
-        shares = Shares(self.keys.hashes)
-        shares.add(self.keys.used)
-        return shares
+        return None if self.keys is None else Shares(self.keys.hashes, self.keys.used)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The matches found since the last record batch."""
@@ -291,16 +273,9 @@ class Recognition(ABC):
             assert window.size is not None
             self.machine.raise_horizon(int(bounds(np.array([now + window.shift]), window.type, window.size)[0]))
         yield from self.flush()
-        if self._kept is not None and window.exact:
-            self._kept.keep(self.held())
-        if window.exact:
-            # if the attribute falls, it asks for what was given up; so only a lack of memory gives anything up
-            return
-        self.machine.compact()
-        self._release()
-        if self._kept is not None:
-            self._kept.keep(self.held())
-        self.oldest_position()  # also forgets the ends of batches that the window has left
+        self._give_up()
+        if not window.exact:
+            self.oldest_position()  # also forgets the ends of batches that the window has left
 
     @property
     def _is_by_time(self) -> bool:
@@ -346,8 +321,8 @@ class Recognition(ABC):
         found: Counter[str] = Counter()
         for machine in getattr(self.machine, "machines", [self.machine]):
             found.update(machine.measures())
-        symbols = len(self.table.bits)
-        return dict(found) | {"symbols": symbols, "memory_keys": self.keys_bytes, "memory_asked": self.rows_bytes}
+        found.update(symbols=len(self.table.bits), memory_keys=self.keys_bytes, memory_asked=self.rows_bytes)
+        return dict(found)
 
     def set_memory(self, memory: int) -> None:
         """Change the budget of the graph."""
@@ -415,8 +390,7 @@ class Recognition(ABC):
         if isinstance(self.keys, QueryKeys):
             numbers = self.keys.numbers_at(data, streams, rows)
         else:
-            wanted = [c for c in self.keys.columns if c in data.schema.names]
-            columns = data.select(wanted)
+            columns = data.select([c for c in self.keys.columns if c in data.schema.names])
             if rows is not None:
                 columns = columns.take(pa.array(rows))
                 streams = streams if isinstance(streams, int) else streams[rows]
@@ -438,9 +412,7 @@ class Recognition(ABC):
         """Forget the keys of partitions that a collection found empty and that are empty still."""
         machine = self.machine
         if self.keys is not None and len(machine.emptied):
-            busy = self._busy()
-            idle = machine.forgettable(machine.emptied)
-            idle = np.setdiff1d(idle, busy) if len(busy) else idle
+            idle = np.setdiff1d(machine.forgettable(machine.emptied), self._busy(), assume_unique=True)
             self.keys.release(idle)
             if self._lagged is not None:
                 self._lagged.forget(idle)
@@ -452,8 +424,7 @@ class Recognition(ABC):
         return np.zeros(0, np.int64)
 
     def _results(self, chunks: Iterator[Chunk]) -> Iterator[pa.RecordBatch]:
-        for chunk in chunks:
-            yield self._result(chunk)
+        return map(self._result, chunks)
 
     def _result(self, chunk: Chunk) -> pa.RecordBatch:
         key_columns = None
@@ -503,7 +474,7 @@ class Recognition(ABC):
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, pa.RecordBatch]) -> None:
         """Continue from a `state` of the same query; one that makes no sense is refused, with a `DataError`."""
-        self._check_header(header)
+        check_header(header)
         self.position = header["position"]
         self.table.restore([int(bits, 16) for bits in header["symbols"]])
         self._bind(schema_from_text(header["schema"]))
@@ -518,26 +489,12 @@ class Recognition(ABC):
             self._lagged.restore(arrays, tables, header["partitions"])
         if self._kept is not None:
             self._kept.restore(arrays["kept"], tables["kept"], self.position)
-            self._thinned = self._kept.count
 
     def begin_at(self, position: int) -> None:
         """Begin with the event at this position: those before are of no consequence."""
         self.position = position
         if self._kept is not None:
             self._kept.skip(position)
-
-    def _check_header(self, header: dict[str, Any]) -> None:
-        position, ends, symbols = header["position"], header["ends"], header["symbols"]
-        numbers = [position, header["oldest"], header["partitions"], *(n for end in ends for n in end)]
-        whole = all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers)
-        require(whole, "the header holds something that is not a 64-bit integer")
-        require(0 <= header["oldest"] <= position < 1 << 62, "the position is wrong")
-        require(all(0 <= end <= position for end, _ in ends), "a batch ends after the last event")
-        require(
-            all(a <= b for before, after in pairwise(ends) for a, b in zip(before, after, strict=True)), "time falls"
-        )
-        bits = [int(text, 16) for text in symbols]
-        require(bits[:1] == [0] and len(set(bits)) == len(bits) and min(bits) == 0, "a symbol comes twice")
 
     @abstractmethod
     def _restore_machine(self, header: dict[str, Any], arrays: dict[str, Array]) -> None: ...

@@ -31,7 +31,7 @@ from ceql.recognition.absences import time_bounds
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.comparing import ComparingRecognition
 from ceql.recognition.frame import Recognition
-from ceql.recognition.result_columns import to_record_batch
+from ceql.recognition.result_columns import masks_of, to_record_batch
 from ceql.syntax import tree as t
 
 _SKIPS = {skip: k for k, skip in enumerate(t.Skip)}
@@ -177,10 +177,7 @@ class PreferredRecognition(Recognition):
     @cached_property
     def label_masks(self) -> Array:
         """Which variables each label binds."""
-        masks: Array = np.zeros((max(1, len(self._arrays.labels)), len(self.plan.columns)), np.bool_)
-        for k, label in enumerate(self._arrays.labels):
-            masks[k] = [variable in label for variable in self.plan.columns]
-        return masks
+        return masks_of(self._arrays.labels, self.plan.columns)
 
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
         return to_record_batch(chunk, self.bound.result, self.label_masks, keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -136,6 +136,12 @@ def unique_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
         used.add(name)
         unique.append(name)
     return unique
+
+
+def masks_of(labels: Iterable[Collection[str]], columns: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which of these variables each label binds; one row at the least."""
+    masks = [[variable in label for variable in columns] for label in labels]
+    return np.array(masks or [[False] * len(columns)], np.bool_).reshape(max(1, len(masks)), len(columns))
 
 
 def to_record_batch(

@@ -14,6 +14,8 @@ from ceql.engine.common.check import require
 from ceql.errors import DataError
 from ceql.io.schemas import no_rows, take_rows
 
+_MANY = 1 << 17  # more rows than were needed when they were last thinned out
+
 Positions = npt.NDArray[np.int64]
 
 
@@ -35,6 +37,7 @@ class RowStore:
         self.schema = schema
         self._pieces: list[_Piece] = []
         self._next = first
+        self._needed = 0
 
     def add(self, batch: pa.RecordBatch, first: int | None = None) -> None:
         """Append the next events; with `first`, from this position on, in place of any that are there."""
@@ -60,6 +63,7 @@ class RowStore:
 
     def keep(self, positions: Positions) -> None:
         """Drop all rows but those at these positions, which ascend and are all here."""
+        self._needed = len(positions)
         if not len(positions):
             self._pieces = []
             return
@@ -72,7 +76,7 @@ class RowStore:
             ascend = (np.diff(positions) > 0).all() and 0 <= positions[0] <= positions[-1] < following
             require(ascend and len(positions) == batch.num_rows, "its rows are not at ascending positions")
         self._pieces = [_Piece(int(positions[0]), batch, positions)] if len(positions) else []
-        self._next = following
+        self._next, self._needed = following, len(positions)
 
     def copy(self) -> RowStore:
         """The same rows, which do not change when rows are added or forgotten later."""
@@ -104,6 +108,17 @@ class RowStore:
         back[order] = np.arange(len(order))
         batches = table.to_batches()
         return pa.table(take_rows(batches[0], pa.array(back))) if batches else table
+
+    def batch_at(self, positions: Positions) -> pa.RecordBatch:
+        """The same as one batch."""
+        table = self.take(positions).combine_chunks()
+        batches = table.to_batches()
+        return batches[0] if batches else no_rows(table.schema)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether it is time to thin them out."""
+        return self.count > 2 * self._needed + _MANY
 
     @property
     def _starts(self) -> list[int]:

@@ -16,11 +16,13 @@ import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ceql.engine.common.check import require
 from ceql.errors import CeqlError, DataError
 from ceql.io.plain_types import plain_batch
 from ceql.jit import Array
@@ -204,3 +206,16 @@ def schema_to_text(schema: pa.Schema) -> str:
 def schema_from_text(text: str) -> pa.Schema:
     """The schema that `schema_to_text` wrote."""
     return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(text)))
+
+
+def check_header(header: Mapping[str, Any]) -> None:
+    """Refuse the header of a recognition's state that makes no sense."""
+    position, ends, symbols = header["position"], header["ends"], header["symbols"]
+    numbers = [position, header["oldest"], header["partitions"], *(n for end in ends for n in end)]
+    whole = all(type(n) is int and -(1 << 63) <= n < 1 << 63 for n in numbers)
+    require(whole, "the header holds something that is not a 64-bit integer")
+    require(0 <= header["oldest"] <= position < 1 << 62, "the position is wrong")
+    require(all(0 <= end <= position for end, _ in ends), "a batch ends after the last event")
+    require(all(a <= b for before, after in pairwise(ends) for a, b in zip(before, after, strict=True)), "time falls")
+    bits = [int(text, 16) for text in symbols]
+    require(bits[:1] == [0] and len(set(bits)) == len(bits) and min(bits) == 0, "a symbol comes twice")

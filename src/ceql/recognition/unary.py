@@ -26,7 +26,7 @@ from ceql.jit import Array
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.frame import CONSUME, Recognition
 from ceql.recognition.futile import Futile
-from ceql.recognition.result_columns import to_record_batch
+from ceql.recognition.result_columns import masks_of, to_record_batch
 from ceql.syntax import tree as t
 
 
@@ -100,7 +100,7 @@ class UnaryRecognition(Recognition):
             return StateMachine(
                 self._cache(rivalled, lambda symbol: bits(symbol) | start), settings, timed, memory, **self._buffers
             )
-        if self._chooses_at_once:
+        if plan.chooses_at_once:
             later = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start, later=True)
             cache = self._cache(later, lambda symbol: bits(symbol) | start)
             if plan.query.strategy is t.Strategy.MAX:
@@ -117,26 +117,12 @@ class UnaryRecognition(Recognition):
         """One of many queries begins with room for the records of some substreams, since growing takes time."""
         return super()._buffers if self.bound.sharing is None else {**super()._buffers, "pool": 1 << 16}
 
-    @property
-    def _chooses_at_once(self) -> bool:
-        """Whether a strategy under a window needs no second look at its events."""
-        return self.plan.chooses_at_once
-
     def _cache(self, automaton: Determinised, bits_of: Callable[[int], int]) -> TableCache:
         return TableCache(automaton, bits_of, self.bound.options.max_states)
 
     @cached_property
     def _plain(self) -> Plain:
         return Plain(self._cea, self.plan.query.distinct)
-
-    @cached_property
-    def _label_masks(self) -> Array:
-        """Which variables each label binds."""
-        labels, columns = self._plain.numbering.labels, self.plan.columns
-        masks: Array = np.zeros((max(1, len(labels)), len(columns)), np.bool_)
-        for k, label in enumerate(labels):
-            masks[k] = [variable in label for variable in columns]
-        return masks
 
     @cached_property
     def _pattern(self) -> Array | None:
@@ -149,13 +135,13 @@ class UnaryRecognition(Recognition):
         """Unless the strategy is applied to each position by itself, or LIMIT leaves some matches out."""
         return not self.plan.limit and not (self.plan.rivalry is not None and self.plan.query.window is not None)
 
-    @property
+    @cached_property
     def label_masks(self) -> Array:
         """Which variables each label binds."""
-        return self._label_masks
+        return masks_of(self._plain.numbering.labels, self.plan.columns)
 
     def _to_batch(self, chunk: Chunk, keys: pa.RecordBatch | None) -> pa.RecordBatch:
-        return to_record_batch(chunk, self.bound.result, self._label_masks, keys, self._pattern)
+        return to_record_batch(chunk, self.bound.result, self.label_masks, keys, self._pattern)
 
     def read(self, batch: EventBatch) -> Events:
         """The events as the machine takes them. Those who inspect events see them all."""

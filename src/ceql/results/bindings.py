@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.engine.common.chunk import Int64s
+from ceql.jit import Array, allocating
 from ceql.recognition.result_columns import as_lists
-from ceql.results.kernels import find_bound
 
 Bools = npt.NDArray[np.bool_]
 
@@ -66,3 +66,15 @@ def _offsets(lists: pa.Array) -> Int64s:
 def _values(lists: pa.Array) -> Int64s:
     values: Int64s = np.asarray(lists.flatten())
     return values
+
+
+@allocating
+def find_bound(offsets: Array, events: Array, var_offsets: Array, bound: Array, out: Array) -> None:
+    """Marks the events that are bound; a variable's list has its events in the order of the match."""
+    for match in range(len(offsets) - 1):
+        j = var_offsets[match]
+        stop = var_offsets[match + 1]
+        for k in range(offsets[match], offsets[match + 1]):
+            if j < stop and bound[j] == events[k]:
+                out[k] = True
+                j += 1

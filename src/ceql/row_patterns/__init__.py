@@ -69,10 +69,10 @@ def from_match_recognize(sql: str, dialect: str | None = None) -> Query:
     -- each row is an event 'Ticks': run with type=None, time='ts'
     """
     _check_installed("from_match_recognize")
-    from ceql.row_patterns.as_query import dialects
     from ceql.row_patterns.as_query.translate import translate
+    from ceql.row_patterns.dialects import dialect_of
 
-    return translate(sql, dialects.dialect_of(dialect))
+    return translate(sql, dialect_of(dialect))
 
 
 def _check_installed(name: str) -> None:

@@ -1,8 +1,7 @@
 """PATTERN to an ordered automaton: what may read the next row, the most preferred first.
 
 The tree becomes a small program of splits and leaves, as Thompson builds it, and the follow list of each leaf is what
-a depth-first walk over its splits finds, in order. A place that the walk has seen is not visited again, since what it
-leads to is there already and preferred; so rounds without rows, `(A*)*`, end. PERMUTE shares the places after the same
+a depth-first walk over its splits finds, in order, as backtracking would. PERMUTE shares the places after the same
 parts: eight of them have 1,024 places, not 8! ways.
 
 Anchors become two automata in one: what may begin at the first row of a partition, and what may begin elsewhere; and
@@ -57,6 +56,8 @@ class _Builder:
     def __init__(self) -> None:
         self.nodes: list[_Split | Leaf | Anchor] = [()]
         self.next: dict[int, int] = {}
+        self.body: dict[int, int] = {}
+        """Of each node that goes round a loop: where a round begins."""
         self.excluded: set[int] = set()
         self._depth = 0
 
@@ -102,19 +103,39 @@ class _Builder:
         return known[(1 << len(items)) - 1]
 
     def _repeated(self, node: Repeat, then: int) -> int:
+        least = node.least
         if node.most is None:
             loop = self._add(())
             body = self.build(node.item, loop)
             self.nodes[loop] = (body, then) if node.greedy else (then, body)
+            self.body[loop] = body
             begin = loop
+            if least and not _may_be_empty(node.item):  # the last of the rounds that must be is the one to come back to
+                begin, least = body, least - 1
         else:
             begin = then
             for _ in range(node.most - node.least):
                 body = self.build(node.item, begin)
                 begin = self._add((body, then) if node.greedy else (then, body))
-        for _ in range(node.least):
+        for _ in range(least):
             begin = self.build(node.item, begin)
         return begin
+
+
+def _may_be_empty(node: Node) -> bool:
+    match node:
+        case Leaf():
+            return False
+        case Anchor():
+            return True
+        case Sequence(items) | Permute(items):
+            return all(map(_may_be_empty, items))
+        case Choice(items):
+            return any(map(_may_be_empty, items))
+        case Excluded(item):
+            return _may_be_empty(item)
+        case Repeat(item, least):
+            return least == 0 or _may_be_empty(item)
 
 
 def compile_pattern(pattern: Node) -> OrderedPattern:
@@ -155,18 +176,19 @@ def compile_pattern(pattern: Node) -> OrderedPattern:
 def _closure(builder: _Builder, begin: int, at_start: bool, is_start: bool) -> tuple[list[int], int]:
     """The leaves that may read the next row, in order, and whether the match may end before it.
 
+    A round of a loop reads a row: a way that comes back to the loop at which it began a round without one ends there.
     At a start no row is read: it stands before a row, so `$` fails. Elsewhere `$` says that no row comes: leaves behind
     it read none.
     """
-    found: list[int] = []
-    seen: set[tuple[int, bool]] = set()
+    found: dict[int, None] = {}
+    seen: set[tuple[int, bool, frozenset[int]]] = set()
     end = NEVER
-    waiting = [(begin, False)]
+    waiting: list[tuple[int, bool, frozenset[int]]] = [(begin, False, frozenset())]
     while waiting:
-        node, last = waiting.pop()
-        if (node, last) in seen or (node, False) in seen:
+        node, last, inside = waiting.pop()
+        if (node, last, inside) in seen or node in inside:
             continue
-        seen.add((node, last))
+        seen.add((node, last, inside))
         if node == 0:
             if not last:
                 end = ALWAYS
@@ -176,12 +198,13 @@ def _closure(builder: _Builder, begin: int, at_start: bool, is_start: bool) -> t
         match builder.nodes[node]:
             case Leaf():
                 if not last:
-                    found.append(node)
+                    found.setdefault(node)
             case Anchor(start):
                 if start and at_start:
-                    waiting.append((builder.next[node], last))
+                    waiting.append((builder.next[node], last, inside))
                 elif not start and not is_start:
-                    waiting.append((builder.next[node], True))
+                    waiting.append((builder.next[node], True, inside))
             case ways:
-                waiting.extend((way, last) for way in reversed(ways))
-    return found, end
+                body = builder.body.get(node)
+                waiting.extend((way, last, inside | {node} if way == body else inside) for way in reversed(ways))
+    return list(found), end

@@ -49,6 +49,8 @@ _FLOATS: dict[type[exp.Expr], int] = {
     exp.Div: ops.DIVIDE_FLOAT,
 }
 INT, FLOAT, TEXT, DECIMAL, TRUTH = "whole number", "float", "text", "decimal", "truth"
+MANY = 1 << 30
+"""How many different values are told apart."""
 _NOT_STRICT: tuple[type[exp.Expr], ...] = (
     exp.And,
     exp.Or,
@@ -216,10 +218,11 @@ class Registers:
     def folded(self, rows: frozenset[str] | None, how: How, column: Callable[[str], Column], read: int) -> Code:
         words, kind = self._word_of(None, rows, column)
         of = dict(words)  # type: ignore[call-overload]
+        most = MANY if how is How.DIFFERENT else -1
         if how is How.SUM and kind == FLOAT:
             how, read = How.SUM_FLOATS, ops.KNOWN
         register = self._register(
-            ("folded", rows, how, words), rows, lambda number, v: Update(number, how, Source(EVENT, of[v]))
+            ("folded", rows, how, words), rows, lambda number, v: Update(number, how, Source(EVENT, of[v]), most)
         )
         return Code(kind, ((ops.READ, 0), (read, 0)), (Source(NEW, register),))
 
@@ -396,6 +399,8 @@ class Condition:
             if found.kind in (INT, FLOAT):
                 if kind is exp.Sum:
                     return found
+                if total.whole and found.kind == INT:
+                    raise self._refused(node)
                 count = registers.folded(rows, How.SUM, one, ops.COUNTED).then((ops.TO_FLOAT, 0), kind=FLOAT)
                 return _as_float(found).and_with(count, FLOAT, (ops.DIVIDE_FLOAT, 0))
         name = total.node.sql("trino").split("(")[0].upper()

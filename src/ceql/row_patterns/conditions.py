@@ -46,10 +46,7 @@ def row_column(access: Access, variable: str, rows: Rows) -> Column:
 
 
 def guard(reading: Reading, variable: str, rows: Rows) -> Array | None:
-    """Whether each row can be one of `variable`; None if every row can."""
-    if not all(is_of_row(look, variable) for look in reading.looks):
-        advice = "DEFINE may look at the row and its neighbours: PREV, NEXT."
-        raise Refused("a condition on other rows of the match is not evaluated", span_of(reading.tree), advice)
+    """Whether each row can be one of `variable`; None if every row can. The looks of the tree are at the row."""
 
     def leaf(node: exp.Expr) -> Column:
         look = reading.looks[int(navigation.placeholder_of(node) or 0)]

@@ -20,7 +20,8 @@ class Dialect:
     """Of labels without quotes; 'ignored': with quotes too."""
     nulls: Literal["last", "large", "small"] = "last"
     """Where ORDER BY puts NULL unless it says so: last in both directions, as the largest, or as the smallest value."""
-    empty_text_is_null: bool = False
+    whole_means: bool = False
+    """Whether AVG of whole numbers is one, cut towards zero."""
 
     def label(self, name: str, quoted: bool) -> str:
         """The name by which a label of PATTERN is known."""
@@ -30,9 +31,9 @@ class Dialect:
 
 DIALECTS = {
     "trino": Dialect(),
-    "oracle": Dialect(syntax="oracle", nulls="large", empty_text_is_null=True),
+    "oracle": Dialect(syntax="oracle", nulls="large"),
     "snowflake": Dialect(syntax="snowflake", nulls="large"),
-    "flink": Dialect(skip_past=False, case="kept", nulls="small"),
+    "flink": Dialect(skip_past=False, case="kept", nulls="small", whole_means=True),
     "databricks": Dialect(syntax="databricks", skip_past=None, case="ignored", nulls="small"),
     "duckdb": Dialect(syntax="duckdb", case="ignored"),
     "spark": Dialect(syntax="spark", nulls="small"),

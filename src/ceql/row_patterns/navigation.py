@@ -51,6 +51,8 @@ class Total:
     distinct: bool
     final: bool
     node: exp.Expr
+    whole: bool = False
+    """Whether the mean of whole numbers is one."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,8 @@ class _Reader:
             return self._access(node, RowRef(None))
         if name == "MATCH_NUMBER":
             return Number()
+        if name == "MATCH_ROWTIME" and self._clause.order:
+            return self._access(self._clause.order[0].expression.copy(), RowRef(None, final=True))
         if isinstance(node, _AGGREGATES):
             return self._total(node, final)
         if final is not None:
@@ -256,7 +260,8 @@ class _Reader:
         if len(named) > 1:
             raise Refused("columns of different variables stand in one aggregate", span_of(node))
         rows = next(iter(named), None)
-        return Total(type(node), rows, tuple(tree for tree, _ in read), distinct, bool(final), node)
+        whole = self._clause.dialect.whole_means
+        return Total(type(node), rows, tuple(tree for tree, _ in read), distinct, bool(final), node, whole)
 
 
 def _looks(tree: exp.Expr) -> bool:

@@ -29,9 +29,10 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class Sequence:
-    """Parts one after the other; without parts, the empty pattern."""
+    """Parts one after the other; without parts, the empty pattern, which stands at `span`."""
 
     items: tuple[Node, ...]
+    span: Span | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,8 @@ class Permute:
     """Parts in any order; the order in which they are written is preferred, and so on lexicographically."""
 
     items: tuple[Node, ...]
+    span: Span
+    """Of the word PERMUTE."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,12 +202,14 @@ class _Reader:
         if self._is("("):
             self._advance()
             if self._is(")"):
+                empty = Sequence((), Span(start, self.span.end))
                 self._advance()
-                return Sequence(())
+                return empty
             inside = self.choice()
             self._close(")")
             return inside
         if self.kind == "word" and self.text.upper() == "PERMUTE" and self._sql[self.span.end :].lstrip()[:1] == "(":
+            word = self.span
             self._advance()
             self._advance()
             items = [self.choice()]
@@ -212,7 +217,7 @@ class _Reader:
                 self._advance()
                 items.append(self.choice())
             self._close(")")
-            return Permute(tuple(items))
+            return Permute(tuple(items), word)
         quoted = self.kind == "quoted"
         name = self.text[1:-1].replace('""', '"') if quoted else self.text
         leaf = Leaf(self._dialect.label(name, quoted), self.span)

@@ -41,8 +41,8 @@ class Plan:
         for label, condition in clause.define.items():
             with problems.noted():
                 self.define[label] = navigation.read(condition, clause, columns)
-        if problems:
-            raise problems.error(sql)
+        self._problems = problems
+        """What names nothing: told with all that the check finds."""
 
     @cached_property
     def pattern(self) -> OrderedPattern:
@@ -62,9 +62,23 @@ class Plan:
         """The columns of the result; or all that cannot be evaluated."""
         return self.run(schema.empty_table()).schema
 
+    def explain(self, schema: pa.Schema) -> str:
+        """How matches are found, and what bounds the work."""
+        self.check(schema)
+        places = len(self.pattern.places)
+        if not self.carries:
+            return (
+                f"linear: conditions look at rows and their neighbours; two passes over the rows, {places} places of "
+                "the pattern at each row at the most"
+            )
+        return (
+            "linear times carried values: conditions look at rows of the match; for each row at most one run for each "
+            f"of {places} places and each combination of the values that a condition still asks for"
+        )
+
     def run(self, table: pa.Table) -> pa.Table:
         """The rows of the result."""
-        problems = Problems()
+        problems = Problems(self._problems)
         found: dict[str, pa.Array] = {}
         with problems.noted():
             rows = rows_of(table, self.clause)
@@ -83,11 +97,10 @@ class Plan:
         skip = self.clause.skip
         targets = frozenset() if skip.variable is None else self.clause.rows_of(skip.variable)
         if self.carries:
-            program = build(self.clause, self.pattern, self.define, rows, problems)
+            program = build(self.clause, self.pattern, self.define, rows, targets, problems)
             if program is None:
                 return _no_matches(rows)
-            variables = [place.variable for place in self.pattern.places]
-            return runs.find_matches(program, rows.partitions, skip.to, targets, variables)
+            return runs.find_matches(program, rows.partitions, skip.to)
         guards: list[Array | None] = [None]
         guard_of = dict.fromkeys(self.variables, 0)
         for label, reading in self.define.items():

@@ -28,6 +28,8 @@ from ceql.row_patterns.rows import Rows
 from ceql.row_patterns.statement import RowPattern
 
 _ANYWHERE, _FIRST, _OTHER = range(3)
+TARGET = "target"
+"""In the label of a leaf: AFTER MATCH skips to its rows. The other name is the number of the place."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,17 @@ class Program:
     holds: Array
     """Of each row and guard."""
     words: Array
-    place: tuple[int, ...]
-    """Of each leaf: the place of the pattern."""
-    empty: tuple[bool, bool]
-    """Whether a match may be empty at the first row of a partition, and elsewhere."""
 
 
 def build(
-    clause: RowPattern, pattern: OrderedPattern, define: dict[str, navigation.Reading], rows: Rows, problems: Problems
+    clause: RowPattern,
+    pattern: OrderedPattern,
+    define: dict[str, navigation.Reading],
+    rows: Rows,
+    targets: frozenset[str],
+    problems: Problems,
 ) -> Program | None:
-    """The program of a clause; None if problems were noted."""
+    """The program of a clause; None if problems were noted. AFTER MATCH skips to rows of `targets`."""
     registers = Registers(rows, clause.variables)
     truths: dict[str, Array | None] = {}
     tests: dict[str, list[Asked]] = {}
@@ -67,9 +70,12 @@ def build(
                 own = navigation.Reading(exp.and_(*(part.copy() for part in of_row)), reading.looks)
                 truths[variable] = conditions.guard(own, variable, rows)
             tests[variable] += [condition.asked(part) for part in others]
+    if pattern.first.empty != pattern.other.empty:
+        message = "^ that matches no row is not evaluated beside conditions on rows of the match"
+        problems.append(Refused(message, None, "Leave the anchor out, and keep the matches at first rows."))
     if len(problems) > before:
         return None
-    return _assembled(clause, pattern, truths, tests, rows, registers)
+    return _assembled(clause, pattern, truths, tests, rows, registers, targets)
 
 
 def _within(clause: RowPattern, rows: Rows, registers: Registers) -> Asked:
@@ -101,6 +107,7 @@ def _assembled(
     tests: dict[str, list[Asked]],
     rows: Rows,
     registers: Registers,
+    targets: frozenset[str],
 ) -> Program:
     count = rows.table.num_rows
     is_first, is_last = np.zeros(count, bool), np.zeros(count, bool)
@@ -126,7 +133,6 @@ def _assembled(
 
     leaves: list[Leaf] = []
     readings: list[Reading] = []
-    place_of: list[int] = []
     waits: dict[tuple[int, ...], int] = {}
     known: dict[tuple[int, int], tuple[int, ...]] = {}
     lists: list[tuple[int, ...]] = []
@@ -142,10 +148,9 @@ def _assembled(
             for last in ways:
                 found.append(len(leaves))
                 todo.append((len(leaves), own.after, own.accepts == ALWAYS or last is True))
-                label = frozenset({str(place)})
+                label = frozenset({str(place), *([TARGET] if own.variable in targets else [])})
                 leaves.append(Leaf(guard(own.variable, begins, last), label, ()))
                 readings.append(Reading(updates[own.variable], tuple(tests[own.variable])))
-                place_of.append(place)
             known[place, begins] = tuple(found)
         return known[place, begins]
 
@@ -167,8 +172,7 @@ def _assembled(
         leaves[leaf] = leaves[leaf]._replace(after=following)
     atoms = tuple(Atom(str(k), None, frozenset({str(k)}), ()) for k in range(len(columns)))
     tight = tuple(Wait(own, True, 0) for own in lists)
-    ordered = Ordered(atoms, tuple(leaves), tight, tuple(initial), (0,) * len(initial))
+    ordered = Ordered(atoms, tuple(leaves), tight, tuple(initial), (0,) * len(initial), pattern.other.empty)
     holds = np.stack(columns, axis=1) if columns else np.ones((count, 0), bool)
     program = OrderedProgram(ordered, tuple(readings), len(registers))
-    empty = pattern.first.empty, pattern.other.empty
-    return Program(program, holds, registers.words.encoded(), tuple(place_of), empty)
+    return Program(program, holds, registers.words.encoded())

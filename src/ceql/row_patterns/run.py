@@ -34,32 +34,43 @@ _TAKEN = ("expressions", "from", "from_", "kind", "where", "order", "limit")
 def run(sql: str, frames: Any, dialect: str | None = None) -> Any:
     """The rows of a statement, as a frame of the kind that came in."""
     statement = read(sql, dialect_of(dialect))
+    around = _checked(statement)
+    frame = _frame(frames, statement)
+    source = open_source(frame)
+    batches = list(source.batches())
+    rows = pa.Table.from_batches(batches, source.schema)
+    result = Plan(statement.found[0].clause, sql, rows.column_names).run(rows)
     problems = Problems()
-    around: exp.Select | None = None
-    with problems.noted():
-        around = _around(statement)
-    if around is None:
-        raise problems.error(sql)
-    found = statement.found[0]
-    frame = _frame(frames, found.source.name or "", sql)
-    table = open_source(frame)
-    batches = list(table.batches())
-    rows = pa.Table.from_batches(batches, table.schema)
-    result = Plan(found.clause, sql, rows.column_names).run(rows)
     with problems.noted():
         return _as_it_came(_selected(result, around, statement), frame)
     raise problems.error(sql)
 
 
-def _frame(frames: Any, name: str, sql: str) -> Any:
-    """The table of a name."""
+def explain(sql: str, frames: Any, dialect: str | None = None) -> str:
+    """How a statement is matched, and what bounds its work."""
+    statement = read(sql, dialect_of(dialect))
+    _checked(statement)
+    schema = open_source(_frame(frames, statement)).schema
+    return Plan(statement.found[0].clause, sql, schema.names).explain(schema)
+
+
+def _checked(statement: Statement) -> exp.Select:
+    problems = Problems()
+    with problems.noted():
+        return _around(statement)
+    raise problems.error(statement.sql)
+
+
+def _frame(frames: Any, statement: Statement) -> Any:
+    """The table that the statement names."""
+    name = statement.found[0].source.name or ""
     if not isinstance(frames, Mapping):
         return frames
     for known in frames:
         if known == name or str(known).lower() == name.lower():
             return frames[known]
     near = did_you_mean(name, [str(known) for known in frames])
-    raise QueryError(f"there is no table '{name}' in the dict of frames", sql, None, near)
+    raise QueryError(f"there is no table '{name}' in the dict of frames", statement.sql, None, near)
 
 
 def _around(statement: Statement) -> exp.Select:

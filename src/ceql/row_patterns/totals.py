@@ -52,7 +52,9 @@ def aggregate(total: Total, arguments: list[pa.Array], members: Members, low: Ar
     if kind in (exp.Min, exp.Max) and len(arguments) == 1:
         return _extreme(values, members, low, high, kind is exp.Max)
     if kind in (exp.Sum, exp.Avg) and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
-        return _sum(values, members, low, high, kind is exp.Avg)
+        found = _sum(values, members, low, high, kind is exp.Avg)
+        whole = kind is exp.Avg and total.whole and pa.types.is_integer(values.type)
+        return pc.trunc(found).cast(pa.int64()) if whole else found
     if kind is exp.AnyValue:
         return _any(values, low, high)
     return _listed(total, arguments, low, high)

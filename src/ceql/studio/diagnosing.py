@@ -8,15 +8,16 @@ back, is cancelled too. It may take as long as a run.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from ceql.diagnose.findings import Diagnosis
 from ceql.query import compile
 from ceql.studio.asked import Body
 from ceql.studio.checking import fit
 from ceql.studio.data import Data
-from ceql.studio.diagnosis_view import diagnosis
 from ceql.studio.limited import Stop, Watched
 from ceql.studio.streams import for_query, to_input
 
@@ -52,4 +53,33 @@ def _diagnose(text: str, data: Data, stop: Stop) -> Body:
     fit(query, data)
     data = for_query(data, query.plan.query.streams)
     events = to_input(data, lambda table, name: Watched(table, name, stop.check))
-    return diagnosis(query.diagnose(events, **data.columns.options))
+    return _shown(query.diagnose(events, **data.columns.options))
+
+
+def _shown(found: Diagnosis) -> dict[str, Any]:
+    """What the page draws, and the whole as text."""
+    return {
+        "events": found.events,
+        "reasons": list(found.reasons),
+        "conditions": [
+            {
+                "text": guard.text,
+                "events": guard.events,
+                "hits": guard.hits,
+                "parts": [
+                    {"text": part.text, "depth": part.depth, "true": part.true, "false": part.false}
+                    for part in guard.predicates
+                ],
+            }
+            for guard in found.guards
+        ],
+        "reach": {"done": found.reach.done, "total": found.reach.total, "path": found.reach.path},
+        "clauses": [
+            {"text": rung.clause, "positions": rung.positions, "matches": rung.matches, "all": rung.counted_all}
+            for rung in found.rungs
+        ],
+        "claims": []
+        if found.claims is None
+        else [{"text": claim.text, "ruled_out": claim.ruled_out} for claim in found.claims.each],
+        "text": str(found),
+    }

@@ -122,6 +122,10 @@ Expression = Literal | Attribute | Ref | Prev | Arithmetic | Minus | Duration | 
 # --- predicates and filters ---
 
 
+FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The operator of a comparison that says the same with its sides exchanged."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`left op right`; op is one of = != < <= > >= (== and <> are read as = and !=)."""

@@ -23,6 +23,14 @@ def out_of_memory(memory: int, what: str = "partial matches") -> ResourceError:
     )
 
 
+def out_of_memory_for_groups(memory: int, conditions: tuple[str, ...]) -> ResourceError:
+    """The same where these conditions tell partial matches apart."""
+    if not conditions:
+        return out_of_memory(memory)
+    listed = " and ".join(f"'{text}'" for text in conditions[:3]) + " and others" * (len(conditions) > 3)
+    return out_of_memory(memory, f"partial matches that {listed} can tell apart")
+
+
 def out_of_memory_for_tables(memory: int, states: int, symbols: int) -> ResourceError:
     """The tables of the automaton would need more than the caller allows."""
     return ResourceError(

@@ -44,7 +44,7 @@ from ceql.engine.common.layout import (
 )
 from ceql.engine.common.limits import out_of_memory
 from ceql.engine.common.output import grow_search, make_output, take_chunk
-from ceql.engine.common.summing import Ended, Found, Run, Summing
+from ceql.engine.common.summing import Ended, FindTotals, Found, Summing
 from ceql.errors import ResourceError
 from ceql.jit import Array
 
@@ -273,7 +273,7 @@ class Machine(ABC):
             used = int(self.regs[NODES])
             self.summing.add(self.nodes, used, self.collections, ended, *self._adding(ended[0].bound), self.memory)
 
-    def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, Run]:
+    def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, FindTotals]:
         """What lists the nodes that a position reaches, if that differs from one to the other, and what sums them."""
         raise AssertionError("this machine adds nothing up")
 

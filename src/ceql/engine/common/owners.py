@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from ceql.engine.common.graph import KIND, LISTED, ORDERED, OTHERS, UNION, A, B, C
 from ceql.jit import Array, kernel
 
 NOBODY = -1
+
+
+def children_of(nodes: Array) -> Array:
+    """A 1 where a node's column names a node below it, or none."""
+    kinds = nodes[:, KIND]
+    children: Array = np.zeros((len(nodes), 4), np.uint8)
+    children[:, A] = (kinds < 0) & (kinds != ORDERED)
+    children[:, B] = (kinds != OTHERS) & (kinds > ORDERED)
+    children[:, C] = ((kinds < UNION) & (kinds > ORDERED)) | (kinds == LISTED)
+    return children
 
 
 @kernel

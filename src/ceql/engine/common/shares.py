@@ -34,7 +34,7 @@ def owner_of(hashes: Array) -> Array:
 class Shares:
     """The substreams of each shard."""
 
-    def __init__(self, hashes: Hashes) -> None:
+    def __init__(self, hashes: Hashes, known: Array | None = None) -> None:
         self._hashes = hashes
         self.owner: Array = np.zeros(0, np.uint8)
         self.local: Array = np.zeros(0, np.int32)
@@ -42,6 +42,8 @@ class Shares:
         self.members: list[Array] = [np.zeros(0, np.int64) for _ in range(SHARDS)]
         """Of each shard: the substreams by its own numbers, -1 where a number is free."""
         self._free: list[list[int]] = [[] for _ in range(SHARDS)]
+        if known is not None:
+            self.add(known)
 
     @property
     def count(self) -> int:

@@ -17,13 +17,12 @@ import numpy as np
 
 from ceql.engine.common.graph import BOTTOM, KIND, A
 from ceql.engine.common.limits import out_of_memory
-from ceql.engine.common.primes import prime_below
 from ceql.engine.common.sums import Floats, Weights, Wholes
 from ceql.jit import Array
 
 Weigh = Callable[[Array, Array], Weights]
 """What events weigh: at these positions, with these labels."""
-Run = Callable[[Array, Weights, Floats | None, Wholes | None, int, bool], None]
+FindTotals = Callable[[Array, Weights, Floats | None, Wholes | None, int, bool], None]
 """Finds the totals of nodes inside a window; the last argument says whether sizes are logarithms."""
 
 QUOTA = 1 << 12
@@ -87,7 +86,7 @@ class Summing:
         renumbered: int,
         ended: list[Ended],
         live_of: Callable[[Ended], Array] | None,
-        run: Run,
+        run: FindTotals,
         memory: int,
     ) -> None:
         """Add up the matches of positions.
@@ -106,7 +105,7 @@ class Summing:
             for one in ended:
                 self._add_together([one], live_of(one), used, run, memory)
 
-    def _add_together(self, ended: list[Ended], live: Array | None, used: int, run: Run, memory: int) -> None:
+    def _add_together(self, ended: list[Ended], live: Array | None, used: int, run: FindTotals, memory: int) -> None:
         roots = np.concatenate([one.roots for one in ended])
         begins = np.cumsum([0, *(len(one.roots) for one in ended[:-1])])
         bound = ended[0].bound
@@ -147,7 +146,7 @@ class Summing:
                 own[fresh] = given
         self._weighed = used
 
-    def _size(self, live: Array | None, used: int, roots: Array, begins: Array, bound: int, run: Run) -> float:
+    def _size(self, live: Array | None, used: int, roots: Array, begins: Array, bound: int, run: FindTotals) -> float:
         """The bits of the greatest number to come, at the most; all floats are known after it."""
         while True:
             run(self._todo(live, self._sized, used), self._weights, self._floats, None, bound, self._logs)
@@ -191,3 +190,32 @@ def _longer(array: Array, rows: int) -> Array:
     longer = np.zeros((rows, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def prime_below(number: int) -> int:
+    """The greatest prime below an odd number."""
+    candidate = number - 2
+    while not _is_prime(candidate):
+        candidate -= 2
+    return candidate
+
+
+def _is_prime(n: int) -> bool:
+    """Miller-Rabin with bases that decide every n below 3.3e24."""
+    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
+    if any(n % p == 0 for p in bases):
+        return n in bases
+    d, r = n - 1, 0
+    while d % 2 == 0:
+        d, r = d // 2, r + 1
+    for base in bases:
+        value = pow(base, d, n)
+        if value in (1, n - 1):
+            continue
+        for _ in range(r - 1):
+            value = value * value % n
+            if value == n - 1:
+                break
+        else:
+            return False
+    return True

@@ -27,7 +27,7 @@ from ceql.engine.groups.layout import (
 )
 from ceql.engine.groups.ordered import begin_at, next_in_order, next_with
 from ceql.engine.groups.table import head_of
-from ceql.jit import Array, called, inlined, kernel
+from ceql.jit import Array, called, inlined
 
 
 @inlined
@@ -124,9 +124,3 @@ def pairs_in_lanes(carrier: Carrier, nodes: Array, n: int, counting: Counting, b
     if total[0] > TOO_MANY:
         total = same(np.int64(TOO_MANY + 1))
     put(lanes, n, total)
-
-
-@kernel
-def events_after_run(carrier: Carrier, nodes: Array, n: int, run: int) -> int:
-    """`events_after`, to be called from Python."""
-    return events_after(carrier, nodes, n, run)

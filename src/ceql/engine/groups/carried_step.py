@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.graph import MAX
+from ceql.engine.common.graph import MAX, NONE
 from ceql.engine.common.layout import (
     BOUND,
     COLLECT,
     COUNTER,
     DONE,
     LEAST,
+    NO_KEY,
     NODES,
     ROOTS,
     UNREAD,
@@ -22,7 +23,7 @@ from ceql.engine.common.reached import Reached, note
 from ceql.engine.common.window import apply_window
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, all_hold
 from ceql.engine.groups.ending import end_groups
-from ceql.engine.groups.filing import file_runs, room_to_file
+from ceql.engine.groups.filing import file_runs, head_for, key_of, room_to_file, room_under
 from ceql.engine.groups.firing import both, fire
 from ceql.engine.groups.forbidden import room_to_tell, tell_groups
 from ceql.engine.groups.graph import new_node
@@ -34,13 +35,16 @@ from ceql.engine.groups.layout import (
     INEXACT,
     NEED,
     SEEN_EVENTS,
+    SINCE,
+    TAKEN,
     Carrier,
     Fresh,
     Steps,
     Store,
     Turn,
 )
-from ceql.engine.groups.starting import begin_run
+from ceql.engine.groups.rings import append
+from ceql.engine.groups.table import are_there
 from ceql.jit import called, inlined
 
 
@@ -180,3 +184,37 @@ def _waits_with(carrier: Carrier, fresh: Fresh, state: int, kept: int, m: int) -
     for k in range(carrier.alike[state, 1]):
         same = same and fresh.vector[m, k] == fresh.vector[kept - 1, k]
     return same
+
+
+@called
+def begin_run(
+    steps: Steps, carrier: Carrier, store: Store, events: Events, settings: Settings, turn: Turn, e: int
+) -> int:
+    """Fire transition e, which looks nothing up, and file its run, which waits in one index, in order; there is room.
+
+    In many queries most events do nothing else, and need none of what `step_carried` does for the others.
+    """
+    values, entries, i = events.values, store.entries, turn.i
+    if settings.chain and turn.exact == NO_KEY:
+        return DONE  # cannot start a match
+    if not are_there(values, i, steps.need_terms, steps.needs[e], steps.needs[e + 1]):
+        return DONE
+    first = carrier.moves_of[e]
+    for k in range(first, carrier.moves_of[e + 1]):
+        store.fresh.vector[0, k - first] = values[i, carrier.moves[k, TAKEN]]
+    feed = steps.feeds[steps.target[e]]
+    index = steps.feed_index[feed]
+    width = key_of(steps, carrier, store, events, i, np.int64(0), feed)
+    if width < 0:
+        return DONE
+    value = store.fresh.key[width - 1]
+    head = head_for(carrier, store, index, turn.partition, width - 1)
+    reason = room_under(carrier, store, turn, index, head, np.int64(1), settings.block)
+    if reason != DONE:
+        return reason
+    n = new_node(store.nodes, store.regs, turn.key, turn.position, NONE, turn.exact, np.int64(steps.mark[e]))
+    if len(store.times) > 0:
+        store.times[n] = events.time[i]
+    append(carrier, entries[head, entries.shape[1] - 1], value, n, turn.key, turn.position, settings.block)
+    entries[head, SINCE] = turn.position
+    return DONE

@@ -6,6 +6,8 @@ values mean is not looked at: a snapshot that was changed with care gives other 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ceql.engine.common.check import require, require_between, require_shape
@@ -19,11 +21,14 @@ from ceql.engine.groups.layout import (
     CELL_KIND,
     CELL_TAIL,
     FIRST_ROW,
+    HEADS,
     INDEX,
     KEY,
     MEMBER_CELL,
     NEXT_ROW,
     NODE,
+    NULL,
+    ORDER,
     ROOM,
     SET_CELL,
     STAMP,
@@ -32,6 +37,9 @@ from ceql.engine.groups.layout import (
 )
 from ceql.engine.groups.rings import LEAST_ROOM
 from ceql.jit import Array
+
+if TYPE_CHECKING:
+    from ceql.engine.groups.machine import GroupMachine
 
 
 def check_graph(nodes: Array, marks: int, listed: bool, carried: bool) -> None:
@@ -153,3 +161,23 @@ def check_sizes(arrays: dict[str, Array], words: int, carried: bool) -> tuple[Ar
         require(size & (size - 1) == 0 and size >= least, "its tables are larger than they can be")
     require(words >= KEY, "its table of partial matches is none")
     return entries, rows, buckets, cells, sizes
+
+
+def check(machine: GroupMachine, arrays: dict[str, Array]) -> Array:
+    """Refuse arrays of a state that the kernels of this machine could not work on; the capacities that they ask for."""
+    carrier, indexes = machine.carrier, len(machine.steps.tight)
+    entries, kept, buckets, cells, sizes = check_sizes(arrays, machine.entries.shape[1], carrier is not None)
+    nodes, partitions = arrays["nodes"], len(arrays[f"parts.{machine.columns[0]}"])
+    check_graph(nodes, int(machine.steps.mark.max(initial=-1)) + 1, machine.lists, carrier is not None)
+    listed = carrier.indexes[:, HEADS] >= 0 if carrier is not None else np.zeros(1, np.bool_)
+    check_entries(entries, len(nodes), partitions, indexes, carrier is not None, listed, len(buckets))
+    ordered = np.flatnonzero(carrier.indexes[:, ORDER]) if carrier is not None else np.zeros(0, np.int64)
+    check_buckets(kept, buckets, entries[entries[:, INDEX] >= indexes], ordered, nodes)
+    check_cells(cells)
+    for word in np.flatnonzero(machine.sets.any(axis=0)).tolist():
+        named = entries[machine.sets[entries[:, INDEX], word], KEY + word]
+        require_between(named[named > NULL], 0, len(cells), "its sets of values are none")
+    if machine.lists:
+        extra = require_shape(arrays, "extra", None)
+        require(extra.size == 3 * len(nodes), "its lists of partial matches are none")
+    return sizes

@@ -34,6 +34,7 @@ from ceql.engine.groups.layout import (
     STAMP,
     SUBSTREAM,
     Carrier,
+    Store,
 )
 from ceql.engine.groups.rings import size_of
 from ceql.jit import Array, allocating, inlined, kernel
@@ -43,24 +44,46 @@ UNMARKED = np.iinfo(np.int64).max
 
 @allocating
 def collect(
-    nodes: Array,
-    times: Array,
-    extra: Array,
-    entries: Array,
-    regs: Array,
-    parts: Array,
-    tight: Array,
-    index_ended: Array,
-    heads: int,
-    rows: Array,
-    buckets: Array,
-    window: int,
+    store: Store, tight: Array, index_ended: Array, heads: int, rows: Array, buckets: Array, window: int
 ) -> None:
     """Drop what is dead; the hash table of the entries must be made anew. From `heads` on, indexes are of lists."""
-    used = regs[NODES]
-    reached = np.full(used, UNMARKED, np.int64)
-    lost = False
+    entries, regs = store.entries, store.regs
+    reached = np.full(regs[NODES], UNMARKED, np.int64)
     alive = np.zeros(regs[ENTRIES], np.bool_)
+    lost = _reach(store, tight, index_ended, heads, window, reached, alive)
+    for e in range(regs[ENTRIES]):
+        if entries[e, INDEX] >= heads:
+            p = entries[e, SUBSTREAM]
+            horizon = horizon_of(regs, store.parts, p, window)
+            forgotten = max(regs[FORGOTTEN], store.parts[p, FORGOTTEN_HERE])
+            lost |= _mark_rows(entries, e, rows, buckets, reached, horizon, forgotten)
+            alive[e] = entries[e, entries.shape[1] - 1] >= 0
+    kept = _keep(entries, regs, alive, heads)
+    renumbered = _keep_buckets(entries, regs, kept, heads, buckets)
+    lost = reach_down(store.nodes, reached) or lost
+    if window == W_ENVELOPE and lost:
+        raise_floors(store.parts)
+    moved = reached  # from here on: where a node went
+    move(store.nodes, store.times, store.extra, regs, renumbered, moved)
+    for e in range(kept):
+        if entries[e, INDEX] < heads:
+            entries[e, NODE] = moved[entries[e, NODE]]
+    for bucket in range(regs[BUCKETS_USED]):
+        base, mask = buckets[bucket, BASE], buckets[bucket, ROOM] - 1
+        for r in range(buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]):
+            at = base + (r & mask)
+            if rows[at, PLACE] >= 0:
+                to = moved[rows[at, PLACE]]
+                rows[at, PLACE] = to if to != UNMARKED else -1
+
+
+@inlined
+def _reach(
+    store: Store, tight: Array, index_ended: Array, heads: int, window: int, reached: Array, alive: Array
+) -> bool:
+    """Say which entries of groups are alive, and what their nodes are reached with; whether the window has left any."""
+    nodes, entries, regs, parts = store.nodes, store.entries, store.regs, store.parts
+    lost = False
     for e in range(regs[ENTRIES]):
         if entries[e, INDEX] >= heads:
             continue
@@ -79,67 +102,66 @@ def collect(
             continue
         reached[n] = horizon
         alive[e] = True
-    for e in range(regs[ENTRIES]):
-        if entries[e, INDEX] >= heads:
-            p = entries[e, SUBSTREAM]
-            horizon = horizon_of(regs, parts, p, window)
-            forgotten = max(regs[FORGOTTEN], parts[p, FORGOTTEN_HERE])
-            lost |= _mark_rows(entries, e, rows, buckets, reached, horizon, forgotten)
-            alive[e] = entries[e, entries.shape[1] - 1] >= 0
-    kept = _keep(entries, regs, alive, heads)
-    renumbered = _keep_buckets(entries, regs, kept, heads, buckets)
-    for n in range(used - 1, -1, -1):
-        horizon = reached[n]
-        if horizon == UNMARKED:
-            continue
-        kind = nodes[n, KIND]
-        if kind >= 0:
-            if nodes[n, B] >= 0:
-                reached[nodes[n, B]] = horizon
-            continue
-        if kind == ORDERED:
-            continue  # the rows of buckets are reached already
-        if kind == BETWEEN:
-            reached[nodes[n, A]] = horizon
-            continue
-        if kind == LISTED:
-            if nodes[nodes[n, A], MAX] >= horizon:
-                reached[nodes[n, A]] = horizon
-            else:
-                lost = True
-            before = nodes[n, B]
-            if before >= 0 and nodes[before, MAX] >= horizon:
-                reached[before] = horizon
-            else:
-                nodes[n, B] = -1
-            continue
-        reached[nodes[n, A]] = horizon
-        if kind == OTHERS:
-            continue
+    return lost
+
+
+@inlined
+def reach_down(nodes: Array, reached: Array) -> bool:
+    """Reach all that is below what is reached, and inside the window; whether anything is not."""
+    lost = False
+    for n in range(len(reached) - 1, -1, -1):
+        if reached[n] != UNMARKED:
+            lost = _reach_children(nodes, n, reached) or lost
+    return lost
+
+
+@inlined
+def _reach_children(nodes: Array, n: int, reached: Array) -> bool:
+    """Reach the children of a node, unless the window has left them; whether it has left any."""
+    kind, horizon = nodes[n, KIND], reached[n]
+    lost = False
+    if kind >= 0 or kind == FACTOR:
+        if nodes[n, B] >= 0:
+            reached[nodes[n, B]] = horizon
         if kind == FACTOR:
-            if nodes[n, B] >= 0:
-                reached[nodes[n, B]] = horizon
-            continue
-        for side in range(B, C + 1):
-            child = nodes[n, side]
-            if child >= 0:
-                if nodes[child, MAX] >= horizon:
-                    reached[child] = horizon
-                else:
-                    nodes[n, side] = -1
-                    lost = True
-    if window == W_ENVELOPE and lost:
-        raise_floors(parts)
-    moved = reached  # from here on: where a node went
+            reached[nodes[n, A]] = horizon
+    elif kind == LISTED:
+        if nodes[nodes[n, A], MAX] >= horizon:
+            reached[nodes[n, A]] = horizon
+        else:
+            lost = True
+        before = nodes[n, B]
+        if before >= 0 and nodes[before, MAX] >= horizon:
+            reached[before] = horizon
+        else:
+            nodes[n, B] = -1
+    elif kind != ORDERED:  # the rows of buckets are reached already
+        reached[nodes[n, A]] = horizon
+        if kind != OTHERS and kind != BETWEEN:
+            for side in range(B, C + 1):
+                child = nodes[n, side]
+                if child >= 0:
+                    if nodes[child, MAX] >= horizon:
+                        reached[child] = horizon
+                    else:
+                        nodes[n, side] = -1
+                        lost = True
+    return lost
+
+
+@inlined
+def move(nodes: Array, times: Array, extra: Array, regs: Array, renumbered: Array, moved: Array) -> None:
+    """Move the nodes that are reached to the front; `moved` says first whether a node is, and then where it went.
+    `renumbered` are the new numbers of buckets."""
     top = 0
-    for n in range(used):
-        if reached[n] == UNMARKED:
+    for n in range(len(moved)):
+        if moved[n] == UNMARKED:
             continue
         kind = nodes[n, KIND]
         most = nodes[n, MAX]
         a, b, c = nodes[n, A], nodes[n, B], nodes[n, C]
         if kind == LISTED:  # the list without those that the window has left
-            if reached[a] == UNMARKED:
+            if moved[a] == UNMARKED:
                 moved[n] = moved[b] if b >= 0 else -1
                 continue
             value = extra[n, VALUE]
@@ -172,16 +194,6 @@ def collect(
         moved[n] = top
         top += 1
     regs[NODES] = top
-    for e in range(kept):
-        if entries[e, INDEX] < heads:
-            entries[e, NODE] = moved[entries[e, NODE]]
-    for bucket in range(regs[BUCKETS_USED]):
-        base, mask = buckets[bucket, BASE], buckets[bucket, ROOM] - 1
-        for r in range(buckets[bucket, FIRST_ROW], buckets[bucket, NEXT_ROW]):
-            at = base + (r & mask)
-            if rows[at, PLACE] >= 0:
-                to = moved[rows[at, PLACE]]
-                rows[at, PLACE] = to if to != UNMARKED else -1
 
 
 @inlined

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ceql.engine.common.graph import BETWEEN, KIND, LISTED, ORDERED, OTHERS, UNION, A, B, C
+from ceql.engine.common.graph import BETWEEN, KIND, ORDERED, A, B
 from ceql.engine.common.layout import NODES
-from ceql.engine.common.owners import NOBODY, places, renumber_children, renumbered, spread_down
+from ceql.engine.common.owners import NOBODY, children_of, places, renumber_children, renumbered, spread_down
 from ceql.engine.common.shares import Shares, shard_count
 from ceql.engine.groups.layout import ENTRIES, FIRST_ROW, INDEX, NEXT_ROW, NODE, SUBSTREAM, UNLINKED
 from ceql.jit import Array
@@ -36,10 +36,7 @@ def divide(whole: GroupMachine, owner: Array, shares: Shares | None) -> list[Gro
     filed = np.flatnonzero(rows[:, 1] >= 0)
     node_owner[rows[filed, 1]] = row_owner[filed]
     kinds = nodes[:, KIND]
-    children: Array = np.zeros((len(nodes), 4), np.uint8)
-    children[:, A] = (kinds < 0) & (kinds != ORDERED)
-    children[:, B] = (kinds != OTHERS) & (kinds > ORDERED)
-    children[:, C] = ((kinds < UNION) & (kinds > ORDERED)) | (kinds == LISTED)
+    children = children_of(nodes)
     spread_down(nodes, children, node_owner)
 
     own_nodes, place = places(node_owner, shards)

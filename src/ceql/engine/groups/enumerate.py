@@ -7,6 +7,8 @@ product of it, and puts that product's factors in its place.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ceql.engine.common.graph import (
@@ -56,6 +58,24 @@ from ceql.engine.groups.ordered import next_with
 from ceql.jit import Array, called, inlined, kernel
 
 MOST_FACTORS = 64  # a product has fewer
+
+
+class _Entry(NamedTuple):
+    """An entry of the search's stack: a node, and how the way that leads to it goes on."""
+
+    at: int
+    depth: int
+    todo: int
+    cells: int
+    unlike: int
+    run: int
+
+
+@inlined
+def _top(out: Output, k: int) -> _Entry:
+    """The entry in a place of the stack."""
+    s = out.stack
+    return _Entry(s[k, AT], s[k, DEPTH], s[k, TODO], s[k, CELLS], s[k, UNLIKE], s[k, RUN])
 
 
 @inlined
@@ -145,142 +165,36 @@ def _search(
     max-starts tell all there is to know.
     """
     height = regs[HEIGHT]
-    counted = len(counts) > 0
     m, e = regs[MATCHES], regs[POSITIONS]
     begun = m
-    highest = out.stack.shape[0] - 4
     while height > 0:
-        height -= 1
-        n = out.stack[height, AT]
-        depth = out.stack[height, DEPTH]
-        todo = out.stack[height, TODO]
-        cells = out.stack[height, CELLS]
-        unlike = out.stack[height, UNLIKE]
-        run = out.stack[height, RUN]
-        # to come back to without room
-        base, n0, depth0, todo0, cells0, unlike0, run0 = height, n, depth, todo, cells, unlike, run
-        reason = DONE
-        paired = NONE  # where the way has the event of a pair whose run is one event, and the match ends there
-        while True:
-            if height > highest or depth == out.path.shape[0] or cells + MOST_FACTORS > out.stack.shape[0]:
-                reason = GROW_PATH
-                break
-            product = n
-            if nodes[n, KIND] == ORDERED:
-                cursor = max(unlike, np.int64(0))
-                product, cursor = next_with(carrier, nodes, counts, n, cursor, bound, settings.block)
-                if product < 0:
-                    break
-                height = _push(out, height, n, depth, todo, cells, cursor, NONE)
-                if nodes[product, KIND] < 0:  # several runs that ended with one event
-                    n, unlike = product, NONE
-                    continue
-            elif nodes[n, KIND] == BETWEEN:
-                if run < 0:
-                    cursor = max(unlike, np.int64(0))
-                    run, cursor = next_with(carrier, nodes, counts, nodes[n, A], cursor, bound, settings.block)
-                    if run < 0:
-                        break
-                    height = _push(out, height, n, depth, todo, cells, cursor, NONE)
-                    unlike = nodes[n, C] - 1
-                event = event_after(carrier, nodes, n, unlike, run)
-                if event < 0:
-                    break
-                height = _push(out, height, n, depth, todo, cells, unlike - 1, run)
-                if todo < 0 and nodes[run, KIND] >= 0 and nodes[run, B] < 0:
-                    paired = depth
-                out.path[depth, 0] = event
-                depth += 1
-                n, unlike, run = run, NONE, NONE
-                continue
-            elif nodes[n, KIND] == OTHERS:
-                unlike = nodes[n, B]
-                n = nodes[n, A]
-            if nodes[n, KIND] == LISTED:
-                n = _live_unlike(nodes, extra, n, unlike, bound)
-                if n < 0:
-                    n = product  # not the end of a match, but of this way
-                    break
-                product = nodes[n, A]
-                other = nodes[n, B]
-                if other >= 0 and most_unlike(nodes, extra, other, unlike) >= bound:
-                    height = _push(out, height, other, depth, todo, cells, unlike, NONE)
-            elif nodes[n, KIND] < 0 and nodes[n, KIND] != ORDERED:
-                product = nodes[n, A]
-                for side in range(B, C + 1):
-                    other = nodes[n, side]
-                    if other >= 0 and nodes[other, MAX] >= bound and (not counted or counts[other] > 0):
-                        height = _push(out, height, other, depth, todo, cells, NONE, NONE)
-                if nodes[product, MAX] < bound or (counted and counts[product] == 0):
-                    break
-                if nodes[product, KIND] < 0:  # a group
-                    n = product
-                    continue
-            out.path[depth, 0] = product
-            depth += 1
-            unlike = np.int64(-1)
-            n = nodes[product, B]
-            if n >= 0 and nodes[n, KIND] == FACTOR:
-                while n >= 0:
-                    out.stack[cells, CELL_NODE] = nodes[n, A]
-                    out.stack[cells, CELL_NEXT] = todo
-                    todo = cells
-                    cells += 1
-                    n = nodes[n, B]
-            if n < 0:
-                if todo < 0:
-                    break
-                n = out.stack[todo, CELL_NODE]
-                todo = out.stack[todo, CELL_NEXT]
+        base = height - 1
+        way = _top(out, base)  # to come back to without room
+        reason, n, depth, height, paired = _descend(
+            carrier, nodes, extra, out, counts, bound, settings.block, base, way
+        )
         if reason == DONE and n >= 0:
             continue  # a union whose own product is out of reach
+        first = depth - 1
         if reason == DONE:
-            first = depth - 1
             if not settings.chain:
                 for k in range(depth):
                     if nodes[out.path[k, 0], A] < nodes[out.path[first, 0], A]:
                         first = k
-            start = nodes[out.path[first, 0], A]
-            if start < least or start > most:
+            bottom = out.path[first, 0]
+            if nodes[bottom, A] < least or nodes[bottom, A] > most:
                 continue
-            if settings.exact and (nodes[out.path[first, 0], C] == NO_KEY or nodes[out.path[first, 0], C] < bound):
+            if settings.exact and (nodes[bottom, C] == NO_KEY or nodes[bottom, C] < bound):
                 continue
             if m == out.match.shape[1] - 1 or e + depth > len(out.position) or m - begun >= settings.few:
                 reason = FULL
         if reason != DONE:
-            out.stack[base, AT] = n0
-            out.stack[base, DEPTH] = depth0
-            out.stack[base, TODO] = todo0
-            out.stack[base, CELLS] = cells0
-            out.stack[base, UNLIKE] = unlike0
-            out.stack[base, RUN] = run0
+            _push(out, base, way.at, way.depth, way.todo, way.cells, way.unlike, way.run)
             out.match[OFFSET, m] = e
             regs[HEIGHT] = base + 1
             regs[MATCHES], regs[POSITIONS] = m, e
             return reason
-        out.match[START, m] = start
-        out.match[END, m] = where[AT_POSITION]
-        out.match[PARTITION, m] = where[AT_PARTITION]
-        if len(times) > 0:
-            out.match[START_TIME, m] = times[out.path[first, 0]]
-            out.match[END_TIME, m] = where[AT_TIME]
-        out.match[OFFSET, m] = e
-        if settings.chain:
-            if nodes[out.path[first, 0], KIND] == BOTTOM:
-                depth -= 1
-            for k in range(depth):
-                out.position[e + k] = nodes[out.path[depth - 1 - k, 0], A]
-                out.label[e + k] = nodes[out.path[depth - 1 - k, 0], KIND]
-        else:
-            for k in range(depth):
-                at = e + k
-                own = nodes[out.path[k, 0], A]
-                while at > e and out.position[at - 1] > own:
-                    out.position[at] = out.position[at - 1]
-                    out.label[at] = out.label[at - 1]
-                    at -= 1
-                out.position[at] = own
-                out.label[at] = nodes[out.path[k, 0], KIND]
+        depth = _write(nodes, times, out, settings.chain, where, m, e, depth, first)
         e += depth
         m += 1
         if settings.latest == 2:  # no other start has this key, so any match will do
@@ -291,6 +205,133 @@ def _search(
     regs[HEIGHT] = 0
     regs[MATCHES], regs[POSITIONS] = m, e
     return DONE
+
+
+@inlined
+def _take_up(nodes: Array, out: Output, n: int, todo: int, cells: int) -> tuple[int, int]:
+    """Put the factors from `n` on before what is still to do: where that begins, and the cells in use."""
+    while n >= 0:
+        out.stack[cells, CELL_NODE] = nodes[n, A]
+        out.stack[cells, CELL_NEXT] = todo
+        todo = cells
+        cells += 1
+        n = nodes[n, B]
+    return todo, cells
+
+
+@inlined
+def _descend(
+    carrier: Carrier, nodes: Array, extra: Array, out: Output, counts: Array, bound: int, block: int, height: int,
+    way: _Entry,
+) -> tuple[int, int, int, int, int]:  # fmt: skip
+    """Take a way to its end, and put the others that it passes on the stack.
+
+    Returns GROW_PATH where there is no room; a node, if a match does not end there; how long the way is and how high
+    the stack; and where the way has the event of a pair whose run is one event, if the match ends there.
+    """
+    n, depth, todo, cells, unlike, run = way
+    counted = len(counts) > 0
+    highest = out.stack.shape[0] - 4
+    paired = NONE
+    while True:
+        if height > highest or depth == out.path.shape[0] or cells + MOST_FACTORS > out.stack.shape[0]:
+            return GROW_PATH, n, depth, height, paired
+        product = n
+        if nodes[n, KIND] == ORDERED:
+            cursor = max(unlike, np.int64(0))
+            product, cursor = next_with(carrier, nodes, counts, n, cursor, bound, block)
+            if product < 0:
+                break
+            height = _push(out, height, n, depth, todo, cells, cursor, NONE)
+            if nodes[product, KIND] < 0:  # several runs that ended with one event
+                n, unlike = product, NONE
+                continue
+        elif nodes[n, KIND] == BETWEEN:
+            if run < 0:
+                cursor = max(unlike, np.int64(0))
+                run, cursor = next_with(carrier, nodes, counts, nodes[n, A], cursor, bound, block)
+                if run < 0:
+                    break
+                height = _push(out, height, n, depth, todo, cells, cursor, NONE)
+                unlike = nodes[n, C] - 1
+            event = event_after(carrier, nodes, n, unlike, run)
+            if event < 0:
+                break
+            height = _push(out, height, n, depth, todo, cells, unlike - 1, run)
+            if todo < 0 and nodes[run, KIND] >= 0 and nodes[run, B] < 0:
+                paired = depth
+            out.path[depth, 0] = event
+            depth += 1
+            n, unlike, run = run, NONE, NONE
+            continue
+        elif nodes[n, KIND] == OTHERS:
+            unlike = nodes[n, B]
+            n = nodes[n, A]
+        if nodes[n, KIND] == LISTED:
+            n = _live_unlike(nodes, extra, n, unlike, bound)
+            if n < 0:
+                n = product  # not the end of a match, but of this way
+                break
+            product = nodes[n, A]
+            other = nodes[n, B]
+            if other >= 0 and most_unlike(nodes, extra, other, unlike) >= bound:
+                height = _push(out, height, other, depth, todo, cells, unlike, NONE)
+        elif nodes[n, KIND] < 0 and nodes[n, KIND] != ORDERED:
+            product = nodes[n, A]
+            for side in range(B, C + 1):
+                other = nodes[n, side]
+                if other >= 0 and nodes[other, MAX] >= bound and (not counted or counts[other] > 0):
+                    height = _push(out, height, other, depth, todo, cells, NONE, NONE)
+            if nodes[product, MAX] < bound or (counted and counts[product] == 0):
+                break
+            if nodes[product, KIND] < 0:  # a group
+                n = product
+                continue
+        out.path[depth, 0] = product
+        depth += 1
+        unlike = np.int64(-1)
+        n = nodes[product, B]
+        if n >= 0 and nodes[n, KIND] == FACTOR:
+            todo, cells = _take_up(nodes, out, n, todo, cells)
+            n = np.int64(-1)
+        if n < 0:
+            if todo < 0:
+                break
+            n = out.stack[todo, CELL_NODE]
+            todo = out.stack[todo, CELL_NEXT]
+    return DONE, n, depth, height, paired
+
+
+@inlined
+def _write(
+    nodes: Array, times: Array, out: Output, chain: bool, where: Array, m: int, e: int, depth: int, first: int
+) -> int:
+    """Write the match of the path, whose first event is the one of `first`: how many events it has."""
+    bottom = out.path[first, 0]
+    out.match[START, m] = nodes[bottom, A]
+    out.match[END, m] = where[AT_POSITION]
+    out.match[PARTITION, m] = where[AT_PARTITION]
+    if len(times) > 0:
+        out.match[START_TIME, m] = times[bottom]
+        out.match[END_TIME, m] = where[AT_TIME]
+    out.match[OFFSET, m] = e
+    if chain:
+        if nodes[bottom, KIND] == BOTTOM:
+            depth -= 1
+        for k in range(depth):
+            out.position[e + k] = nodes[out.path[depth - 1 - k, 0], A]
+            out.label[e + k] = nodes[out.path[depth - 1 - k, 0], KIND]
+        return depth
+    for k in range(depth):
+        at = e + k
+        own = nodes[out.path[k, 0], A]
+        while at > e and out.position[at - 1] > own:
+            out.position[at] = out.position[at - 1]
+            out.label[at] = out.label[at - 1]
+            at -= 1
+        out.position[at] = own
+        out.label[at] = nodes[out.path[k, 0], KIND]
+    return depth
 
 
 @inlined

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-from ceql.engine.common.check import require, require_between, require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.graph import KIND, A
 from ceql.engine.common.layout import (
@@ -29,12 +28,12 @@ from ceql.engine.common.layout import (
     Events,
     Settings,
 )
-from ceql.engine.common.limits import out_of_memory
+from ceql.engine.common.limits import out_of_memory_for_groups
 from ceql.engine.common.owners import power_of_two
 from ceql.engine.common.reached import nothing_reached
 from ceql.engine.groups import rows, words
 from ceql.engine.groups.ahead import RING
-from ceql.engine.groups.check import check_buckets, check_cells, check_entries, check_graph, check_sizes
+from ceql.engine.groups.check import check
 from ceql.engine.groups.chosen.follow import FEW, Choosing, kept_runs, kept_ways, write_kept
 from ceql.engine.groups.collect import collect
 from ceql.engine.groups.graph import WAY
@@ -53,13 +52,10 @@ from ceql.engine.groups.layout import (
     GROW_ROWS,
     GROW_TABLE,
     HASHED,
-    HEADS,
-    INDEX,
     INEXACT,
     KEY,
     LEFT_BUCKET,
     NEED,
-    NULL,
     ORDER,
     OWN_REGISTERS,
     ROWS,
@@ -71,7 +67,6 @@ from ceql.engine.groups.layout import (
     Fresh,
     Steps,
     Store,
-    no_carrier,
 )
 from ceql.engine.groups.loop import advance, room_for
 from ceql.engine.groups.reading import NOTHING, Reading
@@ -84,7 +79,6 @@ from ceql.jit import Array
 _log = logging.getLogger(__name__)
 _FEW = 4096  # entries or cells: a table of fewer grows without a collection, which gives up what a window has left
 _STRETCH = 1 << 14  # events
-_NO_CARRIER = no_carrier()
 _NOTHING: tuple[Array, Array] = (np.zeros((0, ROWS), np.int64), np.zeros((0, BUCKETS), np.int64))
 
 
@@ -278,13 +272,16 @@ class GroupMachine(Reading):
             else:
                 self.collect(for_table=reason == GROW_TABLE)
 
-    def _advance(self, events: Events, stop: int) -> int:
-        store = Store(
+    @property
+    def _store(self) -> Store:
+        return Store(
             self.nodes, self.times, self.extra, self.slots, self.entries, self.regs, self.parts, self.fresh, self.way
         )
+
+    def _advance(self, events: Events, stop: int) -> int:
         with np.errstate(over="ignore", invalid="ignore"):  # where Numba is switched off
             reason = advance(
-                self.steps, NOTHING if self.carrier is None else None, self.carrier, store, self.reached,
+                self.steps, NOTHING if self.carrier is None else None, self.carrier, self._store, self.reached,
                 self.noted, events, self.settings._replace(notes=not self._in_vain), self.room, stop,
             )  # fmt: skip
         return int(reason)
@@ -341,8 +338,8 @@ class GroupMachine(Reading):
         """The same, without looking for partitions that hold nothing."""
         with self._collecting():
             collect(
-                self.nodes, self.times, self.extra, self.entries, self.regs, self.parts, self.tight,
-                self.steps.index_ended, len(self.steps.tight), *self._in_order, self.settings.window,
+                self._store, self.tight, self.steps.index_ended, len(self.steps.tight), *self._in_order,
+                self.settings.window,
             )  # fmt: skip
         self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1  # no head has them
         if self.regs[CELLS_USED]:
@@ -426,9 +423,7 @@ class GroupMachine(Reading):
         }
 
     def _out_of_memory(self) -> ResourceError:
-        if not self.conditions:
-            return super()._out_of_memory()
-        return out_of_memory(self.memory, f"partial matches that {_listed(self.conditions)} can tell apart")
+        return out_of_memory_for_groups(self.memory, self.conditions)
 
     def measures(self) -> dict[str, int]:
         """Metrics by name; see `Machine.measures`."""
@@ -464,21 +459,7 @@ class GroupMachine(Reading):
 
     def check(self, arrays: dict[str, Array]) -> None:
         """Refuse arrays of a state that the kernels could not work on."""
-        carried = self.carrier is not None
-        entries, kept, buckets, cells, sizes = check_sizes(arrays, self.entries.shape[1], carried)
-        nodes, partitions = arrays["nodes"], len(arrays[f"parts.{self.columns[0]}"])
-        check_graph(nodes, int(self.steps.mark.max(initial=-1)) + 1, self.lists, carried)
-        listed = self.carrier.indexes[:, HEADS] >= 0 if self.carrier is not None else np.zeros(1, np.bool_)
-        check_entries(entries, len(nodes), partitions, len(self.steps.tight), carried, listed, len(buckets))
-        ordered = np.flatnonzero(self.carrier.indexes[:, ORDER]) if self.carrier is not None else np.zeros(0, np.int64)
-        check_buckets(kept, buckets, entries[entries[:, INDEX] >= len(self.steps.tight)], ordered, nodes)
-        check_cells(cells)
-        for word in np.flatnonzero(self.sets.any(axis=0)).tolist():
-            named = entries[self.sets[entries[:, INDEX], word], KEY + word]
-            require_between(named[named > NULL], 0, len(cells), "its sets of values are none")
-        if self.lists:
-            extra = require_shape(arrays, "extra", None)
-            require(extra.size == 3 * len(nodes), "its lists of partial matches are none")
+        sizes = check(self, arrays)
         self._check_memory(nodes=int(sizes[0]), entries=int(sizes[1]))
 
     def restore(self, arrays: dict[str, Array]) -> None:
@@ -517,8 +498,3 @@ def _longer(array: Array, size: int) -> Array:
     longer = np.empty((size, array.shape[1]), np.int64)
     longer[: len(array)] = array
     return longer
-
-
-def _listed(texts: tuple[str, ...]) -> str:
-    quoted = [f"'{text}'" for text in texts[:3]]
-    return " and ".join(quoted) + (" and others" if len(texts) > 3 else "")

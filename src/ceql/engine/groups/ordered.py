@@ -49,7 +49,7 @@ from ceql.engine.groups.rings import (
     harder,
     order_of_bucket,
 )
-from ceql.jit import LOWER, Array, called, inlined, kernel
+from ceql.jit import LOWER, Array, called, inlined
 
 _IN_BLOCK = 31  # bits of a cursor: how many rows of a block are left
 
@@ -247,9 +247,3 @@ def next_with(
     while len(counts) > 0 and run >= 0 and counts[run] == 0:
         run, cursor = next_in_order(carrier, nodes, n, cursor, bound, block)
     return run, cursor
-
-
-@kernel
-def following_in_order(carrier: Carrier, nodes: Array, n: int, cursor: int, bound: int, block: int) -> tuple[int, int]:
-    """`next_in_order`, to be called from Python."""
-    return next_in_order(carrier, nodes, n, cursor, bound, block)

@@ -188,88 +188,86 @@ def run_program(
                 stack[top] = constant(read, stack)
             else:
                 stack[top] = entries[g, base - 1 - read]
-            continue
-        if operation == CONSTANT:
+        elif operation == CONSTANT:
             top += 1
             stack[top] = argument
-            continue
-        a = stack[top]
-        if operation >= ABS_INT and operation < DENIED:
-            if a != NULL:
-                stack[top] = abs(a) if operation == ABS_INT else of_float(operation, to_float(a))
-            continue
-        if operation >= DENIED:
-            stack[top] = FALSE if a == (TRUE if operation == DENIED else FALSE) else TRUE
-            continue
-        if operation == DIFFERENT:
-            stack[top] = size_of_set(carrier.cells, a)
-            continue
-        if operation >= KNOWN:
-            if a == TOO_LARGE and operation == TOTAL:
+        elif operation < AND or (operation >= NOT and operation < ADD_INT) or operation >= KNOWN:
+            if not _change(carrier, operation, argument, stack, top):
                 return FAILED
-            if a <= NULL:  # there is none
-                stack[top] = 0 if operation == COUNTED else NULL
-            continue
-        if operation == TO_FLOAT:
-            if a != NULL:
-                if abs(a) > _EXACT:
-                    return FAILED
-                stack[top] = to_key(np.float64(a))
-            continue
-        if operation == UNSCALE:
-            if a != NULL:
-                stack[top] = to_key(np.float64(a) / 10.0**argument)
-            continue
-        if operation == IS_NULL:
-            stack[top] = TRUE if a == NULL else FALSE
-            continue
-        if operation == NOT:
-            if a != NULL:
-                stack[top] = 1 - a
-            continue
-        if operation == NEGATE_INT:
-            if a != NULL:
-                if -a <= NULL:
-                    return FAILED
-                stack[top] = -a
-            continue
-        if operation == NEGATE_FLOAT:
-            if a != NULL:
-                stack[top] = to_key(0.0 - to_float(a))
-            continue
-        b = a
-        top -= 1
-        a = stack[top]
-        if operation == AND:
-            if a == FALSE or b == FALSE:
-                stack[top] = FALSE
-            elif a == NULL or b == NULL:
-                stack[top] = NULL
-            continue
-        if operation == OR:
-            if a == TRUE or b == TRUE:
-                stack[top] = TRUE
-            elif a == NULL or b == NULL:
-                stack[top] = NULL
-            continue
-        if a == NULL or b == NULL:
-            stack[top] = NULL
-            continue
-        if operation < ADD_FLOAT:
-            fits, result = calculate_int(operation, a, b)
-            if not fits:
-                return FAILED
-            stack[top] = result
-        elif operation < COMPARE_WORDS:
-            stack[top] = calculate_float(operation, to_float(a), to_float(b))
-        elif (operation >= COMPARE_INT_FLOAT and b == NAN) or (operation == COMPARE_FLOATS and a == NAN):
-            stack[top] = NULL
         else:
-            if operation == COMPARE_INT_FLOAT:
-                order = order_of(a, to_float(b))
-            else:
-                if operation == COMPARE_RANKS:
-                    a, b = rank_of(a, carrier.rank), rank_of(b, carrier.rank)
-                order = -1 if a < b else 1 if a > b else 0
-            stack[top] = TRUE if satisfies(argument, order) else FALSE
+            top -= 1
+            if not _combine(carrier, operation, argument, stack, top):
+                return FAILED
     return stack[0]
+
+
+@inlined
+def _change(carrier: Carrier, operation: int, argument: int, stack: Array, top: int) -> bool:
+    """Do what takes one value; False where it does not fit."""
+    a = stack[top]
+    if operation >= DENIED:
+        stack[top] = FALSE if a == (TRUE if operation == DENIED else FALSE) else TRUE
+    elif operation == DIFFERENT:
+        stack[top] = size_of_set(carrier.cells, a)
+    elif operation >= KNOWN and operation < DIFFERENT:
+        if a == TOO_LARGE and operation == TOTAL:
+            return False
+        if a <= NULL:  # there is none
+            stack[top] = 0 if operation == COUNTED else NULL
+    elif operation == IS_NULL:
+        stack[top] = TRUE if a == NULL else FALSE
+    elif a == NULL:
+        return True
+    elif operation >= ABS_INT:
+        stack[top] = abs(a) if operation == ABS_INT else of_float(operation, to_float(a))
+    elif operation == TO_FLOAT:
+        if abs(a) > _EXACT:
+            return False
+        stack[top] = to_key(np.float64(a))
+    elif operation == UNSCALE:
+        stack[top] = to_key(np.float64(a) / 10.0**argument)
+    elif operation == NOT:
+        stack[top] = 1 - a
+    elif operation == NEGATE_INT:
+        if -a <= NULL:
+            return False
+        stack[top] = -a
+    else:
+        stack[top] = to_key(0.0 - to_float(a))
+    return True
+
+
+@inlined
+def _combine(carrier: Carrier, operation: int, argument: int, stack: Array, top: int) -> bool:
+    """Do what takes the values at `top` and above it; False where the result does not fit."""
+    a, b = stack[top], stack[top + 1]
+    if operation == AND:
+        if a == FALSE or b == FALSE:
+            stack[top] = FALSE
+        elif a == NULL or b == NULL:
+            stack[top] = NULL
+    elif operation == OR:
+        if a == TRUE or b == TRUE:
+            stack[top] = TRUE
+        elif a == NULL or b == NULL:
+            stack[top] = NULL
+    elif a == NULL or b == NULL:
+        stack[top] = NULL
+    elif operation < ADD_FLOAT:
+        fits, result = calculate_int(operation, a, b)
+        if not fits:
+            return False
+        stack[top] = result
+    elif operation < COMPARE_WORDS:
+        stack[top] = calculate_float(operation, to_float(a), to_float(b))
+    elif (operation >= COMPARE_INT_FLOAT and b == NAN) or (operation == COMPARE_FLOATS and a == NAN):
+        stack[top] = NULL
+    else:
+        if operation == COMPARE_INT_FLOAT:
+            order = order_of(a, to_float(b))
+        else:
+            if operation == COMPARE_RANKS:
+                a, b = rank_of(a, carrier.rank), rank_of(b, carrier.rank)
+            order = -1 if a < b else 1 if a > b else 0
+        stack[top] = TRUE if satisfies(argument, order) else FALSE
+    return True

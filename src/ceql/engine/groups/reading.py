@@ -58,7 +58,7 @@ from ceql.engine.common.roots import (
     Roots,
     make_roots,
 )
-from ceql.engine.common.summing import QUOTA, Ended, Run, Summing
+from ceql.engine.common.summing import QUOTA, Ended, FindTotals, Summing
 from ceql.engine.common.sums import Floats, Weights, Wholes
 from ceql.engine.groups.blocks import enumerate_many
 from ceql.engine.groups.count import count_matches
@@ -318,7 +318,7 @@ class Reading(Machine):
         positions = min(8 * QUOTA, self._buffered[1]) if summing is not None else self._buffered[1]
         self.out = make_output(matches, positions, self.timed, self.out.stack.shape[1])
 
-    def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, Run]:
+    def _adding(self, bound: int) -> tuple[Callable[[Ended], Array] | None, FindTotals]:
         def run(
             live: Array, weights: Weights, floats: Floats | None, wholes: Wholes | None, bound: int, logs: bool
         ) -> None:

@@ -23,7 +23,6 @@ from ceql.engine.groups.layout import (
     ROWS_NEEDED,
     Carrier,
 )
-from ceql.engine.groups.ordered import following_in_order
 from ceql.engine.groups.rings import LEAST_ROOM, restore_rows, size_of
 from ceql.jit import Array
 
@@ -93,18 +92,6 @@ def ring(carrier: Carrier, bucket: int) -> Array:
     """Where the rows of a bucket stand, in order of arrival."""
     base, room, first, end = carrier.buckets[bucket, :BUCKET_INDEX].tolist()
     return np.asarray(base + (np.arange(first, end) & (room - 1)))
-
-
-def of_node(machine: GroupMachine, n: int) -> list[int]:
-    """The runs of an `ordered` node that are inside the window."""
-    assert machine.carrier is not None
-    cursor, bound = 0, machine.bound
-    found: list[int] = []
-    while True:
-        child, cursor = following_in_order(machine.carrier, machine.nodes, n, cursor, bound, machine.settings.block)
-        if child < 0:
-            return found
-        found.append(int(child))
 
 
 def kept(carrier: Carrier | None, buckets: int) -> Array:

@@ -10,29 +10,51 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.graph import BOTTOM, KIND, MAX, A, B, C
+from ceql.engine.common.graph import MAX
 from ceql.engine.common.layout import NODES, W_ENVELOPE
 from ceql.engine.common.window import horizon_of, raise_floors
-from ceql.engine.states.layout import EPOCH, INITIAL, LOG, LOGGED, POOL, RECORD, ROOM, SINCE, Partitions
-from ceql.jit import Array, allocating, kernel
-
-UNMARKED = np.iinfo(np.int64).max
+from ceql.engine.groups.collect import UNMARKED, move, reach_down
+from ceql.engine.states.layout import EPOCH, LOG, LOGGED, POOL, RECORD, ROOM, SINCE, Partitions, Store
+from ceql.engine.states.records import empty
+from ceql.jit import Array, allocating, inlined, kernel
 
 
 @allocating
-def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, window: int, log: Array) -> None:
+def collect(store: Store, window: int) -> None:
     """Drop what is dead. Every record must be in the pool (no partition loaded)."""
-    used = regs[NODES]
-    reached = np.full(used, UNMARKED, np.int64)  # the horizon of whoever reaches a node
+    regs, table, pool = store.regs, store.parts.table, store.parts.pool
+    reached = np.full(regs[NODES], UNMARKED, np.int64)  # the horizon of whoever reaches a node
+    lost = _thin_out(store, window, reached)
+    lost = reach_down(store.nodes, reached) or lost
+    if window == W_ENVELOPE and lost:
+        raise_floors(table)
+    nothing = np.zeros(0, np.int64)
+    move(store.nodes, store.times, nothing.reshape(0, 3), regs, nothing, reached)
+    moved = reached  # from here on: where a node went
+    for p in range(table.shape[0]):
+        at = table[p, RECORD]
+        if at < 0:
+            table[p, LOGGED] = -1  # no run is under way: no later match can use what came before
+            continue
+        source = at + 1
+        for _ in range(pool[at]):
+            for k in range(pool[source + 1]):
+                pool[source + 2 + k] = moved[pool[source + 2 + k]]
+            source += 2 + pool[source + 1]
+    _collect_log(regs, table, window, store.log)
+
+
+@inlined
+def _thin_out(store: Store, window: int, reached: Array) -> bool:
+    """Leave out of the records what the window has left, and enter what their nodes are reached with; whether anything
+    was left out."""
+    nodes, regs, table, pool = store.nodes, store.regs, store.parts.table, store.parts.pool
     lost = False
     for p in range(table.shape[0]):
         at = table[p, RECORD]
         horizon = horizon_of(regs, table, p, window)
         if table[p, SINCE] != regs[EPOCH]:
-            table[p, SINCE] = regs[EPOCH]
-            table[p, RECORD] = -1
-            table[p, INITIAL] = 0
-            table[p, LOGGED] = -1
+            empty(table, p, regs[EPOCH])
             continue
         if at < 0:
             continue
@@ -60,61 +82,7 @@ def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, 
         if alive == 0:
             table[p, RECORD] = -1
             table[p, ROOM] = 0
-
-    for n in range(used - 1, -1, -1):
-        horizon = reached[n]
-        if horizon == UNMARKED or nodes[n, KIND] == BOTTOM:
-            continue
-        if nodes[n, KIND] >= 0:
-            reached[nodes[n, B]] = horizon
-        else:
-            reached[nodes[n, A]] = horizon
-            if nodes[nodes[n, B], MAX] >= horizon:
-                reached[nodes[n, B]] = horizon
-            else:
-                lost = True
-
-    if window == W_ENVELOPE and lost:
-        raise_floors(table)
-
-    moved = np.empty(used, np.int64)
-    top = 0
-    for n in range(used):
-        horizon = reached[n]
-        if horizon == UNMARKED:
-            continue
-        kind = nodes[n, KIND]
-        a, b = nodes[n, A], nodes[n, B]
-        if kind >= 0:
-            if b >= 0:
-                b = moved[b]
-        else:
-            if nodes[n, MAX] >= horizon and reached[b] == UNMARKED:
-                moved[n] = moved[a]  # a union whose right side is dead is its left side
-                continue
-            a, b = moved[a], moved[b]
-        nodes[top, MAX] = nodes[n, MAX]
-        nodes[top, A] = a
-        nodes[top, B] = b
-        nodes[top, C] = nodes[n, C]
-        nodes[top, KIND] = kind
-        if len(times) > 0:
-            times[top] = times[n]
-        moved[n] = top
-        top += 1
-    regs[NODES] = top
-
-    for p in range(table.shape[0]):
-        at = table[p, RECORD]
-        if at < 0:
-            table[p, LOGGED] = -1  # no run is under way: no later match can use what came before
-            continue
-        source = at + 1
-        for _ in range(pool[at]):
-            for k in range(pool[source + 1]):
-                pool[source + 2 + k] = moved[pool[source + 2 + k]]
-            source += 2 + pool[source + 1]
-    _collect_log(regs, table, window, log)
+    return lost
 
 
 @allocating

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ceql.engine.common.graph import BOTTOM, KIND, PAIR, A, B
 from ceql.engine.common.layout import NODES
-from ceql.engine.common.owners import NOBODY, places, renumber_children, spread_down
+from ceql.engine.common.owners import NOBODY, children_of, places, renumber_children, spread_down
 from ceql.engine.common.shares import Shares, shard_count
 from ceql.engine.states.layout import POOL, RECORD, ROOM
 from ceql.jit import Array, kernel
@@ -24,9 +23,7 @@ def divide(whole: StateMachine, shares: Shares) -> list[StateMachine]:
     records = whole.table[:, RECORD]
     node_owner: Array = np.full(len(nodes), NOBODY, np.int64)
     _own_roots(records, shares.owner, pool, node_owner)
-    children: Array = np.zeros((len(nodes), 3), np.uint8)
-    children[:, A] = nodes[:, KIND] == PAIR
-    children[:, B] = nodes[:, KIND] != BOTTOM
+    children = children_of(nodes)
     spread_down(nodes, children, node_owner)
     own_nodes, place = places(node_owner, shard_count())
     renumber_children(nodes, children, place)

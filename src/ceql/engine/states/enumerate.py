@@ -44,99 +44,33 @@ FEW = 64  # matches that are sorted after they were found
 
 @inlined
 def _list(
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    roots: Array,
-    out: Output,
-    rows: Array | None,
-    settings: Settings,
+    nodes: Array, times: Array, regs: Array, roots: Array, out: Output, rows: Array | None, settings: Settings,
     where: Array,
-) -> int:
+) -> int:  # fmt: skip
     """Write the matches that end at `position`; nothing is written unless all of them fit.
 
     `rows` is scratch to find the rows of many matches with. Without it, more matches than a few, or matches that are
     not found in order, are a reason to come back: most queries have none, and compile nothing for them.
     """
     bound = np.int64(where[AT_BOUND])
-    first = regs[MATCHES]
-    base = regs[POSITIONS]
+    first, base = regs[MATCHES], regs[POSITIONS]
     if out.stack.shape[0] < len(roots) + 8:
         return GROW_PATH
-    placed = False
     m, e = first, base
-    one = np.uint64(1)  # unsigned indices spare Numba's test for negative ones
-    deepest, highest = np.uint64(out.path.shape[0]), np.uint64(out.stack.shape[0])
-    sorted_so_far = True
+    placed = False
     while True:  # once, or twice when there turn out to be many
-        height = np.uint64(0)
-        for k in range(len(roots) - 1, -1, -1):
-            if nodes[roots[k], MAX] >= bound:
-                out.stack[height, AT] = roots[k]
-                out.stack[height, DEPTH] = 0
-                height += one
-        again = False
-        while height > np.uint64(0):
-            height -= one
-            n = np.uint64(out.stack[height, AT])
-            depth = np.uint64(out.stack[height, DEPTH])
-            kind = nodes[n, KIND]
-            while kind != BOTTOM:
-                if kind >= 0:
-                    if depth == deepest:
-                        if placed and rows is not None:
-                            clear_marks(rows)
-                        return GROW_PATH
-                    out.path[depth, POSITION] = nodes[n, A]
-                    if settings.labelled:
-                        out.path[depth, LABEL] = kind
-                    depth += one
-                    n = np.uint64(nodes[n, B])
-                else:
-                    right = np.uint64(nodes[n, B])
-                    if nodes[right, MAX] >= bound:
-                        if height == highest:
-                            if placed and rows is not None:
-                                clear_marks(rows)
-                            return GROW_PATH
-                        out.stack[height, AT] = right
-                        out.stack[height, DEPTH] = depth
-                        height += one
-                    n = np.uint64(nodes[n, A])
-                kind = nodes[n, KIND]
-            if settings.exact and nodes[n, C] < where[AT_BOUND]:
-                continue
-            row, at = np.uint64(m), np.uint64(e)
+        reason, in_order, found, entries = _search(nodes, times, roots, out, rows, settings, where, bound, placed, m, e)
+        if reason != DONE and reason != MORE:
             if placed and rows is not None:
-                row, at = np.uint64(rows[0, n]), np.uint64(rows[3, n])
-                rows[0, n] = row + one
-                rows[3, n] = at + depth
-            else:
-                if m - first == FEW:
-                    again = True
-                    break
-                if m == out.match.shape[1] - 1 or e + np.int64(depth) > len(out.position):
-                    return FULL if first > 0 else BLOCKS
-                if m > first and nodes[n, A] > out.match[START, m - 1]:
-                    sorted_so_far = False
-                m += 1
-                e += np.int64(depth)
-            out.match[START, row] = nodes[n, A]
-            if len(times) > 0:
-                out.match[START_TIME, row] = times[n]
-            out.match[OFFSET, row] = at
-            if settings.labelled:
-                for k in range(depth):
-                    out.label[at + k] = out.path[depth - one - k, LABEL]
-            while depth > np.uint64(0):
-                depth -= one
-                out.position[at] = out.path[depth, POSITION]
-                at += one
-        if not again and sorted_so_far:
+                clear_marks(rows)
+            return BLOCKS if reason == FULL and first == 0 else reason
+        if not placed:
+            m, e = found, entries
+        if placed or (reason == DONE and in_order):
             break
         if rows is None:
             return MORE
-        if not again:
+        if reason == DONE:
             out.match[OFFSET, m] = e
             sort_by_start(out, first, m, len(times) > 0)
             break
@@ -146,7 +80,6 @@ def _list(
             return FULL if first > 0 and found <= settings.few else BLOCKS
         m, e = first + found, base + entries
         placed = True
-        sorted_so_far = True
     out.match[OFFSET, m] = e
     if placed and rows is not None:
         clear_marks(rows)
@@ -163,6 +96,80 @@ def _list(
     regs[MATCHES] = m
     regs[POSITIONS] = e
     return DONE
+
+
+@inlined
+def _search(
+    nodes: Array, times: Array, roots: Array, out: Output, rows: Array | None, settings: Settings, where: Array,
+    bound: int, placed: bool, m: int, e: int,
+) -> tuple[int, bool, int, int]:  # fmt: skip
+    """Write the matches of these roots from row `m` and entry `e` on, or where `rows` has `placed` them.
+
+    Returns DONE, or MORE at the first match that is too many to be sorted, or why nothing can be written; whether
+    later starts came first; and the row and the entry after the last match.
+    """
+    begun = m
+    one = np.uint64(1)  # unsigned indices spare Numba's test for negative ones
+    deepest, highest = np.uint64(out.path.shape[0]), np.uint64(out.stack.shape[0])
+    in_order = True
+    height = np.uint64(0)
+    for k in range(len(roots) - 1, -1, -1):
+        if nodes[roots[k], MAX] >= bound:
+            out.stack[height, AT] = roots[k]
+            out.stack[height, DEPTH] = 0
+            height += one
+    while height > np.uint64(0):
+        height -= one
+        n = np.uint64(out.stack[height, AT])
+        depth = np.uint64(out.stack[height, DEPTH])
+        kind = nodes[n, KIND]
+        while kind != BOTTOM:
+            if kind >= 0:
+                if depth == deepest:
+                    return GROW_PATH, in_order, m, e
+                out.path[depth, POSITION] = nodes[n, A]
+                if settings.labelled:
+                    out.path[depth, LABEL] = kind
+                depth += one
+                n = np.uint64(nodes[n, B])
+            else:
+                right = np.uint64(nodes[n, B])
+                if nodes[right, MAX] >= bound:
+                    if height == highest:
+                        return GROW_PATH, in_order, m, e
+                    out.stack[height, AT] = right
+                    out.stack[height, DEPTH] = depth
+                    height += one
+                n = np.uint64(nodes[n, A])
+            kind = nodes[n, KIND]
+        if settings.exact and nodes[n, C] < where[AT_BOUND]:
+            continue
+        row, at = np.uint64(m), np.uint64(e)
+        if placed and rows is not None:
+            row, at = np.uint64(rows[0, n]), np.uint64(rows[3, n])
+            rows[0, n] = row + one
+            rows[3, n] = at + depth
+        else:
+            if m - begun == FEW:
+                return MORE, in_order, m, e
+            if m == out.match.shape[1] - 1 or e + np.int64(depth) > len(out.position):
+                return FULL, in_order, m, e
+            if m > begun and nodes[n, A] > out.match[START, m - 1]:
+                in_order = False
+            m += 1
+            e += np.int64(depth)
+        out.match[START, row] = nodes[n, A]
+        if len(times) > 0:
+            out.match[START_TIME, row] = times[n]
+        out.match[OFFSET, row] = at
+        if settings.labelled:
+            for k in range(depth):
+                out.label[at + k] = out.path[depth - one - k, LABEL]
+        while depth > np.uint64(0):
+            depth -= one
+            out.position[at] = out.path[depth, POSITION]
+            at += one
+    return DONE, in_order, m, e
 
 
 @kernel

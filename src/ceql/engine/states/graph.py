@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from ceql.engine.common.graph import BOTTOM, KIND, MAX, PAIR, A, B, C
 from ceql.engine.common.layout import NODES
-from ceql.engine.states.layout import LENGTH, Active
+from ceql.engine.states.layout import LENGTH, Active, Start
 from ceql.jit import Array, inlined
 
 
 @inlined
-def new_bottom(nodes: Array, regs: Array, key: int, position: int, exact: int) -> int:
+def new_bottom(nodes: Array, times: Array, regs: Array, start: Start) -> int:
     n = regs[NODES]
-    nodes[n, MAX] = key
-    nodes[n, A] = position
+    nodes[n, MAX] = start.key
+    nodes[n, A] = start.position
     nodes[n, B] = -1
-    nodes[n, C] = exact
+    nodes[n, C] = start.exact
+    if len(times) > 0:
+        times[n] = start.time
     nodes[n, KIND] = BOTTOM
     regs[NODES] = n + 1
     return n

@@ -64,3 +64,23 @@ class Active(NamedTuple):
     lists: Array  # int64[slots, longest]
     place: Array  # int64[states]: where the state stands, if it does (the entry there tells)
     roots: Array  # int64
+
+
+class Store(NamedTuple):
+    """All that an event may change."""
+
+    nodes: Array  # int64[capacity, NODE_WORDS]
+    times: Array  # int64[capacity], or length 0
+    regs: Array
+    parts: Partitions
+    active: Active
+    log: Array  # int64[entries, LOG_WORDS]: see `loop._log`
+
+
+class Start(NamedTuple):
+    """A match that may start at the event at hand."""
+
+    position: int
+    time: int
+    key: int
+    exact: int

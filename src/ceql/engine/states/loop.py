@@ -54,33 +54,23 @@ from ceql.engine.states.layout import (
     STATE,
     Active,
     Partitions,
+    Start,
+    Store,
     Tables,
 )
 from ceql.engine.states.moves import move_all, move_few
-from ceql.engine.states.records import free_all, load, store
+from ceql.engine.states.records import free_all, load, put_back
 from ceql.jit import Array, inlined, kernel, prefetch
 
 AHEAD = 6  # events whose records are asked for before their turn, and twice as many for where these are
 
 
 @kernel
-def advance(
-    tables: Tables,
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    parts: Partitions,
-    active: Active,
-    events: Events,
-    log: Array,
-    roots: Roots,
-    settings: Settings,
-    stop: int,
-) -> int:
+def advance(tables: Tables, store: Store, events: Events, roots: Roots, settings: Settings, stop: int) -> int:
     """Process the events from `regs[EVENT]` to `stop`; DONE, or the reason to come back."""
+    regs, parts, active = store.regs, store.parts, store.active
     i = regs[EVENT]
     skips = settings.window == W_GIVEN and not settings.log
-    timed = len(events.time) > 0
     while i < stop:
         if i + 2 * AHEAD < stop:
             prefetch(parts.table, events.partition[i + 2 * AHEAD])
@@ -94,7 +84,7 @@ def advance(
             if skips and regs[PHASE] == FRESH and _is_unmoved(tables, regs, parts, partition, events.symbol[i]):
                 i += 1
                 continue
-            if not store(regs, parts, active):
+            if not put_back(regs, parts, active):
                 regs[EVENT] = i
                 return COLLECT
             if not load(regs, parts, active, partition):
@@ -102,10 +92,7 @@ def advance(
                 regs[EVENT] = i
                 return GROW
         if regs[PHASE] == FRESH:
-            reason = _step(
-                tables, nodes, times, regs, parts.table, active, log, settings, partition, events.symbol[i],
-                events.position[i], events.key[i], events.bound[i], events.time[i] if timed else np.int64(0),
-            )  # fmt: skip
+            reason = _step(tables, store, events, settings, i, partition)
             if reason != DONE:
                 regs[EVENT] = i
                 return reason
@@ -116,7 +103,7 @@ def advance(
         if regs[PHASE] == OUTPUT:
             last = regs[NOTED]
             reason = note_roots(
-                nodes, regs, active.roots, roots, events, settings.window, settings.width, settings.notes, i
+                store.nodes, regs, active.roots, roots, events, settings.window, settings.width, settings.notes, i
             )
             if reason != DONE:
                 regs[EVENT] = i
@@ -139,103 +126,122 @@ def advance(
         regs[PHASE] = FRESH
         i += 1
     regs[EVENT] = i
-    if not store(regs, parts, active):
+    if not put_back(regs, parts, active):
         return COLLECT
     return DONE
 
 
 @inlined
-def _step(
-    tables: Tables,
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    parts: Array,
-    active: Active,
-    log: Array,
-    settings: Settings,
-    partition: int,
-    symbol: int,
-    position: int,
-    key: int,
-    bound: int,
-    time: int,
-) -> int:
+def _step(tables: Tables, store: Store, events: Events, settings: Settings, i: int, partition: int) -> int:
     """One event of Algorithm 1: lines 5 to 11. Nothing is changed unless it can be done whole."""
-    table = tables.next
-    edges = tables.edges
+    regs, parts, symbol = store.regs, store.parts.table, events.symbol[i]
     initial = parts[partition, INITIAL]
-    starts = table[initial, symbol]
+    starts = tables.next[initial, symbol]
     if starts == MISSING:
-        regs[HOLE_STATE] = initial
-        regs[HOLE_SYMBOL] = symbol
-        return HOLE
+        return _hole(regs, initial, symbol)
     after = tables.initial_next[initial, symbol]
-    count = regs[ACTIVE]
-    changes = starts != DEAD or after != initial
-    moves = count + 2
-    few = True  # whether every state that moves also stays, and moves to where nothing else happens
-    if starts >= 0:
-        moves += edges[starts]
-        few = _moves_apart(tables, starts, np.int64(edges[starts]), symbol)
-    for k in range(count):
-        does = table[active.table[STATE, k], symbol]
-        if does == NO_OP:
-            continue
-        if does == MISSING:
-            regs[HOLE_STATE] = active.table[STATE, k]
-            regs[HOLE_SYMBOL] = symbol
-            return HOLE
-        changes = True
-        if does == DEAD:
-            few = False
-        else:
-            moves += edges[does]
-            few = few and edges[does + 1] == 1 and _moves_apart(tables, does, np.int64(edges[does] - 1), symbol)
+    missing, changes, few, moves = _look(tables, regs, store.active, symbol, starts)
+    if missing >= 0:
+        return _hole(regs, missing, symbol)
+    changes = changes or after != initial
     regs[ROOTS] = 0
     if not changes and settings.window == W_GIVEN and not settings.log:
         return DONE
-    held = np.int64(0)
-    longest = np.int64(0)
-    for k in range(count):
-        length = active.table[LENGTH, active.table[SLOT, k]]
-        held += length
-        longest = max(longest, length)
-    if regs[NODES] + held + 4 * moves > nodes.shape[0]:
-        return COLLECT
-    if settings.log and regs[LOG] >= log.shape[0]:
-        return COLLECT
-    if (
-        count + moves > active.lists.shape[0]
-        or longest + moves > active.lists.shape[1]
-        or held + moves > len(active.roots)
-    ):
-        return GROW
-
-    able, key, exact, bound, dead = apply_window(regs, parts, partition, settings.window, settings.width, key, bound)
+    reason = _room(store, settings, moves)
+    if reason != DONE:
+        return reason
+    able, key, exact, bound, dead = apply_window(
+        regs, parts, partition, settings.window, settings.width, events.key[i], events.bound[i]
+    )
     if not able:
         return WENT_BACK
     regs[LEAST] = bound
+    start = Start(events.position[i], events.time[i] if len(events.time) > 0 else np.int64(0), key, exact)
     if settings.log:
-        entry = regs[LOG]
-        log[entry, 0] = position
-        log[entry, 1] = symbol
-        log[entry, 2] = key
-        log[entry, 3] = exact
-        log[entry, 4] = time
-        log[entry, 5] = parts[partition, LOGGED]
-        parts[partition, LOGGED] = entry
-        regs[LOG] = entry + 1
+        _log(store, partition, symbol, start)
     if not changes:
         return DONE
     parts[partition, INITIAL] = after
     if exact == NO_KEY:
         starts = DEAD
     if few:
-        move_few(tables, nodes, times, regs, active, symbol, starts, key, exact, time, position, dead)
+        move_few(tables, store, symbol, starts, start, dead)
     else:
-        move_all(tables, nodes, times, regs, active, symbol, starts, key, exact, time, position, dead)
+        move_all(tables, store, symbol, starts, start, dead)
     return DONE
+
+
+@inlined
+def _hole(regs: Array, state: int, symbol: int) -> int:
+    """Come back for an entry of the table."""
+    regs[HOLE_STATE] = state
+    regs[HOLE_SYMBOL] = symbol
+    return HOLE
+
+
+@inlined
+def _look(tables: Tables, regs: Array, active: Active, symbol: int, starts: int) -> tuple[int, bool, bool, int]:
+    """What a symbol does to the active states.
+
+    Returns a state whose entry is missing (-1: none), whether anything changes, whether every state that moves also
+    stays, and moves to where nothing else happens, and how many moves there are at the most.
+    """
+    table, edges = tables.next, tables.edges
+    moves = regs[ACTIVE] + 2
+    changes = starts != DEAD
+    few = True
+    if starts >= 0:
+        moves += edges[starts]
+        few = _moves_apart(tables, starts, np.int64(edges[starts]), symbol)
+    for k in range(regs[ACTIVE]):
+        state = active.table[STATE, k]
+        does = table[state, symbol]
+        if does == NO_OP:
+            continue
+        if does == MISSING:
+            return state, changes, few, moves
+        changes = True
+        if does == DEAD:
+            few = False
+        else:
+            moves += edges[does]
+            few = few and edges[does + 1] == 1 and _moves_apart(tables, does, np.int64(edges[does] - 1), symbol)
+    return np.int64(-1), changes, few, moves
+
+
+@inlined
+def _room(store: Store, settings: Settings, moves: int) -> int:
+    """DONE if there is room for so many moves, else why to come back."""
+    regs, active = store.regs, store.active
+    count = regs[ACTIVE]
+    held = np.int64(0)
+    longest = np.int64(0)
+    for k in range(count):
+        length = active.table[LENGTH, active.table[SLOT, k]]
+        held += length
+        longest = max(longest, length)
+    if regs[NODES] + held + 4 * moves > store.nodes.shape[0]:
+        return COLLECT
+    if settings.log and regs[LOG] >= store.log.shape[0]:
+        return COLLECT
+    slots, room = active.lists.shape
+    if count + moves > slots or longest + moves > room or held + moves > len(active.roots):
+        return GROW
+    return DONE
+
+
+@inlined
+def _log(store: Store, partition: int, symbol: int, start: Start) -> None:
+    """Log an event of a partition."""
+    log, parts, entry = store.log, store.parts.table, store.regs[LOG]
+    log[entry, 0] = start.position
+    log[entry, 1] = symbol
+    log[entry, 2] = start.key
+    log[entry, 3] = start.exact
+    log[entry, 4] = start.time
+    log[entry, 5] = parts[partition, LOGGED]
+    parts[partition, LOGGED] = entry
+    store.regs[LOG] = entry + 1
 
 
 @inlined

@@ -54,11 +54,12 @@ from ceql.engine.states.layout import (
     SINCE,
     Active,
     Partitions,
+    Store,
     Tables,
 )
 from ceql.engine.states.loop import advance
 from ceql.engine.states.pick import BOOK, make_picked, pick
-from ceql.engine.states.records import store
+from ceql.engine.states.records import put_back
 from ceql.jit import Array
 
 LOG_WORDS = 6
@@ -168,14 +169,15 @@ class StateMachine(Reading):
 
     # --- feeding ---
 
+    @property
+    def _arrays(self) -> Store:
+        return Store(self.nodes, self.times, self.regs, self.parts, self.active, self.log)
+
     def _advance(self, events: Events, stop: int) -> int:
         settings = self.settings
         if self._in_vain and not settings.waits:
             settings = settings._replace(notes=False)
-        reason = advance(
-            self.cache.tables, self.nodes, self.times, self.regs, self.parts, self.active, events, self.log, self.noted,
-            settings, stop,
-        )  # fmt: skip
+        reason = advance(self.cache.tables, self._arrays, events, self.noted, settings, stop)
         if self.picked is not None:
             self.regs[[PICKED, TO_PICK, NOTED]] = 0, self.regs[NOTED], 0
         return int(reason)
@@ -246,7 +248,8 @@ class StateMachine(Reading):
         self.cache.max_bytes = max(_LEAST_TABLES, (self.memory - rest) // self.table_share)
 
     def _fill(self) -> None:
-        self._budget_tables()
+        if self.cache.tables.next.nbytes > _LEAST_TABLES // 4:
+            self._budget_tables()
         self.cache.fill(int(self.regs[HOLE_STATE]), int(self.regs[HOLE_SYMBOL]))
         if self.cache.is_full:
             self._forget_states()
@@ -278,7 +281,7 @@ class StateMachine(Reading):
 
     def _store(self) -> None:
         """Put the loaded partition back into the pool, which grows as needed."""
-        while not store(self.regs, self.parts, self.active):
+        while not put_back(self.regs, self.parts, self.active):
             size = 2 * len(self.parts.pool)
             self._check_memory(pool=size)
             self._compact_pool(size)
@@ -295,7 +298,7 @@ class StateMachine(Reading):
         """Give back what the window has left, and make room if that was not enough; see `Machine.compact`."""
         self._store()
         with self._collecting():
-            collect(self.nodes, self.times, self.regs, *self.parts, self.settings.window, self.log)
+            collect(self._arrays, self.settings.window)
         self.regs[BOOKED] = 0
         if len(self.table) > 1:
             self._emptied = None

@@ -25,33 +25,21 @@ from ceql.engine.states.layout import (
     SLOT,
     STATE,
     Active,
+    Start,
+    Store,
     Tables,
 )
 from ceql.jit import Array, inlined
 
 
 @inlined
-def move_few(
-    tables: Tables,
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    active: Active,
-    symbol: int,
-    starts: int,
-    key: int,
-    exact: int,
-    time: int,
-    position: int,
-    dead: int,
-) -> None:
+def move_few(tables: Tables, store: Store, symbol: int, starts: int, start: Start, dead: int) -> None:
     """Move the states that the symbol moves, leaving the others where they are."""
-    edges = tables.edges
+    edges, nodes, regs, active = tables.edges, store.nodes, store.regs, store.active
+    position = start.position
     roots = 0
     if starts >= 0:
-        bottom = new_bottom(nodes, regs, key, position, exact)
-        if len(times) > 0:
-            times[bottom] = time
+        bottom = new_bottom(nodes, store.times, regs, start)
         for e in range(edges[starts]):
             label = np.int64(edges[starts + 2 + 2 * e])
             target = np.int64(edges[starts + 3 + 2 * e])
@@ -149,29 +137,14 @@ def _drop_dead(nodes: Array, active: Active, slot: int, dead: int) -> None:
 
 
 @inlined
-def move_all(
-    tables: Tables,
-    nodes: Array,
-    times: Array,
-    regs: Array,
-    active: Active,
-    symbol: int,
-    starts: int,
-    key: int,
-    exact: int,
-    time: int,
-    position: int,
-    dead: int,
-) -> None:
+def move_all(tables: Tables, store: Store, symbol: int, starts: int, start: Start, dead: int) -> None:
     """Build the new table of active states from the old one."""
-    edges = tables.edges
-    lists, place = active.lists, active.place
+    edges, nodes, regs, active = tables.edges, store.nodes, store.regs, store.active
+    lists, place, position = active.lists, active.place, start.position
     fresh = np.int64(0)
     roots = 0
     if starts >= 0:
-        bottom = new_bottom(nodes, regs, key, position, exact)
-        if len(times) > 0:
-            times[bottom] = time
+        bottom = new_bottom(nodes, store.times, regs, start)
         for e in range(edges[starts]):
             label = np.int64(edges[starts + 2 + 2 * e])
             target = np.int64(edges[starts + 3 + 2 * e])

@@ -38,6 +38,15 @@ def free_all(active: Active) -> None:
 
 
 @inlined
+def empty(table: Array, partition: int, epoch: int) -> None:
+    """Let a partition begin anew."""
+    table[partition, SINCE] = epoch
+    table[partition, RECORD] = -1
+    table[partition, INITIAL] = 0
+    table[partition, LOGGED] = -1
+
+
+@inlined
 def load(regs: Array, parts: Partitions, active: Active, partition: int) -> bool:
     """Load a partition's record; False when the active arrays are too small for it."""
     regs[LOADED] = partition
@@ -45,10 +54,7 @@ def load(regs: Array, parts: Partitions, active: Active, partition: int) -> bool
     slots = active.lists.shape[0]
     free_all(active)
     if parts.table[partition, SINCE] != regs[EPOCH]:
-        parts.table[partition, SINCE] = regs[EPOCH]
-        parts.table[partition, RECORD] = -1
-        parts.table[partition, INITIAL] = 0
-        parts.table[partition, LOGGED] = -1
+        empty(parts.table, partition, regs[EPOCH])
     at = parts.table[partition, RECORD]
     if at < 0:
         return True
@@ -76,7 +82,7 @@ def load(regs: Array, parts: Partitions, active: Active, partition: int) -> bool
 
 
 @kernel
-def store(regs: Array, parts: Partitions, active: Active) -> bool:
+def put_back(regs: Array, parts: Partitions, active: Active) -> bool:
     """Write the loaded partition back; False when the pool is full (nothing is lost, the caller makes room)."""
     partition = regs[LOADED]
     if partition < 0:

@@ -17,9 +17,8 @@ import numpy as np
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import MATCHES, NO_KEY, NO_VALUES, NOTED, PARTITION, READ, Events, Settings
 from ceql.engine.common.roots import AT_BOUND, AT_LOG, AT_PARTITION
-from ceql.engine.states.log import read_log
 from ceql.engine.states.machine import StateMachine, Tabled
-from ceql.jit import Array
+from ceql.jit import Array, allocating
 
 
 class ReplayMachine(StateMachine):
@@ -82,3 +81,19 @@ class ReplayMachine(StateMachine):
     def counted(self) -> int:
         """Count mode: the chooser counts."""
         return self.chooser.total
+
+
+@allocating
+def read_log(log: Array, last: int, bound: int) -> Array:
+    """The entries of a partition's log from the window's start to `last`, in stream order."""
+    count = 0
+    entry = last
+    while entry >= 0 and log[entry, 2] >= bound:
+        count += 1
+        entry = log[entry, 5]
+    entries = np.empty(count, np.int64)
+    entry = last
+    for k in range(count - 1, -1, -1):
+        entries[k] = entry
+        entry = log[entry, 5]
+    return entries

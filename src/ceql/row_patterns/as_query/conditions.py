@@ -14,9 +14,9 @@ from typing import Literal as OneOf
 from sqlglot import exp
 
 from ceql.errors import Span, did_you_mean
-from ceql.row_patterns.as_query.dialects import Dialect
-from ceql.row_patterns.as_query.problem import Problems, Untranslatable
 from ceql.row_patterns.as_query.sql import span_of, written
+from ceql.row_patterns.dialects import Dialect
+from ceql.row_patterns.problem import Problems, Refused
 from ceql.syntax import tree
 from ceql.syntax.durations import NANOSECONDS
 
@@ -34,8 +34,8 @@ _FUNCTIONS: dict[type, str] = {
 AGGREGATES: dict[type, str] = {exp.Count: "COUNT", exp.Sum: "SUM", exp.Avg: "AVG", exp.Min: "MIN", exp.Max: "MAX"}
 
 
-def refuse(node: exp.Expr, why: str, advice: str | None = None) -> Untranslatable:
-    return Untranslatable(f"{why}: {written(node)}", span_of(node), advice)
+def refuse(node: exp.Expr, why: str, advice: str | None = None) -> Refused:
+    return Refused(f"{why}: {written(node)}", span_of(node), advice)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Reader:
         name = self._labels.find(column.args["table"])
         if name is None:
             known = did_you_mean(column.table, self._labels.known)
-            raise Untranslatable(f"PATTERN has no variable '{column.table}'", span_of(column), known)
+            raise Refused(f"PATTERN has no variable '{column.table}'", span_of(column), known)
         return name
 
     def _literal(self, node: exp.Expr) -> tree.Literal:

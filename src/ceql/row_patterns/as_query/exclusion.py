@@ -16,7 +16,6 @@ from ceql.syntax import tree
 
 MOST_CASES = 64
 _OUTCOMES = {"<": {-1}, "<=": {-1, 0}, "=": {0}, ">=": {0, 1}, ">": {1}, "!=": {-1, 1}}
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 _LOSSLESS = {"ABS", "FLOOR", "CEIL", "LOWER", "UPPER", "LENGTH", "YEAR", "MONTH", "DAY"}  # NULL only of NULL
 
 
@@ -146,10 +145,10 @@ def _contradictory(atoms: list[tree.Condition], same_match: bool) -> bool:
             case tree.Comparison(op, left, tree.Literal()):
                 with_literals[left].append(atom)
             case tree.Comparison(op, tree.Literal() as literal, right):
-                with_literals[right].append(tree.Comparison(_FLIPPED[op], right, literal))
+                with_literals[right].append(tree.Comparison(tree.FLIPPED[op], right, literal))
             case tree.Comparison(op, left, right):
                 if repr(left) > repr(right):
-                    op, left, right = _FLIPPED[op], right, left
+                    op, left, right = tree.FLIPPED[op], right, left
                 outcomes[left, right] &= _OUTCOMES[op]
             case tree.In(operand) | tree.Between(operand, tree.Literal(), tree.Literal()):
                 with_literals[operand].append(atom)

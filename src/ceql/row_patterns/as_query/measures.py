@@ -7,8 +7,8 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from ceql.row_patterns.as_query.conditions import AGGREGATES, Labels, Reader, refuse
-from ceql.row_patterns.as_query.problem import Problems
 from ceql.row_patterns.as_query.sql import span_of
+from ceql.row_patterns.problem import Problems
 from ceql.syntax import tree
 
 # FIRST or LAST (a word) of a column of a variable; no variable: of all rows of the match

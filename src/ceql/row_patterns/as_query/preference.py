@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 
 from ceql.errors import Span
 from ceql.row_patterns.as_query.exclusion import exclusive, never_null, not_true
-from ceql.row_patterns.as_query.pattern import Choice, Leaf, Node, Repeat, Sequence
-from ceql.row_patterns.as_query.problem import Problems, Untranslatable
+from ceql.row_patterns.pattern import Choice, Leaf, Node, Repeat, Sequence
+from ceql.row_patterns.problem import Problems, Refused
 from ceql.syntax import tree
 
 MOST_STEPS = 300
@@ -61,7 +61,7 @@ class _Compiler:
         match node:
             case Leaf():
                 if len(self._leaves) == MOST_STEPS:
-                    raise Untranslatable("the counts of PATTERN are too large to be looked through", node.span)
+                    raise Refused("the counts of PATTERN are too large to be looked through", node.span)
                 self._leaves.append(node)
                 self._after.append(after)
                 return len(self._leaves) - 1
@@ -84,6 +84,7 @@ class _Compiler:
                 for _ in range(least):
                     entry = self._build(item, entry)
                 return entry
+        raise AssertionError("what has no counterpart was noted before")
 
     def _branch(self, targets: list[int]) -> int:
         number = -3 - len(self._branches)
@@ -111,20 +112,20 @@ def check_ends(program: Program) -> None:
     """Refuses a pattern that can match no rows, or whose matches end where a later row says so."""
     if END in program.follow[BEGIN]:
         spans = [leaf.span for leaf in program.leaves]
-        raise Untranslatable(
+        raise Refused(
             "PATTERN can match no rows at all, which is no match in CEQL",
             Span(min(spans).start, max(spans).end),
             "Make one of its variables obligatory.",
         )
     for steps in program.follow.values():
         if END in steps and steps[0] != END:
-            raise Untranslatable(
+            raise Refused(
                 "how long the match is depends on rows after it",
                 program.leaves[steps[0]].span,
                 "End PATTERN with a variable for the row after the run, or with a reluctant quantifier such as '+?'.",
             )
         if len(steps) > 1 and steps[0] == END:
-            raise Untranslatable(
+            raise Refused(
                 "rows at the end of PATTERN are never taken", program.leaves[steps[1]].span, "Leave them out."
             )
 
@@ -160,7 +161,7 @@ def _check_choice(program: Program, first: int, second: int, compared: set[str])
         return
     alike = program.follow[first] == program.follow[second] and one.variable != other.variable
     if not alike or compared & {one.variable, other.variable}:
-        raise Untranslatable(
+        raise Refused(
             f"a row can be '{one.variable}' as well as '{other.variable}', and rows after it decide which",
             other.span,
             f"Let the conditions of '{one.variable}' and '{other.variable}' exclude each other in DEFINE.",
@@ -177,7 +178,7 @@ def _check_everywhere(program: Program, one: Leaf, other: Leaf, conditions: Cond
         if step != END and program.leaves[step] is other
     )
     if conditions[one] is None or not always:
-        raise Untranslatable(
+        raise Refused(
             f"whether a row is '{one.variable}' or '{other.variable}' depends on its place",
             other.span,
             f"Let the conditions of '{one.variable}' and '{other.variable}' exclude each other in DEFINE.",
@@ -202,7 +203,7 @@ def check_no_overtaking(program: Program, conditions: Conditions) -> None:
                     continue
                 ends_first, ends_second = (END in program.follow[step] for step in (one, other))
                 if ends_second and not ends_first:
-                    raise Untranslatable(
+                    raise Refused(
                         "SKIP PAST LAST ROW: a match that starts later could end earlier, with "
                         f"'{second.variable}', while another goes on with '{first.variable}'",
                         second.span,

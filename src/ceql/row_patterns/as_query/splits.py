@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ceql.row_patterns.as_query.pattern import Choice, Leaf, Node, Repeat, Sequence
+from ceql.row_patterns.pattern import Choice, Leaf, Node, Repeat, Sequence
 from ceql.syntax import tree
 
 

@@ -16,8 +16,8 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ceql.errors import Span
-from ceql.row_patterns.as_query.dialects import Dialect
-from ceql.row_patterns.as_query.problem import Problems, Untranslatable
+from ceql.row_patterns.dialects import Dialect
+from ceql.row_patterns.problem import Problems, Refused
 
 _SKIPS = {"AFTER MATCH SKIP PAST LAST ROW": True, "AFTER MATCH SKIP TO NEXT ROW": False}
 _CLAUSES = {"group": "GROUP BY", "order": "ORDER BY", "joins": "JOIN", "laterals": "LATERAL", "windows": "WINDOW"}
@@ -53,7 +53,7 @@ def read_clauses(sql: str, dialect: Dialect, problems: Problems) -> Clauses:
     try:
         tokens = _Sql().tokenize(sql)
     except TokenError as error:
-        raise Untranslatable(f"the SQL cannot be read: {str(error).splitlines()[0]}", None) from None
+        raise Refused(f"the SQL cannot be read: {str(error).splitlines()[0]}", None) from None
     _check_only_one(tokens, sql)
     first, last = _pattern(tokens)
     rows = _phrase(tokens[:first], ("ALL", "ROWS"), "AFTER")
@@ -136,9 +136,9 @@ def _check_only_one(tokens: list[Token], sql: str) -> None:
     found = [token for token in tokens if token.token_type == TokenType.MATCH_RECOGNIZE]
     if not found:
         advice = "Write SELECT * FROM t MATCH_RECOGNIZE (…)."
-        raise Untranslatable("there is no MATCH_RECOGNIZE", Span(0, len(sql)), advice)
+        raise Refused("there is no MATCH_RECOGNIZE", Span(0, len(sql)), advice)
     if len(found) > 1:
-        raise Untranslatable(
+        raise Refused(
             f"the statement has {len(found)} MATCH_RECOGNIZE, and one is translated at a time",
             _place(found[1:2]),
             "Translate each SELECT … FROM table MATCH_RECOGNIZE (…) by itself, and join the results.",
@@ -151,14 +151,14 @@ def _pattern(tokens: list[Token]) -> tuple[int, int]:
         if token.text.upper() == "PATTERN" and tokens[first + 1].token_type == TokenType.L_PAREN:
             break
     else:
-        raise Untranslatable("MATCH_RECOGNIZE has no PATTERN", None)
+        raise Refused("MATCH_RECOGNIZE has no PATTERN", None)
     depth, last = 0, first + 1
     for last in range(first + 1, len(tokens)):
         depth += _PARENTHESES.get(tokens[last].token_type, 0)
         if depth == 0:
             break
     if last == first + 2:
-        raise Untranslatable("PATTERN is empty", _place(tokens[first : last + 1]), "Write PATTERN (A B+ C).")
+        raise Refused("PATTERN is empty", _place(tokens[first : last + 1]), "Write PATTERN (A B+ C).")
     return first, last
 
 
@@ -183,9 +183,9 @@ def _parsed(sql: str, tokens: list[Token], cuts: list[list[Token]]) -> exp.Selec
     try:
         statement = sqlglot.parse_one(text, dialect=_Sql)
     except ParseError as error:
-        raise Untranslatable(_first(error), _place_of(error, sql)) from None
+        raise Refused(_first(error), _place_of(error, sql)) from None
     if not isinstance(statement, exp.Select):
-        raise Untranslatable(
+        raise Refused(
             "one SELECT … FROM table MATCH_RECOGNIZE (…) is translated, and nothing around it",
             None,
             "Translate that SELECT, and do the rest with the result: matches.to_pandas().",
@@ -198,7 +198,7 @@ def _table(statement: exp.Select) -> exp.Table:
     source = statement.find(exp.From)
     table = None if source is None else source.this
     if not isinstance(table, exp.Table):
-        raise Untranslatable(
+        raise Refused(
             "the rows must come from a table, by its name", None, "Run the query on the rows of the subquery."
         )
     return table
@@ -213,7 +213,7 @@ def _check_rest(statement: exp.Select, table: exp.Table) -> None:
     if not others:
         return
     words = sorted(_CLAUSES.get(name, name.strip("_").upper().replace("_", " ")) for name in others)
-    raise Untranslatable(
+    raise Refused(
         f"only SELECT … FROM table MATCH_RECOGNIZE (…) is translated, without {' and '.join(words)}",
         None,
         "Do the rest with the result: matches.to_pandas().",
@@ -227,22 +227,22 @@ def _words(tokens: list[Token]) -> str:
 def _check_rows(rows: list[Token]) -> None:
     if _words(rows) not in ("", "ALL ROWS PER MATCH"):
         advice = "Write ONE ROW PER MATCH, or ALL ROWS PER MATCH."
-        raise Untranslatable(f"{_words(rows)} is not translated", _place(rows), advice)
+        raise Refused(f"{_words(rows)} is not translated", _place(rows), advice)
 
 
 def _skips_past(skip: list[Token], dialect: Dialect) -> bool:
     advice = "Write AFTER MATCH SKIP TO NEXT ROW, or PAST LAST ROW."
     if skip and _words(skip) not in _SKIPS:
-        raise Untranslatable(f"{_words(skip)} is not translated", _place(skip), advice)
+        raise Refused(f"{_words(skip)} is not translated", _place(skip), advice)
     if not skip and dialect.skip_past is None:
-        raise Untranslatable("AFTER MATCH is missing, and its default in this dialect is not known", None, advice)
+        raise Refused("AFTER MATCH is missing, and its default in this dialect is not known", None, advice)
     return _SKIPS[_words(skip)] if skip else bool(dialect.skip_past)
 
 
 def _check_subset(subset: list[Token]) -> None:
     if subset:
         advice = "In CEQL, (… : …) AS S names several rows."
-        raise Untranslatable("SUBSET is not translated", _place(subset), advice)
+        raise Refused("SUBSET is not translated", _place(subset), advice)
 
 
 def _interval(sql: str, tokens: list[Token], within: list[Token]) -> exp.Expr | None:
@@ -253,7 +253,7 @@ def _interval(sql: str, tokens: list[Token], within: list[Token]) -> exp.Expr | 
     try:
         interval = sqlglot.parse_one(" " * start + sql[start:end], dialect=_Sql)
     except ParseError:
-        raise Untranslatable("WITHIN needs an interval", _place(within), "Write WITHIN INTERVAL '1' HOUR.") from None
+        raise Refused("WITHIN needs an interval", _place(within), "Write WITHIN INTERVAL '1' HOUR.") from None
     interval.meta.update(sql=sql, tokens=tokens)
     return interval
 

@@ -10,10 +10,9 @@ from sqlglot import exp
 from ceql.errors import QueryError, Span, did_you_mean
 from ceql.query import Query, compile
 from ceql.row_patterns.as_query.conditions import End, Labels, Reader, nanoseconds, refuse
-from ceql.row_patterns.as_query.dialects import Dialect
 from ceql.row_patterns.as_query.exclusion import never_null, references
 from ceql.row_patterns.as_query.measures import MeasureReader
-from ceql.row_patterns.as_query.pattern import Choice, Leaf, Node, Repeat, Sequence, leaves, read_pattern
+from ceql.row_patterns.as_query.pattern import read_pattern
 from ceql.row_patterns.as_query.preference import (
     BEGIN,
     Program,
@@ -23,9 +22,11 @@ from ceql.row_patterns.as_query.preference import (
     decide,
     restricted,
 )
-from ceql.row_patterns.as_query.problem import Problems, Untranslatable
 from ceql.row_patterns.as_query.splits import counted, occurrences, split
 from ceql.row_patterns.as_query.sql import Clauses, read_clauses, span_of
+from ceql.row_patterns.dialects import Dialect
+from ceql.row_patterns.pattern import Choice, Leaf, Node, Repeat, Sequence, leaves
+from ceql.row_patterns.problem import Problems, Refused
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
@@ -139,9 +140,9 @@ class _Translation:
             if variable is None:
                 near = did_you_mean(definition.alias, self._variables)
                 message = f"PATTERN has no variable '{definition.alias}'"
-                self._problems.append(Untranslatable(message, span_of(definition), near))
+                self._problems.append(Refused(message, span_of(definition), near))
             elif variable in seen:
-                self._problems.append(Untranslatable(f"'{variable}' is defined twice", span_of(definition)))
+                self._problems.append(Refused(f"'{variable}' is defined twice", span_of(definition)))
             elif not (isinstance(definition.this, exp.Boolean) and definition.this.this):
                 resolve = partial(self._compared_row, variable)
                 found[variable] = Reader(variable, self._labels, resolve, self._problems).condition(definition.this)
@@ -155,13 +156,13 @@ class _Translation:
         """The name of the first or last row of a variable that the condition of `own` names."""
         place = self._places[variable]
         if place is None or place.looped:
-            raise Untranslatable(
+            raise Refused(
                 f"'{variable}' has several rows in different places, and the condition of '{own}' needs one of them",
                 span,
                 "Give that row a variable of its own in PATTERN.",
             )
         if not _always_before(self._program, variable, own):
-            raise Untranslatable(
+            raise Refused(
                 f"a match may have no row of '{variable}' before '{own}'",
                 span,
                 f"Make '{variable}' obligatory, and let it come before '{own}'.",
@@ -183,7 +184,7 @@ class _Translation:
                 continue
             leaf = self._program.leaves[step]
             if any(isinstance(ref, tree.Prev) for ref in references(defined.get(leaf.variable))):
-                raise Untranslatable(
+                raise Refused(
                     f"'{leaf.variable}' can be the first row of a match, and PREV looks at the row before the match",
                     leaf.span,
                     "Begin PATTERN with a variable for that row. It then belongs to the match.",
@@ -221,7 +222,7 @@ class _Translation:
                     chosen.append(replace(measures[inner.name], name=column.alias_or_name))
                 elif inner.name not in self._keys:
                     near = did_you_mean(inner.name, [*measures, *self._keys])
-                    raise Untranslatable(f"there is no measure '{inner.name}'", span_of(column), near)
+                    raise Refused(f"there is no measure '{inner.name}'", span_of(column), near)
         return chosen
 
     def _end_value(
@@ -279,6 +280,7 @@ class _Translation:
             case Sequence(items):
                 parts = tuple(self._formula(item, names) for item in items)
                 return tree.Then(parts, (tree.Joint.TOUCH,) * (len(parts) - 1))
+        raise AssertionError("what has no counterpart was noted before")
 
     def _bound(self, formula: tree.Formula, leaf: Leaf, names: dict[Leaf, str]) -> tree.Formula:
         if leaf in names:
@@ -354,7 +356,7 @@ def _without_reluctance(pattern: Node) -> Node:
 def _tail(node: Node) -> Node:
     match node:
         case Repeat(_, 0, _, False, span):
-            raise Untranslatable("these rows are never taken: a reluctant quantifier takes as few as it can", span)
+            raise Refused("these rows are never taken: a reluctant quantifier takes as few as it can", span)
         case Repeat(item, least, _, False, span):
             return item if least == 1 else Repeat(item, least, least, True, span)
         case Sequence(items) if items:
@@ -389,3 +391,4 @@ def _copy(node: Node) -> Node:
             return Sequence(tuple(map(_copy, items)))
         case Choice(items):
             return Choice(tuple(map(_copy, items)))
+    return node

@@ -25,9 +25,9 @@ def ways_of_last(
     first, end = np.empty(used, np.int64), np.empty(used, np.int64)
     turns, waiting, seen = np.empty(used, np.int64), np.empty(used, np.int64), np.empty(used, np.int64)
     to, stack = np.empty(64, np.int64), np.empty(64, np.int64)
-    count = steps = waits = 0
-    events = 0  # that are shown, of the greatest sets so far
-    since = 0  # turns before the last of them
+    count = steps = waits = events = since = (
+        0  # the last two: shown events of the greatest sets so far, and turns before the last of these
+    )
     for n in roots:
         marks[n] = 1
         reached[n], taken[n] = 0, -1
@@ -75,9 +75,8 @@ def ways_of_last(
                     waits += 1
     for k in range(sights):
         marks[seen[k]] = 0
+        reached[seen[k]] = 0
     leads = reached  # from here on: whether a product leads to a start of the greatest sets
-    for k in range(sights):
-        leads[seen[k]] = 0
     top = count
     for k in range(count - 1, -1, -1):  # those that do so move to the end of `turns`
         n = turns[k]
@@ -91,13 +90,8 @@ def ways_of_last(
             leads[n] = 1
             top -= 1
             turns[top] = n
-    complete = np.empty(len(roots), np.int64)
-    ends = 0
-    for n in roots:
-        if taken[n] == 0 and leads[n] != 0:
-            complete[ends] = n
-            ends += 1
-    return numbered(turns[top:count], first, end, to, complete[:ends], marks)
+    complete = roots[(taken[roots] == 0) & (leads[roots] != 0)]
+    return numbered(turns[top:count], first, end, to, complete, marks)
 
 
 @allocating

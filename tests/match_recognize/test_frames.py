@@ -1,0 +1,130 @@
+"""MATCH_RECOGNIZE as users call it: frames of any kind, dialects, SQL around the clause, errors that name all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ceql
+from ceql.row_patterns.run import explain
+
+PRICES = pa.table(
+    {"symbol": ["a", "a", "a", "a", "b", "b"], "day": [4, 3, 2, 1, 1, 2], "price": [9, 7, 10, 12, 3, None]}
+)
+CLAUSE = """MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY day
+    MEASURES LAST(down.price) AS bottom, LAST(up.day) AS finish
+    PATTERN (begin down+ up+)
+    DEFINE down AS price < PREV(price), up AS price > PREV(price))"""
+SQL = f"SELECT * FROM prices {CLAUSE}"
+FOUND = [{"symbol": "a", "bottom": 7, "finish": 4}]
+
+
+def test_the_frame_that_comes_in_comes_out(tmp_path: Path) -> None:
+    pq.write_table(PRICES, tmp_path / "prices.parquet")
+    assert ceql.match_recognize(SQL, PRICES).to_pylist() == FOUND
+    assert ceql.match_recognize(SQL, {"Prices": PRICES}).to_pylist() == FOUND
+    assert ceql.match_recognize(SQL, tmp_path / "prices.parquet").to_pylist() == FOUND
+    assert ceql.match_recognize(SQL, PRICES.to_pylist()).to_pylist() == FOUND
+    in_pandas = ceql.match_recognize(SQL, PRICES.to_pandas())
+    assert isinstance(in_pandas, pd.DataFrame)
+    assert in_pandas.to_dict("records") == FOUND
+    frame = pl.from_arrow(PRICES)
+    assert isinstance(frame, pl.DataFrame)
+    assert ceql.match_recognize(SQL, frame).to_dicts() == FOUND
+    lazy = ceql.match_recognize(SQL, frame.lazy())
+    assert isinstance(lazy, pl.LazyFrame)
+    assert lazy.collect().to_dicts() == FOUND
+
+
+def test_a_table_that_is_not_there() -> None:
+    with pytest.raises(ceql.QueryError, match="there is no table 'prices' in the dict of frames"):
+        ceql.match_recognize(SQL, {"price": PRICES})
+
+
+def test_the_select_around() -> None:
+    rest = "AS m WHERE bottom > 5 ORDER BY next DESC LIMIT 3"
+    sql = f"SELECT m.finish + 1 AS next, upper(symbol) FROM prices {CLAUSE} {rest}"
+    assert ceql.match_recognize(sql, PRICES).to_pydict() == {"next": [5], "_col1": ["A"]}
+    for rest, word in (("GROUP BY bottom", "GROUP BY"), ("JOIN t ON true", "JOIN")):
+        with pytest.raises(ceql.QueryError, match=f"around MATCH_RECOGNIZE there is {word}"):
+            ceql.match_recognize(f"SELECT bottom FROM prices {CLAUSE} AS m {rest}", PRICES)
+
+
+def test_all_that_is_wrong_is_named() -> None:
+    with pytest.raises(ceql.QueryError) as caught:
+        ceql.match_recognize(
+            SQL.replace("LAST(down.price)", "LAST(down.prise)").replace("LAST(up.day)", "sin(day)"), PRICES
+        )
+    assert "there is no column 'prise' (line 3, column 19)" in str(caught.value)
+    for part, new, said in (
+        ("PATTERN (begin", "PATTERN (begin {- x -}", "needs ALL ROWS PER MATCH"),
+        ("down AS", "dwn AS", "DEFINE names 'DWN'"),
+        ("up+)", "up+ | )", "expected a variable"),
+        ("price < PREV(price)", "symbol < PREV(price)", "text and int64 are compared"),
+        ("price < PREV(price)", "price + 1", "is no condition"),
+        ("price < PREV(price)", "MATCH_NUMBER() > 1", "MATCH_NUMBER() in DEFINE is not evaluated"),
+        ("LAST(up.day)", "sin(day)", "SIN is not evaluated"),
+        ("LAST(up.day)", "LAST(up.day, day)", "a number of rows is a constant"),
+        ("LAST(up.day)", "LAST(up.day + down.day)", "columns of different variables"),
+        ("ORDER BY day", "ORDER BY day + 1", "ORDER BY takes names of columns"),
+    ):
+        with pytest.raises(ceql.QueryError) as caught:
+            ceql.match_recognize(SQL.replace(part, new), PRICES)
+        assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "expected"),
+    [
+        (None, [(1, 2, 2), (3, 4, 3)]),
+        ("trino", [(1, 2, 2), (3, 4, 3)]),
+        ("snowflake", [(1, 2, 2.5), (3, 4, 3.5)]),
+        ("flink", [(None, 1, 2), (1, 2, 2), (2, 3, 3), (3, 4, 3)]),
+        ("spark", [(None, 1, 2.0), (2, 3, 3.0)]),
+    ],
+)
+def test_dialects(dialect: str | None, expected: list[tuple[Any, ...]]) -> None:
+    """The default of AFTER MATCH, where NULL is in ORDER BY, and division."""
+    table = pa.table({"x": [4, 3, None, 1, 2]})
+    measures = "FIRST(x) AS a, LAST(x) AS b, (LAST(x) + 3) / 2 AS c"
+    sql = f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY x MEASURES {measures} PATTERN (A B))"
+    found = ceql.match_recognize(sql, table, dialect=dialect).to_pylist()
+    assert [tuple(row.values()) for row in found] == expected
+
+
+def test_values_of_any_type_are_compared_between_rows() -> None:
+    from datetime import date, datetime
+    from decimal import Decimal
+
+    for values in (
+        [Decimal("1.10"), Decimal("1.20"), Decimal("1.15")],
+        ["a", "c", "b"],
+        [date(2026, 1, 1), date(2026, 1, 3), date(2026, 1, 2)],
+        [datetime(2026, 1, 1), datetime(2026, 1, 3), datetime(2026, 1, 2)],
+        [0.1, 0.3, 0.2],
+        [1, 3, 2],
+    ):
+        table = pa.table({"x": values, "n": [1, 2, 3]})
+        sql = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY n MEASURES COUNT(*) AS c PATTERN (A B+) DEFINE B AS x > A.x)"
+        assert ceql.match_recognize(sql, table).to_pylist() == [{"c": 3}]
+        assert ceql.match_recognize(sql.replace("> A.x", "> FIRST(B.x)"), table).to_pylist() == []
+
+
+def test_the_class_is_said() -> None:
+    assert explain(SQL, PRICES).startswith("linear: conditions look at rows and their neighbours")
+    assert "values that a condition still asks for" in explain(SQL.replace("PREV(price),", "begin.price,"), PRICES)
+
+
+def test_patterns_that_are_exponential_elsewhere() -> None:
+    ones = pa.table({"x": [1] * 3000})
+    for pattern in ("(A+)+ B", "(A | A)* B", "((A?){20}) A{20} B"):
+        for define in ("A AS x = 1, B AS x = 2", "A AS x = 1, B AS x > FIRST(A.x)"):
+            sql = f"SELECT * FROM t MATCH_RECOGNIZE (MEASURES 1 AS n PATTERN ({pattern}) DEFINE {define})"
+            assert ceql.match_recognize(sql, ones).num_rows == 0
