@@ -8,7 +8,7 @@ need is empty in it, so that those who read plans seldom ask for the loop.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
@@ -205,6 +205,13 @@ class Plan:
     def fingerprint(self) -> str:
         """Tells queries of different meaning apart; spellings that `analysis.one_form` makes one share it."""
         return hashlib.sha256(print_query(self.query).encode()).hexdigest()
+
+    @cached_property
+    def state_fingerprint(self) -> str:
+        """Tells queries apart whose states differ: not those of which SELECT shows other attributes of the events."""
+        items = self.query.items
+        bare = None if items is None else tuple(replace(item, attributes=()) for item in items)
+        return hashlib.sha256(print_query(replace(self.query, items=bare)).encode()).hexdigest()
 
     @property
     def partition(self) -> tuple[t.Part, ...]:

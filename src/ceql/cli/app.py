@@ -30,6 +30,7 @@ from ceql.cli.inputs import (
     say_skipped,
     single_or_named,
 )
+from ceql.cli.rules import rules_app
 from ceql.cli.run import Job, count, run
 from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
@@ -53,6 +54,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(rules_app, name="rules")
 
 
 class InputFormat(StrEnum):

@@ -27,6 +27,7 @@ from ceql.syntax.parser import parse
 
 Lateness = int | float | str | timedelta
 Threads = int | Literal["all"]
+OnBad = Literal["fail", "reject"]
 TIME_UNITS = ("s", "ms", "us", "ns")
 BATCH_ROWS = 1 << 17
 """The rows of a batch, unless the caller says how many."""
@@ -77,6 +78,9 @@ class FeedOptions(LimitOptions, total=False):
 
     keep_rows: bool
     """Whether the rows that matches may still name are kept, for `Matches.events()`."""
+    on_bad: OnBad
+    """What is done about an event that makes no sense: "fail" refuses the feed as a whole, "reject" sets it aside for
+    `take_rejected()`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class Options:
     threads: Threads = 1
     batch_rows: int = BATCH_ROWS
     keep_rows: bool = True
+    on_bad: OnBad = "fail"
 
     def __post_init__(self) -> None:
         for name in ("type", "time"):
@@ -107,6 +112,8 @@ class Options:
         object.__setattr__(self, "threads", _threads(self.threads))
         if type(self.keep_rows) is not bool:
             raise ArgumentError(f"keep_rows= is True or False, not {self.keep_rows!r}")
+        if self.on_bad not in ("fail", "reject"):
+            raise ArgumentError(f"on_bad= is 'fail' or 'reject', not {self.on_bad!r}")
 
     @property
     def cores(self) -> int:
