@@ -23,6 +23,7 @@ from ceql.automata.ambiguity import is_ambiguous
 from ceql.automata.cea import CEA, NOTHING_READ
 from ceql.automata.correlated import NOTHING_COMPARED, Correlated
 from ceql.automata.ordered import Ordered
+from ceql.automata.straight import Straight, straight
 from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
 from ceql.syntax import tree as t
@@ -118,6 +119,17 @@ class Plan:
     def looks_ahead(self) -> bool:
         """Whether events may be passed over at which all that begins is given up at the next event."""
         return self.loop is Loop.STATES and self.rivalry is None and self.cea.only_goes_on()
+
+    @cached_property
+    def straight(self) -> Straight | None:
+        """The steps of a query whose matches are so many events in a row, by the loop that shifts bits.
+
+        At most one match ends at an event then, so that strategies and LIMIT leave all as it is.
+        """
+        falls = isinstance(self.query.window, t.AttributeWindow)
+        if self.loop is not Loop.STATES or falls or self.query.consume is t.Consume.ANY:
+            return None
+        return straight(self.cea)
 
     @cached_property
     def lags(self) -> tuple[Lag, ...]:

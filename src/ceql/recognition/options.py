@@ -26,7 +26,7 @@ from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 
 Lateness = int | float | str | timedelta
-Threads = int | Literal["all"]
+Threads = int | Literal["all", "auto"]
 OnBad = Literal["fail", "reject"]
 TIME_UNITS = ("s", "ms", "us", "ns")
 BATCH_ROWS = 1 << 17
@@ -63,7 +63,8 @@ class LimitOptions(ReadingOptions, total=False):
     max_buffered_rows: int
     """The most rows that are held to put events in order."""
     threads: Threads
-    """How many threads may work on partial matches at once; "all" stands for as many as there are cores."""
+    """How many threads may work on partial matches at once; "all" stands for as many as there are cores, "auto" for all
+    over an input that ends (a table, a frame, files), and for one in a stream."""
 
 
 class RunOptions(LimitOptions, total=False):
@@ -94,7 +95,7 @@ class Options:
     memory: int = 4 << 30
     max_states: int = 1 << 16
     max_buffered_rows: int = 50_000_000
-    threads: Threads = 1
+    threads: Threads = "auto"
     batch_rows: int = BATCH_ROWS
     keep_rows: bool = True
     on_bad: OnBad = "fail"
@@ -118,6 +119,8 @@ class Options:
     @property
     def cores(self) -> int:
         """How many threads there may be."""
+        if self.threads == "auto":
+            return 1
         if self.threads != "all":
             return self.threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -235,10 +238,12 @@ def spelt_out(known: type[Any], others: Mapping[str, object] = {}) -> Callable[[
 def _threads(value: object) -> Threads:
     if value == "all":
         return "all"
+    if value == "auto":
+        return "auto"
     try:
         return _whole("threads", value)
     except ArgumentError:
-        raise ArgumentError(f"threads= is a whole number of at least 1, or 'all', not {value!r}") from None
+        raise ArgumentError(f"threads= is a whole number of at least 1, or 'all' or 'auto', not {value!r}") from None
 
 
 def _whole(name: str, value: object) -> int:
