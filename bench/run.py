@@ -34,8 +34,11 @@ EXPERIMENTS = [
     "conditions",
     "delay",
     "spark",
+    "by_hand",
 ]
-QUICK = ["filters", "sequences", "windows", "operators", "joins", "correlation", "conditions", "delay"]
+QUICK = ["filters", "sequences", "windows", "operators", "joins", "correlation", "conditions", "delay", "by_hand"]
+PAGES = {"by_hand": "by-hand.md"}
+"""The experiments that have a page of their own in the documentation."""
 DOCS = ROOT / "docs"
 MARK = "<!-- below: written by `python -m bench docs` -->"
 
@@ -103,10 +106,10 @@ def one(settings: Settings, folder: Folder, name: str, console: Console) -> Page
     return page
 
 
-def write(folder: Path) -> Path:
+def write(folder: Path, names: Sequence[str] = EXPERIMENTS) -> Path:
     """All pages of a run as one."""
     about = json.loads((folder / "run.json").read_text())
-    parts = [folder / f"{name}.md" for name in EXPERIMENTS]
+    parts = [folder / f"{name}.md" for name in names]
     text = "\n".join([*heading(about), *(part.read_text() for part in parts if part.exists())])
     file = folder / "README.md"
     file.write_text(text)
@@ -141,6 +144,12 @@ def publish(names: Sequence[str] = ()) -> int:
     if folder is None:
         print("no full run in bench/results: make bench-full")
         return 1
+    for name, own in PAGES.items():
+        if (not names or name in names) and (folder / f"{name}.md").exists():
+            _publish_alone(folder, name, DOCS / own)
+    if names and set(names) <= set(PAGES):
+        return 0
+    names = [name for name in names if name not in PAGES]
     page = DOCS / "benchmarks.md"
     text = page.read_text() if page.exists() else ""
     introduction, _, results = text.partition(MARK)
@@ -148,7 +157,9 @@ def publish(names: Sequence[str] = ()) -> int:
     if names:
         results = _with_sections(results, folder, names)
     else:
-        results = write(folder).read_text().split("\n", 2)[2]  # without its title
+        results = (
+            write(folder, [name for name in EXPERIMENTS if name not in PAGES]).read_text().split("\n", 2)[2]
+        )  # without its title
         shutil.rmtree(plots, ignore_errors=True)
     plots.mkdir(exist_ok=True)
     for file in sorted(folder.glob("*.svg")):
@@ -160,12 +171,24 @@ def publish(names: Sequence[str] = ()) -> int:
     return 0
 
 
+def _publish_alone(folder: Path, name: str, page: Path) -> None:
+    """The results of one experiment below the introduction of its page."""
+    about = json.loads((folder / "run.json").read_text())
+    introduction = page.read_text().partition(MARK)[0]
+    results = (folder / f"{name}.md").read_text().split("\n", 2)[2]  # without its title
+    when = f"Run on {about['date']}: {machine.in_words(about['machine'])}."
+    page.write_text(f"{introduction.rstrip()}\n\n{MARK}\n{when}\n\n{results.strip()}\n")
+    print(f"{page}: the run in {folder}")
+
+
 def _with_sections(results: str, folder: Path, names: Sequence[str]) -> str:
     """The results with these experiments' sections of another run, each of which says when that was."""
     first, *sections = re.split(r"(?m)^(?=## )", results)
     by_title = {section.partition("\n")[0].removeprefix("## "): section for section in sections}
     about = json.loads((folder / "run.json").read_text())
-    titles = {name: importlib.import_module(f"bench.experiments.{name}").TITLE for name in EXPERIMENTS}
+    titles = {
+        name: importlib.import_module(f"bench.experiments.{name}").TITLE for name in EXPERIMENTS if name not in PAGES
+    }
     for name in names:
         title, _, rest = (folder / f"{name}.md").read_text().partition("\n")
         when = f"Run on {about['date']}: {machine.in_words(about['machine'])}."

@@ -38,6 +38,8 @@ import hand_made
 import hostile_commands
 import hostile_data
 import hostile_texts
+import row_pattern_cases
+import row_pattern_checks
 import rule_oracle
 from absent_cases import absent_cases, later_cases
 from ceql.syntax.printer import print_query
@@ -96,6 +98,10 @@ def check_bucket(case: generators.Generated, data: st.DataObject) -> bool:
 
 def check_preferred(case: generators.Generated, data: st.DataObject) -> bool:
     return bool(checks.check_preferred(case, data))
+
+
+def check_row_pattern(case: row_pattern_cases.Case, data: st.DataObject) -> bool:
+    return row_pattern_checks.check(case)
 
 
 UNARY, CORRELATED, CONDITIONED = (
@@ -222,6 +228,11 @@ KINDS = {
     "arrays": attacking(hostile_data.arrays),
     "files": attacking(hostile_data.files),
     "snapshots": attacking(hostile_data.snapshots),
+    "row-patterns": Kind(
+        st.builds(row_pattern_cases.draw_case, st.integers(0, 2**60).map(random.Random), st.booleans()),
+        check_row_pattern,
+        told="run",
+    ),
     "buckets": Kind(
         UNARY() | CORRELATED() | CONDITIONED() | generators.aggregated_cases() | free_cases() | neighbour_cases(),
         check_bucket,
@@ -290,7 +301,7 @@ def search(kind: str, number: int, until: float) -> Found:
         pass
     except Exception:  # the last one checked is the smallest
         again = f'make fuzz FUZZ="--kind {kind} --seed {number}"'
-        shown = repr(latest) if isinstance(latest, Text | Attack) else as_toml(latest)
+        shown = repr(latest) if isinstance(latest, Text | Attack | row_pattern_cases.Case) else as_toml(latest)
         report = f"{traceback.format_exc()}\n{shown}\n# again: {again}\n"
     return Found(kind, done, matched, report, seen)
 

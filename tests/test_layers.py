@@ -21,7 +21,7 @@ ORDER = (
     ("io",),
     ("engine.common",),
     ("engine.groups",),
-    ("engine.states", "engine.preferred"),
+    ("engine.states", "engine.preferred", "engine.straight"),
     ("analysis",),
     ("automata",),
     ("plans",),

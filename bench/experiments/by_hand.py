@@ -1,166 +1,130 @@
-"""Questions of analysts, asked of ceql and written by hand in polars: `python -m bench.experiments.by_hand [ROWS]`.
+"""Questions of analysts (ceql, polars, DuckDB).
 
-Each question is asked over ROWS events (10 million) of 100,000 users, by both in one thread. Their answers, the rows of
-the matched events, are compared in full. Processor seconds and seconds by the clock are medians of three runs, in turn.
+Each question is asked of ceql, and written by hand in polars and in SQL for DuckDB, as one writes it who knows them
+well (`bench/by_hand`). Each has a process of its own, with the events in memory as it likes them best: an Arrow table,
+a frame, a table of DuckDB. Their answers, the rows of the matched events, are compared in full. Ratios are ceql's time
+divided by that of the better of the two.
+
+`python -m bench.experiments.by_hand [ROWS] [QUESTION ...]` prints some of it at once.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from statistics import median
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import numpy as np
 import polars as pl
-import pyarrow as pa
 
-import ceql
+from bench.by_hand.questions import QUESTIONS, Question
+from bench.by_hand.worker import CEQL, DUCKDB, POLARS
+from bench.figures import Figure, Figures, Place, Task, median_figure
+from bench.page import Page
+from bench.settings import Settings, event_file
 
-USERS = 100_000
-RUNS = 3
-ROWS = 10_000_000
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked, in words, in CEQL and in polars; the answer has a column of rows for each of `events`."""
-
-    title: str
-    query: str
-    events: tuple[str, ...]
-    table: Callable[[int], pa.Table]
-    by_hand: Callable[[pl.LazyFrame], pl.LazyFrame]
+TITLE = "Questions of analysts (ceql, polars, DuckDB)"
+WHO = (CEQL, POLARS, DUCKDB)
+THREADS = (2, 1)
+GOAL, LIMIT, AT_LEAST = 1.0, 1.5, 9  # nine questions of twelve within the goal, the others within the limit
 
 
-@lru_cache(1)
-def readings(rows: int) -> pa.Table:
-    """Readings of all users, in no order but that of arrival."""
-    random = np.random.default_rng(1)
-    return pa.table({"user": random.integers(0, USERS, rows), "v": random.random(rows) * 100 + 0.5})
+def panel(threads: int) -> str:
+    return "two threads" if threads == 2 else "one thread"
 
 
-@lru_cache(1)
-def clicks(rows: int) -> pa.Table:
-    """Three days in a shop."""
-    random = np.random.default_rng(2)
-    kinds = np.array(["view", "cart", "pay"])[random.choice(3, rows, p=[0.8, 0.12, 0.08])]
-    times = np.sort(random.integers(0, 3 * 86_400 * 10**6, rows))
-    return pa.table(
-        {
-            "user": random.integers(0, USERS, rows),
-            "type": pa.array(kinds).dictionary_encode(),
-            "time": pa.array(times, pa.timestamp("us")),
-        }
+def tasks(settings: Settings) -> Iterator[Task]:
+    rows = settings.events if settings.quick else 10 * settings.events
+    for threads in THREADS[:1] if settings.quick else THREADS:
+        for number, question in enumerate(QUESTIONS):
+            places = tuple(Place(panel(threads), who, question.title) for who in WHO)
+            yield Task(places, partial(measure, number, rows, threads, settings.runs))
+
+
+def measure(number: int, rows: int, threads: int, runs: int) -> list[Figure]:
+    """The figures of all three, after their answers were compared."""
+    question = QUESTIONS[number]
+    events = event_file(question.table, rows)
+    with TemporaryDirectory() as folder:
+        figures = [_ask(number, who, events, threads, runs, Path(folder, who)) for who in WHO]
+        own, *others = (_answer(question, Path(folder, who)) for who in WHO)
+        for who, other in zip(WHO[1:], others, strict=True):
+            if not own.equals(other):
+                counts = f"ceql has {len(own):,} matches, {who} {len(other):,}, or others"
+                raise AssertionError(f"{question.title}: {counts}")
+    return figures
+
+
+def _ask(number: int, who: str, events: str, threads: int, runs: int, answer: Path) -> Figure:
+    job = {"question": number, "who": who, "events": events, "threads": threads, "runs": runs, "answer": str(answer)}
+    text = json.dumps(job | {"default": threads == 2})
+    environment = os.environ | {"POLARS_MAX_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    process = subprocess.run(
+        [sys.executable, "-m", "bench.by_hand.worker", text], env=environment, capture_output=True, text=True
     )
+    if process.returncode:
+        raise RuntimeError(f"{who}: {process.stderr[-1000:]}")
+    found = json.loads(process.stdout.splitlines()[-1])
+    sizes = [found["events"]] * runs
+    return median_figure(found["walls"], found["cpus"], sizes, found["matches"], megabytes=found["megabytes"])
 
 
-def before(column: str, steps: int = 1) -> pl.Expr:
-    """A column of the user's event so many events before."""
-    return pl.col(column).shift(steps).over("user")
+def _answer(question: Question, file: Path) -> pl.DataFrame:
+    """The rows of an answer, in order."""
+    found = pl.read_ipc(file).select(question.columns)
+    lists = [name for name, kind in found.schema.items() if isinstance(kind, pl.List)]
+    whole = found.with_columns(pl.exclude(lists).cast(pl.Int64), pl.col(lists).cast(pl.List(pl.Int64)))
+    return whole.sort([name for name in reversed(question.columns) if name not in lists])
 
 
-def _ratio(frame: pl.LazyFrame) -> pl.LazyFrame:
-    return frame.filter(pl.col("v") / before("v") > 8).select(a="before", b="row")
+def show(settings: Settings, figures: Figures, page: Page) -> None:
+    page.text(__doc__.split("\n\n")[1].replace("\n", " "))
+    for threads in THREADS:
+        _show(figures, page, threads)
 
 
-def _rising(frame: pl.LazyFrame) -> pl.LazyFrame:
-    rises = (before("v") > before("v", 2)) & (pl.col("v") > before("v"))
-    return frame.with_columns(first=before("row", 2)).filter(rises).select(a="first", b="before", c="row")
-
-
-def _v_shape(frame: pl.LazyFrame) -> pl.LazyFrame:
-    turns = (before("v") < before("v", 2)) & (pl.col("v") > 2 * before("v"))
-    return frame.with_columns(first=before("row", 2)).filter(turns).select(a="first", b="before", c="row")
-
-
-def _cart_pay(frame: pl.LazyFrame) -> pl.LazyFrame:
-    cart = pl.col("type") == "cart"
-
-    def last(column: str) -> pl.Expr:
-        return pl.when(cart).then(pl.col(column)).forward_fill().over("user")
-
-    known = frame.filter(pl.col("type").is_in(["cart", "pay"])).with_columns(c=last("row"), since=last("time"))
-    soon = pl.col("time") - pl.col("since") <= pl.duration(minutes=10)
-    return known.filter((pl.col("type") == "pay") & soon).select("c", p="row")
-
-
-def _with_before(answer: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
-    return lambda frame: answer(frame.with_columns(before=before("row")))
-
-
-QUESTIONS = (
-    Question(
-        "two readings in a row with ratio > 8, by user",
-        "SELECT a, b FROM E WHERE E AS a : E AS b FILTER b.v / a.v > 8 PARTITION BY user",
-        ("a", "b"),
-        readings,
-        _with_before(_ratio),
-    ),
-    Question(
-        "rising three in a row, by user",
-        "SELECT a, b, c FROM E WHERE E AS a : E AS b : E AS c FILTER b.v > a.v AND c.v > b.v PARTITION BY user",
-        ("a", "b", "c"),
-        readings,
-        _with_before(_rising),
-    ),
-    Question(
-        "V shape of three, by user",
-        "SELECT a, b, c FROM E WHERE E AS a : E AS b : E AS c FILTER b.v < a.v AND c.v > 2 * b.v PARTITION BY user",
-        ("a", "b", "c"),
-        readings,
-        _with_before(_v_shape),
-    ),
-    Question(
-        "cart, then pay, within 10 minutes, by user",
-        "SELECT ANY c, p WHERE cart AS c ; pay AS p PARTITION BY user WITHIN 10 MINUTES",
-        ("c", "p"),
-        clicks,
-        _cart_pay,
-    ),
-)
-
-
-def _answers(question: Question, rows: int) -> tuple[Callable[[], pl.DataFrame], Callable[[], pl.DataFrame]]:
-    table, query = question.table(rows), ceql.compile(question.query)
-    frame = pl.DataFrame(table).with_row_index("row")
-
-    def by_ceql() -> pl.DataFrame:
-        found = query.run(table).to_arrow()
-        return pl.DataFrame(found.select(question.events))
-
-    return by_ceql, lambda: question.by_hand(frame.lazy()).collect()
-
-
-def _compare(question: Question, one: pl.DataFrame, other: pl.DataFrame) -> None:
-    both = [found.cast(pl.Int64).sort(question.events[::-1]) for found in (one, other)]
-    if not both[0].equals(both[1]):
-        raise AssertionError(f"{question.title}: ceql has {len(one):,} matches, polars {len(other):,}, or others")
-
-
-def measure(question: Question, rows: int) -> list[tuple[float, float]]:
-    """Processor seconds and seconds by the clock of ceql and of polars."""
-    actions = _answers(question, rows)
-    _compare(question, *(action() for action in actions))
-    taken: list[list[tuple[float, float]]] = [[], []]
-    for _ in range(RUNS):
-        for times, action in zip(taken, actions, strict=True):
-            processor, clock = time.process_time(), time.perf_counter()
-            action()
-            times.append((time.process_time() - processor, time.perf_counter() - clock))
-    return [(median(p for p, _ in times), median(c for _, c in times)) for times in taken]
+def _show(figures: Figures, page: Page, threads: int) -> None:
+    rows: list[list[object]] = []
+    ratios = {}
+    for question in QUESTIONS:
+        found = [figures.get(panel(threads), who, question.title) for who in WHO]
+        known = [figure for figure in found if figure is not None and not figure.error]
+        if len(known) < len(WHO):
+            rows += [[question.title, figure.error] for figure in found[:1] if figure is not None]
+            continue
+        own, *others = known
+        ratios[question.title] = (
+            own.cpu / min(other.cpu for other in others),
+            own.wall / min(other.wall for other in others),
+        )
+        cells = [f"{figure.wall:.2f} · {figure.cpu:.2f} · {figure.megabytes:,.0f}" for figure in known]
+        rows.append([question.title, f"{own.matches:,}", *cells, *(f"{x:.2f}" for x in ratios[question.title][::-1])])
+    if not rows:
+        return
+    page.title(f"In {panel(threads)}: seconds by the clock · seconds of the processor · megabytes")
+    page.table(["", "matches", *WHO, "clock", "processor"], rows)
+    if threads == THREADS[0]:
+        within = sum(processor <= GOAL for processor, _ in ratios.values())
+        page.check(within >= AT_LEAST, f"{within} of {len(ratios)} questions within {GOAL:g} times the better's time")
+        for title, (processor, _) in ratios.items():
+            page.check(processor <= LIMIT, f"{title}: {processor:.2f} times the better's processor time")
 
 
 def main() -> None:
-    """Print a table."""
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
-    print(f"{rows:,} events; processor seconds (and by the clock)\n{'':48}{'ceql':>14}{'polars':>14}{'ratio':>7}")
-    for question in QUESTIONS:
-        own, hand = measure(question, rows)
-        cells = "".join(f"{f'{processor:.2f} ({clock:.2f})':>14}" for processor, clock in (own, hand))
-        print(f"{question.title:48}{cells}{own[0] / hand[0]:>7.2f}", flush=True)
+    """Print a table of some questions in two threads."""
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
+    threads = int(os.environ.get("THREADS", THREADS[0]))
+    wanted = [int(word) for word in sys.argv[2:]] or range(len(QUESTIONS))
+    print(f"{rows:,} events, {panel(threads)}; seconds by the clock (of the processor), megabytes")
+    for number in wanted:
+        own, *others = measure(number, rows, threads, 3)
+        cells = "".join(f"{f'{f.wall:.2f} ({f.cpu:.2f}) {f.megabytes:.0f}':>20}" for f in (own, *others))
+        ratio = own.cpu / min(other.cpu for other in others), own.wall / min(other.wall for other in others)
+        print(f"{number:2} {QUESTIONS[number].title[:44]:46}{cells}{ratio[1]:7.2f} ({ratio[0]:.2f})", flush=True)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def batch(master: str, folder: Path) -> dict[str, tuple[Timed, int]]:
 
 def prepared_by_ids(df: DataFrame, query: str) -> Any:
     """What `by_ids` makes of the query and the columns."""
-    return prepare(df, make_plan(query), MatchArguments(Options(_type(query), "ts"), ids=True, id="ts"))
+    return prepare(df, make_plan(query), MatchArguments(Options(_type(query), "ts"), ids=True, id=("ts",)))
 
 
 def _scan(df: DataFrame, query: str) -> DataFrame:

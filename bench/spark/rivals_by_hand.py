@@ -14,7 +14,9 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 import ceql.spark
 from bench.spark.data import TYPES
 from ceql.spark import streaming
-from ceql.spark.streaming import BUCKET, DATA, SEAL, STATE, STEPPED, BucketUpdate
+from ceql.spark.bucket import Bucket
+from ceql.spark.packing import BUCKET, DATA, SEAL
+from ceql.spark.streaming import STATE, STEPPED, BucketUpdate
 
 SECOND = 1_000_000
 
@@ -107,14 +109,14 @@ def on_group_state(df: DataFrame, query: str) -> DataFrame:
     original = streaming.stepped
 
     def instead(blobs: DataFrame, processor: streaming.BucketProcessor) -> DataFrame:
-        (spec,), terms, keeps_late = processor._given
+        (spec,), terms, kinds = processor._specs.values(), processor._terms, processor._kinds
 
         def step(key: Any, frames: Iterable[pandas.DataFrame], state: GroupState) -> Iterator[pandas.DataFrame]:
             if key[0] == SEAL:
                 return
             before = bytes(state.get[0]) if state.exists else None
             arrived = [] if state.hasTimedOut else [bytes(blob) for frame in frames for blob in frame[DATA]]
-            update = BucketUpdate(spec, terms, keeps_late, before, state.getCurrentWatermarkMs())
+            update = BucketUpdate(Bucket(spec, terms), kinds, before, state.getCurrentWatermarkMs())
             for row in update.run(arrived):
                 yield pandas.DataFrame([row], columns=STEPPED.names)
             if update.after is not None:

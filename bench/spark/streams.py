@@ -24,7 +24,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from bench.spark import data, rivals_by_hand
 from bench.spark.parts import by_ids, prepared_by_ids, query_of, session_on
+from ceql.spark import packing
 from ceql.spark import streaming as steps
+from ceql.spark.bucket import Bucket
+from ceql.spark.extras import Extras
 from ceql.spark.stream_job import job_of
 
 SIZES = (50_000, 200_000)
@@ -97,7 +100,7 @@ class _Idle(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         for _ in rows:
             pass
-        if self._size and key[0] != steps.SEAL:
+        if self._size and key[0] != packing.SEAL:
             self._state.get()
             self._state.update((np.random.default_rng(0).bytes(self._size),))
         return iter(())
@@ -107,9 +110,9 @@ def _instead(df: DataFrame, query: str, size: int) -> DataFrame:
     """The plan of `match`, with a step that recognises nothing and keeps states of this size."""
     prepared = prepared_by_ids(df, query)
     steps.use_rocksdb(df.sparkSession)
-    blobs = steps.packed(prepared, 0, BUCKETS, 1000).groupBy(steps.BUCKET)
+    blobs = packing.packed(job_of(prepared, BUCKETS), 1000).groupBy(packing.BUCKET)
     stepped = blobs.transformWithState(_Idle(size), steps.STEPPED, "append", "EventTime")
-    return steps.opened(stepped, job_of(prepared, BUCKETS), None)
+    return steps.opened(stepped, job_of(prepared, BUCKETS), Extras())
 
 
 def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tuple[dict[str, float], int]:
@@ -118,7 +121,8 @@ def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tup
     terms = job_of(prepared, BUCKETS).terms
     table = prepared.frame.toArrow().sort_by("time").combine_chunks()
     bucket = pa.array((table["key0"].to_numpy() % BUCKETS).astype(np.int32))
-    table = table.add_column(0, steps.BUCKET, bucket)
+    table = table.add_column(0, packing.BUCKET, bucket)
+    division = packing.Division.whole(table.schema.names, range(BUCKETS))
     states: dict[int, bytes] = {}
     spent: dict[str, float] = {}
     for k in range(FILES):
@@ -126,16 +130,18 @@ def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tup
         part = table.slice(k * rows, rows)
         watch = _Watch(spent)
         arrived = defaultdict(list)
-        for packed in steps.pack(part.to_batches(max_chunksize=10_000)):
-            for number, blob in zip(packed.column(steps.BUCKET).to_pylist(), packed.column(steps.DATA), strict=True):
+        for packed in packing.pack([division], part.to_batches(max_chunksize=10_000)):
+            for number, blob in zip(
+                packed.column(packing.BUCKET).to_pylist(), packed.column(packing.DATA), strict=True
+            ):
                 arrived[number].append(blob.as_py())
         watch.lap("packing rows")
         clock = data.BEGIN // 1000 + k * rows * data.SPACING // 1000 - 1000
         for number in range(BUCKETS):
-            update = steps.BucketUpdate(prepared.spec, terms, False, states.get(number), clock)
+            update = steps.BucketUpdate(Bucket(prepared.spec, terms), frozenset(), states.get(number), clock)
             watch.lap("reading states")
             bucket_of = update._bucket
-            batches = [batch for blob in arrived[number] for batch in steps._from_ipc(blob)]
+            batches = [batch for blob in arrived[number] for batch in steps.from_ipc(blob)]
             for _ in bucket_of.step(batches, clock * 1000):
                 pass
             watch.lap("recognition")

@@ -27,6 +27,7 @@ from ceql.recognizer import Recognizer, SetRecognizer
 from ceql.results.match import Match
 from ceql.results.match_set import MatchSet
 from ceql.results.matches import Matches
+from ceql.results.suppression import Suppression
 from ceql.row_patterns import from_match_recognize, match_recognize
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ __all__ = [
     "ResourceError",
     "SchemaError",
     "SetRecognizer",
+    "Suppression",
     "compile",
     "compile_all",
     "from_match_recognize",

@@ -8,7 +8,7 @@ need is empty in it, so that those who read plans seldom ask for the loop.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
@@ -23,6 +23,7 @@ from ceql.automata.ambiguity import is_ambiguous
 from ceql.automata.cea import CEA, NOTHING_READ
 from ceql.automata.correlated import NOTHING_COMPARED, Correlated
 from ceql.automata.ordered import Ordered
+from ceql.automata.straight import Straight, straight
 from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
 from ceql.syntax import tree as t
@@ -97,7 +98,7 @@ class Plan:
     @property
     def compares(self) -> bool:
         """Whether conditions compare events that runs have read with others."""
-        return self.automaton is not NOTHING_COMPARED
+        return self.automaton.states > 0
 
     @cached_property
     def normal(self) -> Normal:
@@ -118,6 +119,17 @@ class Plan:
     def looks_ahead(self) -> bool:
         """Whether events may be passed over at which all that begins is given up at the next event."""
         return self.loop is Loop.STATES and self.rivalry is None and self.cea.only_goes_on()
+
+    @cached_property
+    def straight(self) -> Straight | None:
+        """The steps of a query whose matches are so many events in a row, by the loop that shifts bits.
+
+        At most one match ends at an event then, so that strategies and LIMIT leave all as it is.
+        """
+        falls = isinstance(self.query.window, t.AttributeWindow)
+        if self.loop is not Loop.STATES or falls or self.query.consume is t.Consume.ANY:
+            return None
+        return straight(self.cea)
 
     @cached_property
     def lags(self) -> tuple[Lag, ...]:
@@ -205,6 +217,13 @@ class Plan:
     def fingerprint(self) -> str:
         """Tells queries of different meaning apart; spellings that `analysis.one_form` makes one share it."""
         return hashlib.sha256(print_query(self.query).encode()).hexdigest()
+
+    @cached_property
+    def state_fingerprint(self) -> str:
+        """Tells queries apart whose states differ: not those of which SELECT shows other attributes of the events."""
+        items = self.query.items
+        bare = None if items is None else tuple(replace(item, attributes=()) for item in items)
+        return hashlib.sha256(print_query(replace(self.query, items=bare)).encode()).hexdigest()
 
     @property
     def partition(self) -> tuple[t.Part, ...]:

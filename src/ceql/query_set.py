@@ -105,9 +105,14 @@ class QuerySet:
             warn_caller(str(note), UserWarning)
         return SetRecognizer(self.plans, read(options, FeedOptions))
 
-    def restore(self, snapshot: bytes, *, threads: Threads = 1) -> SetRecognizer:
-        """The recogniser that `snapshot` was taken of, to go on with the very same matches."""
-        return SetRecognizer.restored(self.plans, snapshot, threads)
+    def restore(self, snapshot: bytes, *, threads: Threads = 1, strict: bool = False) -> SetRecognizer:
+        """The recogniser that `snapshot` was taken of, to go on with the very same matches.
+
+        If it was taken by another set, queries of the same name and meaning go on with their states, those that are
+        gone are dropped, and new and changed ones begin with the next event. A change of the attributes that SELECT
+        shows of a variable is none. `strict=True` refuses other sets.
+        """
+        return SetRecognizer.restored(self.plans, snapshot, threads, strict)
 
     def __repr__(self) -> str:
         names = ", ".join(self.names[:5]) + (", …" if len(self) > 5 else "")

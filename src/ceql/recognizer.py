@@ -35,6 +35,7 @@ from ceql.recognition.intake import Intake, bound_to, empty, restored, written
 from ceql.recognition.journal import ALLOWANCE, MANY, Journal
 from ceql.recognition.metrics import Metrics
 from ceql.recognition.options import Options, Threads
+from ceql.recognition.rejected import Rejected, sift
 from ceql.recognition.rows import RowStore
 from ceql.recognition.types_seen import TypesSeen
 from ceql.results.fed import Fed, refuse_nested
@@ -60,13 +61,13 @@ class Feeding(Generic[_Result]):
         self._check_at = 0  # when so many events are taken in, the memory they take is looked at
         self._matches_found = 0  # in feeds before the last one
         self._feed_seconds = self._recognise_seconds = self._snapshot_seconds = 0.0
-        self._snapshots = self._snapshot_bytes = 0
+        self._snapshots = self._snapshot_bytes = self._rejected = 0
 
     @classmethod
-    def restored(cls, plans: Mapping[str, Plan], snapshot: bytes, threads: Threads) -> Self:
-        """The recogniser that a snapshot was taken of."""
+    def restored(cls, plans: Mapping[str, Plan], snapshot: bytes, threads: Threads, strict: bool = True) -> Self:
+        """The recogniser that a snapshot was taken of; unless `strict`, by a set of other queries."""
         streams = next(iter(plans.values())).query.streams or (None,)
-        options, intake = restored(snapshot, plans, streams, threads)
+        options, intake = restored(snapshot, plans, streams, threads, strict)
         recognizer = cls(plans, options)
         recognizer._intake = intake
         return recognizer
@@ -95,12 +96,12 @@ class Feeding(Generic[_Result]):
             if isinstance(events, Mapping) and len(self._streams) > 1 and set(events) <= set(self._streams):
                 for name in self._streams:
                     if name in events:
-                        intake, ready = self._push(intake, events[name], stream_number(name, self._streams))
+                        intake, ready = self._sifted(intake, events[name], stream_number(name, self._streams))
                         ordered += ready
             else:
                 if isinstance(events, Mapping):
                     events = [events]  # one event
-                intake, ordered = self._push(intake, events, stream_number(stream, self._streams))
+                intake, ordered = self._sifted(intake, events, stream_number(stream, self._streams))
             matches = self._take_in(before, intake, ordered)
             self._feed_seconds += perf_counter() - begun
             return matches
@@ -201,6 +202,7 @@ class Feeding(Generic[_Result]):
             events=intake.fed,
             recognised=self.position,
             late=sequencer.late_rows if sequencer is not None else 0,
+            rejected=self._rejected,
             waiting=intake.waiting_rows + (sequencer.buffered_rows if sequencer is not None else 0),
             waiting_limit=self._options.max_buffered_rows,
             states_limit=self._options.max_states,
@@ -251,9 +253,34 @@ class Feeding(Generic[_Result]):
     def _refuse_nested(self) -> None:
         refuse_nested(self._turn)
 
+    def _sifted(self, intake: Intake, events: Any, stream: int) -> tuple[Intake, list[EventBatch]]:
+        """Push events; set those aside that make no sense, if that is wanted."""
+        if self._options.on_bad == "fail":
+            return self._push(intake, events, stream)
+
+        def push(own: Intake, part: Any) -> tuple[Intake, list[EventBatch]]:
+            return self._push(self._copied(own), part, stream)
+
+        intake, ready, bad = sift(intake, events, push, lambda own: own.sequencer is not None)
+        for one in bad:
+            intake = intake._replace(rejected=intake.rejected.plus(one))
+        self._rejected += len(bad)
+        return intake, ready
+
+    def take_rejected(self) -> list[Rejected]:
+        """The events that made no sense since this was last asked, each with the reason; with `on_bad="reject"`."""
+        self._refuse_nested()
+        with self._turn:
+            found = list(self._intake.rejected)
+            self._intake = self._intake._replace(rejected=Growing())
+            return found
+
     def _draft(self) -> Intake:
         """The intake, to be changed: what changes in place is copied."""
-        intake = self._intake
+        return self._copied(self._intake)
+
+    @staticmethod
+    def _copied(intake: Intake) -> Intake:
         sequencer = intake.sequencer.copy() if intake.sequencer is not None else None
         return intake._replace(schemas=intake.schemas.copy(), sequencer=sequencer, last=None)
 

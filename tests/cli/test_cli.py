@@ -500,6 +500,22 @@ def test_translate(tmp_path):
     assert "dialect= is one of" in call("translate", sql, "--dialect", "mysql").stderr
 
 
+def test_sql(tmp_path):
+    clause = "ORDER BY ts MEASURES A.x AS low, B.x AS high PATTERN (A B) DEFINE B AS x > A.x"
+    sql = f"SELECT * FROM T MATCH_RECOGNIZE ({clause})"
+    rows = tmp_path / "rows.csv"
+    rows.write_text("ts,x\n1,5\n2,7\n3,1\n")
+    told = call("sql", sql, str(rows), "--format", "json")
+    assert (told.exit_code, told.stdout) == (0, '{"low": 5, "high": 7}\n')
+    (tmp_path / "rising.sql").write_text(sql)
+    written = call("sql", str(tmp_path / "rising.sql"), f"t={rows}", "-o", str(tmp_path / "found.csv"))
+    assert written.exit_code == 0
+    assert (tmp_path / "found.csv").read_text().split() == ['"low","high"', "5,7"]
+    assert call("sql", sql.replace("x > A.x", "x > 9"), str(rows)).exit_code == 1
+    assert "no table 'T'" in call("sql", sql, f"u={rows}").stderr
+    assert "linear times carried values" in call("sql", sql, str(rows), "--explain").stdout
+
+
 def test_explain(events):
     text = call("explain", QUERY)
     assert text.exit_code == 0

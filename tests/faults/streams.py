@@ -56,6 +56,12 @@ STREAMS = (
     Stream("SELECT NEXT * WHERE A AS x ; B ; NOT C AS z FILTER z.v > x.v PARTITION BY k WITHIN 4 EVENTS"),
     Stream("SELECT * WHERE A AS x ; NOT C AS z ; B AS y FILTER z.v = y.v WITHIN 7 EVENTS"),
     Stream("SELECT COUNT(x), SUM(x.v) AS s, y.k WHERE A{1,3} AS x ; (B AS y ; C? WITHIN 4 EVENTS) WITHIN 9 EVENTS"),
+    Stream("SELECT * WHERE A+ ; B ; NOT C PARTITION BY k WITHIN 6 EVENTS AFTER MATCH SKIP TO NEXT EVENT"),
+    Stream("SELECT * WHERE A+ AS x ; B AS y FILTER y.v > x.v WITHIN 8 EVENTS AFTER MATCH SKIP PAST LAST EVENT"),
+    Stream(
+        "SELECT * WHERE A+ AS x ; (B AS y ; C AS z FILTER y.v != z.v) FILTER COUNT(DISTINCT x.v) >= 2 AND x.k != z.k "
+        "WITHIN 9 EVENTS AFTER MATCH SKIP TO LAST y"
+    ),
 )
 
 

@@ -29,6 +29,7 @@ from ceql.engine.groups import machine as groups_machine
 from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.preferred.machine import PreferredMachine
 from ceql.engine.states.machine import StateMachine
+from ceql.engine.straight.machine import StraightMachine
 from ceql.recognition import comparing, correlated, frame, rows
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
@@ -86,7 +87,12 @@ def use_tiny_buffers(patch: Patch = setattr) -> None:
     patch(correlated, "_MANY_ABSENT", 1)
     for module, name in ((frame, "_MANY_KEYS"), (frame, "_SOME_KEYS"), (rows, "_MANY")):
         patch(module, name, 1)
-    for kind, further in ((StateMachine, {}), (GroupMachine, {"block": 2}), (PreferredMachine, {})):
+    for kind, further in (
+        (StateMachine, {}),
+        (GroupMachine, {"block": 2}),
+        (PreferredMachine, {}),
+        (StraightMachine, {}),
+    ):
         patch(kind, "__init__", functools.partialmethod(kind.__init__, matches=3, positions=5, nodes=8, **further))
 
 

@@ -20,6 +20,7 @@ QUERIES = [
 @pytest.fixture(autouse=True)
 def few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame, "_MANY_KEYS", 4)
+    monkeypatch.setattr(frame, "_SOME_KEYS", 4)
     # so few nodes that memory is given back early
     monkeypatch.setattr(StateMachine.__init__, "__defaults__", (3, 5, 8, 16))
     monkeypatch.setattr(GroupMachine.__init__, "__defaults__", (None, None, 3, 5, 8, 4))

@@ -297,12 +297,33 @@ def test_snapshots_are_of_one_set() -> None:
     recognizer.feed(EVENTS)
     blob = recognizer.snapshot()
     with pytest.raises(ceql.DataError, match="of other queries"):
-        ceql.compile_all({"quick": RULES["quick"]}).restore(blob)
+        ceql.compile_all({"quick": RULES["quick"]}).restore(blob, strict=True)
     with pytest.raises(ceql.DataError, match="that of a set of queries"):
         ceql.compile(RULES["quick"]).restore(blob)
     with pytest.raises(ceql.DataError, match="not that of a set"):
         rules.restore(ceql.compile(RULES["quick"]).recognizer().snapshot())
     assert rules.restore(blob).position == 7
+
+
+@settings(max_examples=40)
+@given(st.lists(CASES, min_size=2, max_size=4), st.data())
+def test_a_set_that_has_changed_goes_on(cases: list[generators.Generated], data: st.DataObject) -> None:
+    """Queries of both sets find what they find alone; new ones what they find in the events from then on."""
+    rules, table, events = together(cases)
+    alone(rules, table)  # it must make sense
+    first, second = (data.draw(st.sets(st.sampled_from(rules.names), min_size=1)) for _ in range(2))
+    cut = data.draw(st.integers(0, len(events)))
+    sets = [ceql.compile_all({name: rules[name] for name in sorted(names)}) for names in (first, second)]
+    recognizer = sets[0].recognizer(**OPTIONS)
+    recognizer.feed(table.slice(0, cut))
+    recognizer = sets[1].restore(recognizer.snapshot())
+    found = gathered(sets[1].names, [recognizer.feed(table.slice(cut)), recognizer.finish()])
+    for name in second:
+        begin = 0 if name in first else cut
+        by_itself = rules[name].recognizer(**OPTIONS)
+        by_itself.feed(table.slice(begin, cut - begin)).to_arrow()
+        expected = [*paths.to_oracle(by_itself.feed(table.slice(cut))), *paths.to_oracle(by_itself.finish())]
+        assert [[at - begin for at in match.events] for match in found[name]] == [list(m.events) for m in expected]
 
 
 def test_many_keys_and_many_rules() -> None:

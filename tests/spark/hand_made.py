@@ -11,11 +11,12 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import assume
 from pyspark.sql.types import StructType
@@ -29,9 +30,11 @@ from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
-from ceql.spark.bucket import CheckpointTerms
+from ceql.spark.bucket import Bucket, CheckpointTerms
+from ceql.spark.extras import LATE
+from ceql.spark.packing import BUCKET, DATA, SEAL, Division, pack
 from ceql.spark.shipped_plan import WINDOW
-from ceql.spark.streaming import BUCKET, DATA, SEAL, BucketUpdate, pack, unpacker
+from ceql.spark.streaming import BucketUpdate, unpacker
 from ceql.spark.task_spec import (
     BITS,
     ORDER,
@@ -159,8 +162,21 @@ def ship_together(examples: Sequence[ways.Example], buckets: int, ids: bool) -> 
             )
         )
     names = tuple(map(str, range(len(examples))))
-    terms = replace(whole.terms, fingerprint="set", queries=tuple((name, "") for name in names))
+    terms = replace(whole.terms, fingerprint="set", queries=tuple((name, "", "") for name in names))
     return replace(whole, spec=SetSpec(names, tuple(specs), tuple(keys.items())), terms=terms)
+
+
+def only(shipped: Shipped, names: Collection[str]) -> Shipped:
+    """The same rows for these queries of a set alone."""
+    spec, terms = shipped.spec, shipped.terms
+    assert isinstance(spec, SetSpec)
+    kept = replace(
+        spec,
+        names=tuple(name for name in spec.names if name in names),
+        specs=tuple(own for name, own in zip(spec.names, spec.specs, strict=True) if name in names),
+    )
+    queries = tuple(query for query in terms.queries if query[0] in names)
+    return replace(shipped, spec=kept, terms=replace(terms, fingerprint=repr(sorted(names)), queries=queries))
 
 
 def reads_plain_times(example: ways.Example) -> bool:
@@ -232,8 +248,8 @@ def _ship_one(table: pa.Table, number: int, bound: BoundPlan, spec: TaskSpec, dr
     if several:
         columns[STREAM] = pa.array([number] * table.num_rows, pa.int32())
     columns[ORDER] = columns["o_0"] = table[ways.POSITION]
-    for k, name in enumerate(spec.attributes):
-        columns[attribute_column(k)] = table[name]
+    for name in spec.attributes:
+        columns[attribute_column(name)] = table[name]
     return pa.table(columns).filter(pa.array(wanted, pa.bool_()))
 
 
@@ -267,7 +283,8 @@ class Operator:
     def micro_batch(self, rows: Sequence[int], clock: int) -> None:
         """These rows arrive; `clock` is the watermark in milliseconds."""
         arrived = defaultdict(list)
-        for packed in pack([self.shipped.rows.take(pa.array(rows, pa.int64()))] if rows else []):
+        division = Division.whole(self.shipped.rows.schema.names, range(self.shipped.terms.buckets))
+        for packed in pack([division], [self.shipped.rows.take(pa.array(rows, pa.int64()))] if rows else []):
             for bucket, blob in zip(packed[BUCKET].to_pylist(), packed[DATA].to_pylist(), strict=True):
                 arrived[bucket].append(blob)
         arrived.pop(SEAL, None)
@@ -276,12 +293,17 @@ class Operator:
         for bucket in [b for b, at in self.timers.items() if at <= clock]:
             self._turn(bucket, [], clock)
 
+    def wake(self, clock: int) -> None:
+        """Look at every bucket, as a query does after it has started."""
+        for bucket in list(self.states):
+            self._turn(bucket, [], clock)
+
     def _turn(self, bucket: int, blobs: list[bytes], clock: int) -> None:
         spec, terms = self.shipped.spec, self.shipped.terms
-        update = BucketUpdate(spec, terms, True, self.states.pop(bucket, None), clock)
-        for is_late, count, blob in update.run(blobs):
+        update = BucketUpdate(Bucket(spec, terms), frozenset({LATE}), self.states.pop(bucket, None), clock)
+        for kind, count, blob in update.run(blobs):
             assert blob is not None
-            self._read(is_late, count, blob)
+            self._read(kind == LATE, count, blob)
         self.timers.pop(bucket, None)
         if update.after is not None:
             self.states[bucket] = update.after
@@ -296,8 +318,8 @@ class Operator:
             assert len(events) == count
             self.late += map(self._place, events)
             return
-        step = pa.record_batch({"late": pa.array([False]), "data": pa.array([blob], pa.binary())})
-        rows = [row for batch in unpacker(StructType(), False)([step]) for row in batch.to_pylist()]
+        step = pa.record_batch({"kind": pa.array([0]), "data": pa.array([blob], pa.binary())})
+        rows = [row for batch in unpacker(StructType())([step]) for row in batch.to_pylist()]
         assert len(rows) == count
         for row in rows:
             self.found[self._canonical(row)] += 1
@@ -384,13 +406,8 @@ def check(case: generators.Generated, draw: random.Random) -> Counter[str]:
     return operator.found
 
 
-def check_together(cases: Sequence[generators.Generated], draw: random.Random) -> None:
-    """The queries of cases over the events of all of them give what each gives by itself.
-
-    Those that are divided in the same way are a set, as `query_set` has it.
-    """
-    drawn = [event for case in cases for event in case.events]
-    events = [event | {"time": at} for at, event in enumerate(draw.sample(drawn, min(len(drawn), MOST)))]
+def _alike(cases: Sequence[generators.Generated], events: list[dict[str, Any]]) -> list[list[ways.Example]]:
+    """The queries of cases over these events, those together that are divided in the same way."""
     groups = defaultdict(list)
     for case in cases:
         example = ways.Example.of(print_query(case.query), events)
@@ -399,7 +416,17 @@ def check_together(cases: Sequence[generators.Generated], draw: random.Random) -
         window, plan = case.query.window, example.query.plan
         attribute = window.attribute if isinstance(window, t.AttributeWindow) else None
         groups[plan.partition, attribute, plan.query.consume is t.Consume.ANY].append(example)
-    for examples in groups.values():
+    return list(groups.values())
+
+
+def check_together(cases: Sequence[generators.Generated], draw: random.Random) -> None:
+    """The queries of cases over the events of all of them give what each gives by itself.
+
+    Those that are divided in the same way are a set, as `query_set` has it.
+    """
+    drawn = [event for case in cases for event in case.events]
+    events = [event | {"time": at} for at, event in enumerate(draw.sample(drawn, min(len(drawn), MOST)))]
+    for examples in _alike(cases, events):
         ids = draw.random() < 0.5
         operator = run(ship_together(examples, draw.randint(1, 3), ids), draw, most=draw.choice([1, 3, 10]))
         wanted = Counter[str]()
@@ -407,3 +434,53 @@ def check_together(cases: Sequence[generators.Generated], draw: random.Random) -
             wanted.update({f"{number}{key}": count for key, count in expected(example).items()})
         assert operator.found == wanted
         assert operator.late == []
+
+
+def check_changed(cases: Sequence[generators.Generated], draw: random.Random) -> int:
+    """A set that becomes another one between two micro-batches; how many matches there are.
+
+    Queries of both sets give what each gives by itself, those of the first alone what they find up to the watermark,
+    those of the second alone what they find behind it.
+    """
+    drawn = [event for case in cases for event in case.events]
+    events = [event | {"time": at} for at, event in enumerate(draw.sample(drawn, min(len(drawn), MOST)))]
+    found = 0
+    for examples in _alike(cases, events):
+        examples = [example for example in examples if not example.query.plan.waits]
+        if len(examples) < 2:
+            continue
+        whole = ship_together(examples, draw.randint(1, 3), ids=draw.random() < 0.5)
+        assert isinstance(whole.spec, SetSpec)
+        first, second = (set(draw.sample(whole.spec.names, draw.randint(1, len(examples)))) for _ in range(2))
+        operator, stamps = Operator(only(whole, first)), whole.stamps
+        order = arrivals(whole, draw)
+        at = draw.randint(0, len(order))
+        clock = max([0, *(stamps[k] for k in order[:at])]) - ways.LATENESS
+        operator.micro_batch(order[:at], 0)
+        operator.micro_batch([], max(0, clock))
+        operator.shipped = only(whole, second)
+        operator.wake(max(0, clock))
+        for rows in cut(order[at:], draw, 3):
+            operator.micro_batch(rows, max(0, clock))
+        finish(operator)
+        wanted = Counter[str]()
+        for name, example in zip(whole.spec.names, examples, strict=True):
+            lowest, highest = -FAR, FAR
+            if name not in second:
+                highest = clock
+            elif name not in first:
+                lowest = clock
+            if name in first or name in second:
+                wanted.update({f"{name}{key}": n for key, n in expected(between(example, lowest, highest)).items()})
+        assert operator.found == wanted
+        found += sum(wanted.values())
+    return found
+
+
+def between(example: ways.Example, lowest: int, highest: int) -> ways.Example:
+    """The example with the events after one time, up to another, in milliseconds."""
+    tables = {}
+    for name, table in example.tables.items():
+        stamps = np.array(table[ways.STAMP].cast(pa.int64()).to_pylist(), np.int64) / 1000
+        tables[name] = table.filter(pa.array((stamps > lowest) & (stamps <= highest), pa.bool_()))
+    return replace(example, tables=tables)

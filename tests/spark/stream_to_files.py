@@ -1,13 +1,14 @@
 """The process that `test_kill` kills: a streaming query from a folder of files to another, from its checkpoint.
 
-Run as `python stream_to_files.py folder`. It says `ready` when Spark is up, waits for a line, says `started`, and ends
-with `done` when it has read all there is.
+Run as `python stream_to_files.py folder [rules]`: one query, or the rules of a folder, which may change meanwhile. It
+says `ready` when Spark is up, waits for a line, says `started`, and ends with `done` when it has read all there is.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from ceql.spark import match, session
 
@@ -21,15 +22,18 @@ SETTINGS = {
 }
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, ruled: bool) -> None:
     spark = session("local[2,4]", config=SETTINGS)  # a task may fail four times
     spark.sparkContext.setLogLevel("OFF")
     say("ready")
     sys.stdin.readline()
     events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / "source"))
-    found = match(
-        events.withWatermark("time", f"{DELAY} milliseconds"), QUERY, order_by="id", events="ids", id="id", buckets=4
-    )
+    events = events.withWatermark("time", f"{DELAY} milliseconds")
+    options: dict[str, Any] = {"order_by": "id", "events": "ids", "id": "id", "buckets": 4}
+    if ruled:
+        found = match(events, rules=str(folder / "rules"), keys="k", errors="error", **options)
+    else:
+        found = match(events, QUERY, **options)
     writer = found.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start(str(folder / "sink"))
     say("started")
@@ -42,4 +46,4 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), len(sys.argv) > 2)

@@ -21,7 +21,7 @@ from ceql import DataError
 from ceql.recognition import snapshot
 from ceql.spark import second_watermark
 from ceql.spark.bucket import Bucket
-from ceql.spark.task_spec import TIME
+from ceql.spark.task_spec import TIME, attribute_column
 from ceql.syntax import tree
 from ceql.syntax.parser import parse
 from next_cases import preferred_cases
@@ -54,8 +54,11 @@ def test_corpus(case: corpus.Case) -> None:
         assert operator.late == []
 
 
-@settings(EXAMPLES, max_examples=30)
-@given(preferred_cases(generators.uncorrelated_cases)(), st.randoms(use_true_random=False))
+@settings(EXAMPLES, max_examples=40)
+@given(
+    preferred_cases(generators.uncorrelated_cases)() | preferred_cases(generators.conditioned_cases)(),
+    st.randoms(use_true_random=False),
+)
 def test_random_preferred_matches(case: generators.Generated, draw: random.Random) -> None:
     """The watermark decides; a window of time says when."""
     query = replace(case.query, window=case.query.window or tree.TimeWindow(3_000_000))
@@ -103,6 +106,22 @@ def test_random_cases_of_two_streams(case: generators.Generated, draw: random.Ra
 )
 def test_random_sets(cases: list[generators.Generated], draw: random.Random) -> None:
     hand_made.check_together(cases, draw)
+
+
+def test_random_sets_that_change() -> None:
+    found = 0
+
+    @settings(EXAMPLES, max_examples=80)
+    @given(
+        st.lists(generators.uncorrelated_cases() | generators.conditioned_cases(), min_size=3, max_size=6),
+        st.randoms(use_true_random=False),
+    )
+    def run(cases: list[generators.Generated], draw: random.Random) -> None:
+        nonlocal found
+        found += hand_made.check_changed(cases, draw)
+
+    run()
+    assert found > 20
 
 
 def example_at(query: str, *events: tuple[str, int, str]) -> ways.Example:
@@ -188,9 +207,10 @@ def test_a_column_of_another_type_is_refused() -> None:
     shipped = hand_made.ship(example)
     operator = hand_made.Operator(shipped)
     operator.micro_batch([0], ways.EPOCH)
-    index = shipped.rows.schema.get_field_index("a0")
+    name = attribute_column("pos")
+    index = shipped.rows.schema.get_field_index(name)
     column = shipped.rows.column(index).cast(pa.float64())
-    operator.shipped = replace(shipped, rows=shipped.rows.set_column(index, "a0", column))
+    operator.shipped = replace(shipped, rows=shipped.rows.set_column(index, name, column))
     with pytest.raises(DataError, match="columns had other types"):
         operator.micro_batch([1], ways.EPOCH)
 

@@ -212,7 +212,7 @@ def test_parquet_reads_what_the_query_needs(spark: SparkSession, events: pa.Tabl
     ],
 )
 def test_only_what_is_compared_is_shipped(df: DataFrame, query: str, columns: list[str]) -> None:
-    arguments = MatchArguments(Options(time="ts"), (), True, "id")
+    arguments = MatchArguments(Options(time="ts"), (), True, ("id",))
     assert list(prepare(df, ceql.compile(query).plan, arguments).spec.attributes) == ["id", *columns]
 
 

@@ -94,11 +94,11 @@ class Source:
 class Child:
     """A process that runs `stream_to_files`, and all that it has started."""
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, folder: Path, number: int, *options: str) -> None:
         self._errors = folder / f"stderr-{number}"
         with self._errors.open("w") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, stream_to_files.__file__, str(folder)],
+                [sys.executable, stream_to_files.__file__, str(folder), *options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -269,3 +269,84 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
         print(f"seed {SEED}, {len(kills)} kills, {in_a_batch} in a micro-batch: {kills}; {source.files} files")
     assert found(tmp_path) == expected(source.events)
     assert workers > 0
+
+
+RULES = {
+    "first": stream_to_files.QUERY,
+    "second": "SELECT a, c WHERE A AS a ; C AS c FILTER c.v > a.v PARTITION BY k WITHIN 200 MILLISECONDS",
+}
+CHANGED = {"first": RULES["first"].replace("v > 3", "v > 5"), "second": RULES["second"]}
+
+
+def write_rules(folder: Path, number: int, at: int | None, rules: dict[str, str], version: str) -> None:
+    """A file of rules, which are in effect from a time (in milliseconds) on."""
+    clock = "" if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at // 1000)) + f".{at % 1000:03}Z"
+    since = {"valid_from": clock} if clock else {}
+    lines = [json.dumps({"name": name, "text": text, "version": version} | since) for name, text in rules.items()]
+    if number == 1:
+        lines.append(json.dumps({"name": "bad", "text": "SELECT", "version": version}))
+    hidden = folder / f"_{number}.json"
+    hidden.write_text("\n".join(lines))
+    hidden.rename(folder / f"{number}.json")
+
+
+def by_rule(folder: Path) -> tuple[Counter[Any], list[str]]:
+    """The matches of each version of a rule, and the rules that are told to be wrong."""
+    rows, wrong = Counter[Any](), list[str]()
+    for file in sink_files(folder):
+        for row in pq.ParquetFile(file).read().to_pylist():
+            if row["error"] is not None:
+                wrong.append(row["query"])
+            else:
+                rows[row["query"], row["version"], row["k"], tuple(row["events"])] += 1
+    return rows, wrong
+
+
+@pytest.mark.skipif(KILLS == 0, reason="takes minutes: make kill")
+def test_rules_change_while_it_is_killed(tmp_path: Path) -> None:
+    compile_kernels()
+    draw = random.Random(SEED)
+    source, folder = Source(tmp_path / "source", random.Random(SEED)), tmp_path / "rules"
+    folder.mkdir()
+    write_rules(folder, 0, None, {"first": RULES["first"]}, "1")
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    children = [Child(tmp_path, 0, "rules")]
+    changed_at, kills = 0, 0
+    try:
+        while kills < max(4, KILLS // 4):
+            child, before = children[-1], checkpoint.done
+            while source.files < before + BACKLOG:
+                source.add_file()
+            if not changed_at and kills >= 1:
+                changed_at = START + source.files * FILE + 17  # the watermark is far behind
+                write_rules(folder, 1, changed_at, CHANGED, "2")
+            child.go()
+            children.append(Child(tmp_path, len(children), "rules"))
+            checkpoint.wait_for(before + draw.choice([0, 1, 2]), child)
+            time.sleep(draw.uniform(0, 1.5))
+            if not child.ended:
+                child.kill()
+                kills += 1
+        for _ in range(6):
+            source.add_file()
+        source.finish()
+        children[-1].go()
+        wait_for(lambda: children[-1].ended)
+    finally:
+        for child in children:
+            child.kill()
+        print(f"seed {SEED}, {kills} kills; {source.files} files, rules changed at {changed_at - START} ms")
+    ordered = sorted(source.events, key=lambda e: (e["time"], e["id"]))
+    wanted = Counter[Any]()
+    for name, version, text, since, until in [
+        ("first", "1", RULES["first"], 0, changed_at),
+        ("first", "2", CHANGED["first"], changed_at, 1 << 50),
+        ("second", "2", CHANGED["second"], changed_at, 1 << 50),
+    ]:
+        part = [event for event in ordered if since * 1000 <= event["time"] < until * 1000]
+        for m in ceql.match(text, pa.Table.from_pylist(part, SCHEMA)):
+            wanted[name, version, m.partition["k"], tuple(part[p]["id"] for p in m.events)] += 1
+    rows, wrong = by_rule(tmp_path)
+    assert rows == wanted
+    assert {version for _, version, *_ in rows} == {"1", "2"}
+    assert wrong == ["bad"]

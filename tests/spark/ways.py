@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 import ceql
 import paths
 from ceql.recognition.options import Options
-from ceql.spark import match, streaming
+from ceql.spark import match, packing, streaming
 from ceql.spark.match_options import MatchArguments
 from ceql.spark.prepare import prepare
 from ceql.spark.stream_job import job_of
@@ -188,29 +188,27 @@ def run_stream(spark: SparkSession, examples: Sequence[Example], folder: Path, s
             schema = spark.createDataFrame(table.slice(0, 0)).schema
             stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
             frames[name] = stream.withWatermark(STAMP, f"{LATENESS} milliseconds")
-        arguments = MatchArguments(Options(example.options["type"], STAMP), (POSITION,), True, POSITION)
+        arguments = MatchArguments(Options(example.options["type"], STAMP), (POSITION,), True, (POSITION,))
         prepared.append(prepare(frames.get(None, frames), example.query.plan, arguments))
-        terms.append(job_of(prepared[-1], 2).terms)
-        packed = streaming.packed(prepared[-1], 0, terms[-1].buckets, LATENESS)
-        blobs.append(packed.withColumn(streaming.BUCKET, F.col(streaming.BUCKET) + 1 + 4 * k))
+        job = job_of(prepared[-1], 2)
+        terms.append(job.terms)
+        blobs.append(packing.packed(job, LATENESS).withColumn(packing.BUCKET, F.col(packing.BUCKET) + 1 + 4 * k))
     streaming.use_rocksdb(spark)
-    together = reduce(DataFrame.unionAll, blobs).groupBy(streaming.BUCKET)
-    dispatch = _dispatcher([((p.spec,), a, False) for p, a in zip(prepared, terms, strict=True)])
-    found = together.transformWithState(
-        dispatch, "case int, late boolean, rows long, data binary", "append", "EventTime"
-    )
+    together = reduce(DataFrame.unionAll, blobs).groupBy(packing.BUCKET)
+    dispatch = _dispatcher([({0: p.spec}, a, frozenset[int](), True) for p, a in zip(prepared, terms, strict=True)])
+    found = together.transformWithState(dispatch, "case int, kind int, rows long, data binary", "append", "EventTime")
     name = f"found{seed}_{folder.name.replace('-', '_')}"
     writer = found.writeStream.format("memory").queryName(name).outputMode("append")
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
     rows = []
     for row in spark.table(name).collect():
-        if row.late is None:  # counts
+        if row.kind is None:  # counts
             continue
-        assert not row.late
+        assert row.kind == 0
         k = row["case"]
-        unpack = streaming.unpacker(prepared[k].schema, False)
-        blob = pa.RecordBatch.from_pydict({"late": [False], "rows": [row.rows], "data": [bytes(row.data)]})
+        unpack = streaming.unpacker(prepared[k].schema)
+        blob = pa.RecordBatch.from_pydict({"kind": [0], "rows": [row.rows], "data": [bytes(row.data)]})
         for batch in unpack([blob]):
             batch = batch.drop_columns(["start_time", "end_time"]).append_column("start_time", pa.nulls(batch.num_rows))
             rows += [(k, m) for m in batch.to_pylist()]
@@ -235,14 +233,14 @@ def _dispatcher(given: list[Any]) -> Any:
             super().__init__(*given[0])
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
-            self._given = given[key[0] // 4]
+            self._specs, self._terms, *_ = given[key[0] // 4]
             for row in super().handleInputRows((key[0] % 4 - 1,), rows, timerValues):
-                yield Row(case=key[0] // 4, late=row.late, rows=row.rows, data=row.data)
+                yield Row(case=key[0] // 4, kind=row.kind, rows=row.rows, data=row.data)
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:
-            self._given = given[key[0] // 4]
+            self._specs, self._terms, *_ = given[key[0] // 4]
             for row in super().handleExpiredTimer((key[0] % 4 - 1,), timerValues, expiredTimerInfo):
-                yield Row(case=key[0] // 4, late=row.late, rows=row.rows, data=row.data)
+                yield Row(case=key[0] // 4, kind=row.kind, rows=row.rows, data=row.data)
 
     return Dispatch()
 

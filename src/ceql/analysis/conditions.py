@@ -19,7 +19,6 @@ from ceql.syntax.limits import nodes
 
 Read = t.Ref | t.Prev | t.Attribute
 N = TypeVar("N", t.Predicate, t.Expression)
-_NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def refs(node: t.Condition | t.Expression) -> list[t.Ref]:
@@ -177,7 +176,7 @@ def _negate_filter(condition: t.FilterCondition) -> t.FilterCondition:
         case t.Bracket(name, predicate, span=span):
             return t.Bracket(name, t.Neg(predicate), span=span)
         case t.Comparison(op, left, right, span=span):
-            return t.Comparison(_NEGATED[op], left, right, span=span)
+            return t.Comparison(t.NEGATED[op], left, right, span=span)
         case t.Like() | t.In() | t.Between() | t.IsNull():
             return replace(condition, negated=not condition.negated)
 

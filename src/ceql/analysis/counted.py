@@ -89,7 +89,7 @@ def _wanted(condition: t.Condition) -> tuple[str, _Range] | None:
         case _:
             return None
     if negated:
-        op = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "=": "!=", "!=": "="}[op]
+        op = t.NEGATED[op]
     ranges = {
         "=": _Range(number, number),
         "<": _Range(0, number - 1),

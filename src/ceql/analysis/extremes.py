@@ -15,8 +15,6 @@ from ceql.analysis.conditions import of_one_event
 from ceql.analysis.scopes import binds
 from ceql.syntax import tree as t
 
-_NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-
 
 class _Asked(NamedTuple):
     """First come events that satisfy `before`, then one that satisfies `one`, then events that satisfy `after`.
@@ -58,7 +56,7 @@ def _asked(condition: t.Condition) -> _Asked | None:
     if operand is None or value is None:
         return None
     bare = of_one_event(operand)
-    one = t.Comparison(_NEGATED[op] if negated else op, bare, limit, span=condition.span)
+    one = t.Comparison(t.NEGATED[op] if negated else op, bare, limit, span=condition.span)
     null = t.IsNull(bare, span=condition.span)
     match function, one.op:
         case "FIRST", _:

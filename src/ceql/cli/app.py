@@ -30,6 +30,7 @@ from ceql.cli.inputs import (
     say_skipped,
     single_or_named,
 )
+from ceql.cli.rules import rules_app
 from ceql.cli.run import Job, count, run
 from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
@@ -53,6 +54,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(rules_app, name="rules")
 
 
 class InputFormat(StrEnum):
@@ -222,7 +224,7 @@ class OfRun(OfEvents):
     memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory for partial matches, in MiB.")] = 4096
     threads: Annotated[
         str, typer.Option("--threads", metavar="N", help="How many threads work on partial matches; all: every core.")
-    ] = "1"
+    ] = "auto"
     spark: Annotated[
         bool, typer.Option("--spark", help="Run on Spark: EVENTS may be folders and patterns, -o makes a folder.")
     ] = False
@@ -277,7 +279,7 @@ class OfRun(OfEvents):
                 "--lateness": columns.pop("lateness"),
                 "--skip-bad-lines": self.skip_bad_lines,
                 "--input-format": self.input_format,
-                "--threads": self.threads if self.threads != "1" else None,
+                "--threads": self.threads if self.threads != "auto" else None,
             },
         )
         from ceql.cli.spark import SparkJob, sources

@@ -18,6 +18,7 @@ from ceql.jit import Array
 _WIDEST = 1 << 22  # a table of 16 MB
 _SPARSE, _SMALL = 32, 1 << 16  # places for each key, and those that any table may have
 _UNKNOWN = -1
+_FIRST = 1 << 14  # rows of a batch that are looked up first; then twice as many
 
 
 def is_near(type: pa.DataType) -> bool:
@@ -45,14 +46,18 @@ class NearKeys:
         keys = keys.astype(np.int64, copy=False)
         numbers: Array = np.empty(len(keys), np.int32)
         unknown: Array = np.empty(len(keys), np.int64)
-        count = number_near(keys, self._low, self._table, numbers, unknown)
-        if count:
-            rows = unknown[:count]
-            if null is not None:
-                rows = rows[~null[rows]]
-            if len(rows):
-                numbers[rows] = found = ask(column.take(pa.array(rows)))
-                self._remember(keys[rows], found)
+        begin, size = 0, _FIRST
+        while begin < len(keys):  # a key that comes again is known by then, but for those of the same piece
+            end = min(begin + size, len(keys))
+            count = number_near(keys[begin:end], self._low, self._table, numbers[begin:end], unknown)
+            if count:
+                rows = unknown[:count] + begin
+                if null is not None:
+                    rows = rows[~null[rows]]
+                if len(rows):
+                    numbers[rows] = found = ask(column.take(pa.array(rows)))
+                    self._remember(keys[rows], found)
+            begin, size = end, 2 * size
         if null is not None:
             numbers[null] = -1
         return numbers

@@ -34,7 +34,7 @@ from ceql.recognition.snapshot import check_header, schema_from_text, schema_to_
 from ceql.syntax import tree as t
 
 _MANY_KEYS = 1 << 16  # that have come since keys were looked through for those to forget
-_SOME_KEYS = 1 << 14  # the same, if there are many queries
+_SOME_KEYS = 1 << 14  # the same, where a collection has found some that are idle
 _LEAST_MEMORY = 64 << 20  # that shards need, since each has buffers and room to spare
 CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
 
@@ -403,9 +403,10 @@ class Recognition(ABC):
 
     @property
     def _releases(self) -> bool:
-        """Whether it is worth while to forget keys. One of many queries waits until they are many."""
+        """Whether it is worth while to forget keys: once they are many. Most that are idle now come again, and would
+        have to be numbered anew."""
         assert self.keys is not None
-        return not isinstance(self.keys, QueryKeys) or self.keys.known > 2 * self._keys_kept + _SOME_KEYS
+        return self.keys.known > 2 * self._keys_kept + _SOME_KEYS
 
     def _release(self) -> None:
         """Forget the keys of partitions that a collection found empty and that are empty still."""

@@ -5,6 +5,7 @@ A snapshot has one form, however many queries are fed: one that is fed by itself
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -17,14 +18,18 @@ from ceql.io.sequencer import Sequencer
 from ceql.plans import Plan
 from ceql.recognition import snapshot
 from ceql.recognition.bound_plan import BoundPlan, Sharing
+from ceql.recognition.changes import Changes
 from ceql.recognition.journal import Journal
 from ceql.recognition.options import Options, Threads
+from ceql.recognition.recognise import recognise
+from ceql.recognition.rejected import Rejected
 from ceql.recognition.rows import RowStore
 from ceql.recognition.together import bound_together
 from ceql.recognition.types_seen import TypesSeen
 
 Streams = tuple[str | None, ...]
 _KIND = "recogniser"
+_log = logging.getLogger("ceql")
 
 
 class Intake(NamedTuple):
@@ -45,6 +50,8 @@ class Intake(NamedTuple):
     types: TypesSeen | None = None
     finished: bool = False
     """Whether no events will come."""
+    rejected: Growing[Rejected] = Growing()
+    """The events that made no sense, and that nobody has taken."""
     feeds: int = 0
     """How many feeds brought events in order; the journal's number of the next one."""
     last: Any = None
@@ -63,7 +70,7 @@ class Intake(NamedTuple):
 
 def empty() -> Intake:
     """What a new recogniser has taken in."""
-    return Intake(RowStore(pa.schema([])), {}, Growing())
+    return Intake(RowStore(pa.schema([])), {}, Growing(), rejected=Growing())
 
 
 def bound_to(
@@ -82,7 +89,7 @@ def written(intake: Intake, plans: Mapping[str, Plan], options: Options) -> byte
     """The snapshot of a recogniser."""
     header: dict[str, Any] = {
         "kind": _KIND,
-        "queries": [[name, plan.fingerprint] for name, plan in plans.items()],
+        "queries": [[name, plan.fingerprint, plan.state_fingerprint] for name, plan in plans.items()],
         "options": options.to_json(),
         "finished": intake.finished,
         "open": intake.open,
@@ -101,11 +108,16 @@ def written(intake: Intake, plans: Mapping[str, Plan], options: Options) -> byte
     return snapshot.write(header, arrays, tables)
 
 
-def restored(blob: bytes, plans: Mapping[str, Plan], streams: Streams, threads: Threads) -> tuple[Options, Intake]:
-    """The options and the intake of the recogniser that a snapshot was taken of; `DataError` if it makes no sense."""
+def restored(
+    blob: bytes, plans: Mapping[str, Plan], streams: Streams, threads: Threads, strict: bool = True
+) -> tuple[Options, Intake]:
+    """The options and the intake of the recogniser that a snapshot was taken of; `DataError` if it makes no sense.
+
+    Unless `strict`, a set may have other queries than were taken: those of the same name and meaning go on.
+    """
     header, arrays, tables = snapshot.read(blob)
     with snapshot.guarded():
-        _check_queries(header, plans)
+        changes = _check_queries(header, plans, strict)
         flags = header["open"], header["finished"]
         require(all(type(flag) is bool for flag in flags), "it is unsaid whether events will come")
         options = Options.from_json(header["options"], threads)
@@ -124,8 +136,17 @@ def restored(blob: bytes, plans: Mapping[str, Plan], streams: Streams, threads: 
             return options, intake
         schema = snapshot.schema_from_text(header["schema"])
         bounds = bound_to(intake, schema, plans, streams, options)
-        require(len(header["recognitions"]) == len(bounds), "a query has no state")
-        journal = Journal(bounds, snapshot.parted(header["recognitions"], arrays, tables))
+        states = snapshot.parted(header["recognitions"], arrays, tables)
+        require(len(states) == len(header["queries"]), "a query has no state")
+        if changes is not None:
+            _log.warning("a recogniser goes on with another set of queries: %s", changes)
+            before = {name: state for (name, *_), state in zip(header["queries"], states, strict=True)}
+            at = states[0][0]["position"]
+            states = [
+                before[name] if name in changes.kept else _begun(bound, at)
+                for name, bound in zip(plans, bounds, strict=True)
+            ]
+        journal = Journal(bounds, states)
         same = all(one.position == journal.position for one in journal.recognitions)
         require(same, "its queries are not at the same place")
         sequencer = Sequencer.from_state(header["sequencer"], tables["sequencer"])
@@ -140,12 +161,23 @@ def restored(blob: bytes, plans: Mapping[str, Plan], streams: Streams, threads: 
         return options, intake._replace(journal=journal, sequencer=sequencer, rows=rows)
 
 
-def _check_queries(header: dict[str, Any], plans: Mapping[str, Plan]) -> None:
+def _begun(bound: BoundPlan, position: int) -> snapshot.State:
+    """The state of a query that begins with the event at this position."""
+    recognition = recognise(bound)
+    recognition.begin_at(position)
+    return recognition.state()
+
+
+def _check_queries(header: dict[str, Any], plans: Mapping[str, Plan], strict: bool) -> Changes | None:
+    """Refuse a snapshot of other queries; what changed, if sets may differ, and do."""
     if header.get("kind") != _KIND:
         raise DataError("the snapshot is not that of a recogniser")
-    taken, asked = header["queries"], [[name, plan.fingerprint] for name, plan in plans.items()]
+    asked = [(name, plan.fingerprint, plan.state_fingerprint) for name, plan in plans.items()]
+    taken = [tuple(query) for query in header["queries"]]
     if taken == asked:
-        return
+        return None
+    if not strict and "" not in plans and taken[0][0] != "":
+        return Changes.between(taken, asked)
     if ("" in plans) == (taken[0][0] == ""):
         what = "another query; restore it with the query" if "" in plans else "other queries; restore it with the set"
         raise DataError(f"the snapshot is of {what} it was taken of")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ceql.jit import Array, kernel
+import numpy as np
+
+from ceql.jit import Array, kernel, prefetch
+
+_AHEAD = 8  # events whose rows are asked for before their turn
 
 
 @kernel
@@ -33,6 +37,47 @@ def look_back(partitions: Array, last: Array, kept: int, places: Array, wanted: 
         for k in range(depth - 1, 0, -1):
             last[p, k] = last[p, k - 1]
         last[p, 0] = kept + i
+
+
+@kernel
+def shift_words(
+    partitions: Array,
+    values: Array,
+    valid: Array,
+    table: Array,
+    steps: Array,
+    taken: Array,
+    bits: Array,
+    lacking: Array,
+) -> None:
+    """Write the values so many `steps` before each event, a bit for each that there is, and how many are `lacking`.
+
+    Row p of the table has bits that say which of the latest values of substream p there are, and the values, the last
+    one first. `valid` is empty where all values are there.
+    """
+    depth = table.shape[1] - 1
+    mask = (1 << depth) - 1
+    for i in range(len(partitions)):
+        if i + _AHEAD < len(partitions):
+            prefetch(table, partitions[i + _AHEAD])
+        p = partitions[i]
+        if p < 0:
+            for k in range(len(steps)):
+                taken[k, i] = 0
+                lacking[k] += 1
+            continue
+        row = table[p]
+        known = row[0]
+        for k in range(len(steps)):
+            taken[k, i] = row[steps[k]]
+            bit = (known >> (steps[k] - 1)) & 1
+            bits[k, i >> 3] |= bit << (i & 7)
+            lacking[k] += 1 - bit
+        for k in range(depth, 1, -1):
+            row[k] = row[k - 1]
+        row[1] = values[i]
+        now = not len(valid) or valid[i]
+        row[0] = (known << 1 | np.int64(now)) & mask
 
 
 @kernel

@@ -21,7 +21,9 @@ from ceql.engine.common.check import require
 from ceql.io.schemas import conform, take_rows
 from ceql.jit import Array
 from ceql.recognition.lag_kernels import keep_last, look_back
+from ceql.recognition.lag_words import LagWords, in_words
 
+_MOST_BITS = 62  # of a word, which says which of the latest values there are
 _THIN_OUT = 1 << 16  # kept rows that no substream has any more, besides as many as those that it has
 
 
@@ -48,18 +50,26 @@ class LaggedEvents:
         self._kept = 0  # rows of the pieces
         self._thinned = 0  # those that were left when they were last looked through
         self._last: Array = np.full((1, max(1, self.depth)), -1, np.int64)
+        self._words: dict[str, LagWords] = {}
+        """The latest values, in place of rows, where all attributes are numbers and times."""
 
     @property
     def nbytes(self) -> int:
         """The memory that the kept events take."""
-        return int(self._last.nbytes) + sum(int(piece.get_total_buffer_size()) for piece in self._pieces)
+        words = sum(words.nbytes for words in self._words.values())
+        return int(self._last.nbytes) + words + sum(int(piece.get_total_buffer_size()) for piece in self._pieces)
 
     def extended(self, batch: pa.RecordBatch, partitions: Array, count: int) -> pa.RecordBatch:
         """The batch with its lags, given the substream of each row, of `count` substreams; its events are past then."""
         rows = batch.num_rows
         own = self._own(batch)
         columns: dict[Lag, pa.Array] = {}
-        if self.depth and own is not None:
+        if self.depth and own is not None and self._has_words(own, count):
+            for name, words in self._words.items():
+                wanted = [steps for attribute, steps in self.lags if attribute == name and steps]
+                found = words.lags(own.column(name), partitions, wanted, count)
+                columns |= {(name, k): column for k, column in zip(wanted, found, strict=True)}
+        elif self.depth and own is not None:
             if count > len(self._last):
                 more = np.full((max(count - len(self._last), len(self._last)), self.depth), -1, np.int64)
                 self._last = np.concatenate([self._last, more])
@@ -92,6 +102,19 @@ class LaggedEvents:
                 column = batch.column(index)
                 columns[name] = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         return pa.record_batch(columns) if columns else None
+
+    def _has_words(self, own: pa.RecordBatch, count: int) -> bool:
+        """Whether the latest values are kept as words: from the first events on, while the columns stay as they are."""
+        types = {name: own.schema.field(name).type for name in own.schema.names}
+        if self._words:
+            if {name: words.type for name, words in self._words.items()} == types:
+                return True
+            arrays, tables = self.state(np.arange(count))  # go on with rows
+            self._words = {}
+            self._put_rows(arrays["last"], tables.get("last"))
+        elif not self._kept and self.depth <= _MOST_BITS and all(map(in_words, types.values())):
+            self._words = {name: LagWords(type, self.depth, count) for name, type in types.items()}
+        return bool(self._words)
 
     # --- kept rows ---
 
@@ -152,6 +175,8 @@ class LaggedEvents:
 
     def forget(self, partitions: Array) -> None:
         """Forget the events of these substreams."""
+        for words in self._words.values():
+            words.forget(partitions)
         self._last[partitions[partitions < len(self._last)]] = -1
 
     # --- state ---
@@ -161,6 +186,11 @@ class LaggedEvents:
         if not self.depth:
             return {}, {}
         last = np.full((len(partitions), self.depth), -1, np.int64)
+        if self._words:
+            known = np.any([words.known(partitions) for words in self._words.values()], axis=0)
+            last[known] = np.arange(np.count_nonzero(known))
+            columns = {name: words.values(partitions, known) for name, words in self._words.items()}
+            return {"last": last}, {"last": pa.record_batch(columns)} if known.any() else {}
         known = partitions < len(self._last)
         last[known] = self._last[partitions[known]]
         alive = self._renumber(last)
@@ -176,7 +206,22 @@ class LaggedEvents:
         sound = last.shape == (count, self.depth) and bool(((last >= -1) & (last < kept)).all())
         require(sound, "the last events of its substreams are not there")
         require(rows is None or set(rows.schema.names) <= set(self._names), "its last events have other columns")
-        self._last = np.array(last, np.int64).reshape(-1, self.depth) if count else self._last
+        self._words = {}
+        if (
+            rows is not None
+            and kept
+            and self.depth <= _MOST_BITS
+            and all(in_words(field.type) for field in rows.schema)
+        ):
+            self._words = {field.name: LagWords(field.type, self.depth, count) for field in rows.schema}
+            for name, words in self._words.items():
+                words.put(last, rows.column(name))
+        else:
+            self._put_rows(last, rows)
+
+    def _put_rows(self, last: Array, rows: pa.RecordBatch | None) -> None:
+        kept = rows.num_rows if rows is not None else 0
+        self._last = np.array(last, np.int64).reshape(-1, self.depth) if len(last) else self._last
         self._pieces = [rows] if rows is not None and kept else []
         self._kept = self._thinned = kept
 

@@ -19,6 +19,8 @@ class Metrics:
     """Events that recognition is done with."""
     late: int = 0
     """Events that came later than the lateness allows."""
+    rejected: int = 0
+    """Events that made no sense, with `on_bad="reject"`."""
     waiting: int = 0
     """Events that wait for their turn."""
     waiting_limit: int = 0

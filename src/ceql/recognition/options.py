@@ -26,7 +26,8 @@ from ceql.syntax import tree as t
 from ceql.syntax.parser import parse
 
 Lateness = int | float | str | timedelta
-Threads = int | Literal["all"]
+Threads = int | Literal["all", "auto"]
+OnBad = Literal["fail", "reject"]
 TIME_UNITS = ("s", "ms", "us", "ns")
 BATCH_ROWS = 1 << 17
 """The rows of a batch, unless the caller says how many."""
@@ -62,7 +63,8 @@ class LimitOptions(ReadingOptions, total=False):
     max_buffered_rows: int
     """The most rows that are held to put events in order."""
     threads: Threads
-    """How many threads may work on partial matches at once; "all" stands for as many as there are cores."""
+    """How many threads may work on partial matches at once; "all" stands for as many as there are cores, "auto" for all
+    over an input that ends (a table, a frame, files), and for one in a stream."""
 
 
 class RunOptions(LimitOptions, total=False):
@@ -77,6 +79,9 @@ class FeedOptions(LimitOptions, total=False):
 
     keep_rows: bool
     """Whether the rows that matches may still name are kept, for `Matches.events()`."""
+    on_bad: OnBad
+    """What is done about an event that makes no sense: "fail" refuses the feed as a whole, "reject" sets it aside for
+    `take_rejected()`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +95,10 @@ class Options:
     memory: int = 4 << 30
     max_states: int = 1 << 16
     max_buffered_rows: int = 50_000_000
-    threads: Threads = 1
+    threads: Threads = "auto"
     batch_rows: int = BATCH_ROWS
     keep_rows: bool = True
+    on_bad: OnBad = "fail"
 
     def __post_init__(self) -> None:
         for name in ("type", "time"):
@@ -107,10 +113,14 @@ class Options:
         object.__setattr__(self, "threads", _threads(self.threads))
         if type(self.keep_rows) is not bool:
             raise ArgumentError(f"keep_rows= is True or False, not {self.keep_rows!r}")
+        if self.on_bad not in ("fail", "reject"):
+            raise ArgumentError(f"on_bad= is 'fail' or 'reject', not {self.on_bad!r}")
 
     @property
     def cores(self) -> int:
         """How many threads there may be."""
+        if self.threads == "auto":
+            return 1
         if self.threads != "all":
             return self.threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -228,10 +238,12 @@ def spelt_out(known: type[Any], others: Mapping[str, object] = {}) -> Callable[[
 def _threads(value: object) -> Threads:
     if value == "all":
         return "all"
+    if value == "auto":
+        return "auto"
     try:
         return _whole("threads", value)
     except ArgumentError:
-        raise ArgumentError(f"threads= is a whole number of at least 1, or 'all', not {value!r}") from None
+        raise ArgumentError(f"threads= is a whole number of at least 1, or 'all' or 'auto', not {value!r}") from None
 
 
 def _whole(name: str, value: object) -> int:

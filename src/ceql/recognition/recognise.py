@@ -9,6 +9,7 @@ from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.correlated import CorrelatedRecognition
 from ceql.recognition.frame import Recognition
 from ceql.recognition.preferred import ComparingPreferred, PreferredRecognition
+from ceql.recognition.straight import StraightRecognition
 from ceql.recognition.trailing import TrailingRecognition
 from ceql.recognition.unary import UnaryRecognition
 
@@ -22,6 +23,8 @@ _BY_LOOP: dict[Loop, Callable[[BoundPlan, bool], Recognition]] = {
 def recognise(bound: BoundPlan, counting: bool = False) -> Recognition:
     """A recognition of this query, to be fed with events: it finds the matches, or only counts them."""
     plan = bound.plan
+    if plan.straight is not None:
+        return StraightRecognition(bound, counting)
     if any(plan.shape.trails(watched.number) for watched in plan.automaton.absences):
         return TrailingRecognition(bound, counting)
     if plan.loop is Loop.PREFERRED and plan.compares:

@@ -69,7 +69,7 @@ class MatchSet:
             raise KeyError(f"the set has no query '{name}'. {hint}")
         if name not in self._matches:
             kept = KeptMatches(self._source, self.names.index(name), self._kept, self._rows_of_kept)
-            self._matches[name] = Matches(kept, self._memory)
+            self._matches[name] = Matches(kept, self._memory, name)
         return self._matches[name]
 
     def items(self) -> Iterator[tuple[str, Matches]]:

@@ -24,6 +24,7 @@ from ceql.results import views
 from ceql.results.bindings import bindings, names_column, project
 from ceql.results.episodes import Gap, episodes
 from ceql.results.match import Match, true_names
+from ceql.results.match_ids import MatchIds, names_of, with_ids
 from ceql.results.reader import First, Reader, WithRows, positions_of
 from ceql.results.source import MatchSource
 from ceql.results.tables import long, wide
@@ -44,8 +45,9 @@ EventsAs = Literal["rows", "wide", "long"]
 class Matches:
     """The matches of a query over an input, in order of their end. There is no len(): see `count`."""
 
-    def __init__(self, source: MatchSource, memory: int = 4 << 30):
+    def __init__(self, source: MatchSource, memory: int = 4 << 30, name: str | None = None):
         self._source = source
+        self._name = name
         self._memory = memory
         self._reader = Reader(source)
         self._count: int | None = None
@@ -118,6 +120,18 @@ class Matches:
             "matches are found as they are read, so that they have no numbers: write list(matches)[0], "
             "next(iter(matches)) for the first one, or matches.head(10) for a table of the first ten"
         )
+
+    def with_ids(self, id: str | Sequence[str] | None = None, name: str = "match_id") -> pa.Table:
+        """All matches as a table, whose first column (`name`) has an id of each: 32 hexadecimal digits.
+
+        It is a hash (128 bits) of the query, the keys and the events of each variable, the same in every run, batching,
+        time zone and process, and the same that `ceql.spark.match` gives with `match_id=`: the key to merge, upsert or
+        deduplicate by. `id` is the column (or columns) that identifies an event; without it, an event is told by all of
+        its values. A query that is one of a set is told by its name there, any other by its meaning.
+        """
+        ids = MatchIds(self._name or self._source.plans[0].fingerprint, names_of(id))
+        with self._within_memory() as weighed:
+            return with_ids(iter(self._reader.all(weighed)), self.schema, ids, name)
 
     def iter_events(self) -> Iterator[pa.RecordBatch]:
         """The events of the matches, in record batches of bounded size; see `events` for the columns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +28,7 @@ from ceql.recognition.types_seen import TypesSeen
 from ceql.results.kept_rows import KeptRows
 from ceql.results.source import MatchSource, Positions
 
-_LARGE_BATCH_ROWS = 1 << 20  # where events are looked at together with the next ones of their substreams
+_LARGE_BATCH_ROWS = 1 << 20  # where substreams are many: each batch has several events of most
 
 
 class Run(MatchSource):
@@ -47,10 +48,12 @@ class Run(MatchSource):
         dotted = tuple(dict.fromkeys(name for plan in plans.values() for name in plan.dotted))
         streams = next(iter(plans.values())).query.streams
         rows = options.batch_rows
-        if rows == BATCH_ROWS and any(plan.looks_ahead and plan.partition for plan in plans.values()):
+        if rows == BATCH_ROWS and any(plan.partition for plan in plans.values()):
             rows = _LARGE_BATCH_ROWS
         opened = open_streams(events, streams, rows, options.time)
         sources = [with_columns(source, options.nested(dotted)) for source in opened]
+        if options.threads == "auto" and all(source.replayable for source in sources):
+            options = replace(options, threads="all")
         if known is None or not known[0].fits(sources, options):
             known = bound_together(plans, lambda plan, sharing: BoundPlan.over(plan, sources, options, sharing))
         return cls(plans, sources, known)

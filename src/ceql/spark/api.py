@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from pyspark.sql import DataFrame, Observation
 
-from ceql.errors import warn_caller
+from ceql.errors import ArgumentError, warn_caller
 from ceql.plan import make_plan
 from ceql.plans import Plan
 from ceql.query import Query
 from ceql.query_set import QuerySet
 from ceql.recognition.options import spelt_out
 from ceql.spark import batch, query_set
+from ceql.spark.extras import Extras
 from ceql.spark.lacking_types import telling
 from ceql.spark.match_options import DEFAULTS, MatchArguments, MatchOptions, OrderOptions, read_match
 from ceql.spark.prepare import Frames, check_order, prepare
 from ceql.spark.report import report
+from ceql.spark.rule_stream import Keys, Rules, rule_job
 from ceql.spark.stream_job import StreamJob, job_of
 from ceql.spark.streaming import stream
 from ceql.spark.streaming_checks import check_streaming
 from ceql.spark.task_metrics import metrics
 
 BUCKETS = 16
+OnBad = Literal["reject", "fail"]
+"""What is done about an event of a stream that makes no sense."""
 
 
 @spelt_out(MatchOptions, DEFAULTS)
 def match(
     df: Frames,
-    query: str | Query | QuerySet | Mapping[str, str | Query],
+    query: str | Query | QuerySet | Mapping[str, str | Query] | None = None,
     *,
+    rules: Rules | None = None,
+    keys: Keys | None = None,
     partitions: int | None = None,
     skewed: bool = False,
     buckets: int = BUCKETS,
     late: str | None = None,
+    rejects: str | None = None,
+    on_bad: OnBad = "reject",
+    errors: str | None = None,
     observe: str | Observation | None = None,
+    strict: bool = False,
     **options: Unpack[MatchOptions],
 ) -> DataFrame:
     """The matches of a query over a DataFrame, as a lazy DataFrame: nothing runs before an action.
@@ -47,11 +57,24 @@ def match(
     - `order_by`: further columns that order events of the same time.
     - `events`: 'rows' for the matched events themselves, 'ids' for the values of the column `id`, 'columns' for a flat
       result: a column `x_a` for attribute a of each variable x that binds one event.
+    - `match_id`: the name of a further column, the first, with an id of each match: the key for MERGE, upserts and
+      deduplication, the same in every run and that of `Matches.with_ids`. `id` then says which column (or columns)
+      identifies an event; without it, all columns do.
     - `partitions`: batch: how many tasks to divide the work into (Spark chooses by default).
     - `skewed`: batch: a few keys have most of the events; cut the stream by time, where the window allows it.
     - `buckets`: streaming: how many states the keys are divided into; it cannot change under a checkpoint.
     - `late`: streaming: the name of a further column that holds the events that came too late; the other columns are
       NULL in such a row. Without it they are only counted.
+    - `rejects`: streaming: the name of a further column that holds the events that make no sense, as a struct of
+      `reason` and `event`: those without a time, as a record has that could not be read. Without it they are only
+      counted; `on_bad="fail"` ends the query instead.
+    - `rules`: streaming, in place of a query: rules that change while the stream runs, as a second stream with the
+      columns `name`, `text`, `version`, `enabled` and `valid_from`, or as a folder of JSON files with these. `keys` are
+      the columns by which events are divided (a list: several ways); each rule's PARTITION BY must have those of one
+      way. The result has a column `version` after `query`, and with `errors` a further column, the message about a rule
+      that makes no sense.
+    - `strict`: streaming: refuse to go on from a checkpoint of another set of queries. Without it, queries of the same
+      name and meaning go on with their states, those that are gone are dropped, new and changed ones begin.
     - `observe`: what the tasks count, as Spark's observed metrics. Batch: an `Observation`, whose `get` has it after an
       action. Streaming: the progress reports have it always (see `metrics`), under "ceql_" and this name or a number.
     - `memory`: the budget of a task's partial matches, in bytes; `max_states`: of the automaton's states.
@@ -65,6 +88,19 @@ def match(
     """
     check_order("match", df, query)
     arguments = read_match(options)
+    if rules is not None:
+        _check_rules(df, query, arguments, partitions is not None or skewed, observe)
+        delay = check_streaming(df, str(arguments.options.time))
+        if delay is None:
+            raise ValueError(
+                "rules= is for streaming; rules over a batch are a dict: match(df, {'name': 'SELECT ...'})"
+            )
+        extras = Extras(late, rejects, errors, on_bad, observe if isinstance(observe, str) else None)
+        return stream(rule_job(df, rules, arguments, buckets, keys), delay, extras)
+    if query is None:
+        raise ArgumentError("match takes a query after the DataFrame, a dict of queries by name, or rules=")
+    if keys is not None or errors is not None:
+        raise ValueError("keys= and errors= go with rules=")
     several = isinstance(query, QuerySet | Mapping)
     if several and (skewed or arguments.flat):
         raise ValueError("skewed= and events='columns' are for one query, not for several")
@@ -72,6 +108,8 @@ def match(
     if delay is None:
         if late is not None:
             raise ValueError("late= is for streaming: in a batch no event comes too late")
+        if rejects is not None:
+            raise ValueError("rejects= is for streaming: of a batch, filter such rows out")
         if not isinstance(query, str | Query):
             if observe is not None:
                 raise ValueError("observe= in a batch is for one query, not for several")
@@ -87,7 +125,22 @@ def match(
         raise ValueError("a stream's metrics are in its progress reports: pass observe= a name, not an Observation")
     for note in {plan.late_note for plan in _plans(query)} - {None}:
         warn_caller(str(note), UserWarning)
-    return stream(stream_job(df, query, arguments, buckets), delay, late, observe)
+    return stream(
+        stream_job(df, query, arguments, buckets, strict), delay, Extras(late, rejects, None, on_bad, observe)
+    )
+
+
+def _check_rules(
+    df: Frames, query: object, arguments: MatchArguments, divided: bool, observe: str | Observation | None
+) -> None:
+    if query is not None:
+        raise ArgumentError("pass a query, or rules=: rules that are there from the beginning are rows of it, too")
+    if isinstance(df, Mapping):
+        raise ArgumentError("rules= is for one stream of events, not for a dict of them")
+    if divided or arguments.flat:
+        raise ValueError("partitions=, skewed= and events='columns' do not go with rules=")
+    if observe is not None and not isinstance(observe, str):
+        raise ValueError("a stream's metrics are in its progress reports: pass observe= a name, not an Observation")
 
 
 def _plans(query: str | Query | QuerySet | Mapping[str, str | Query]) -> list[Plan]:
@@ -98,12 +151,16 @@ def _plans(query: str | Query | QuerySet | Mapping[str, str | Query]) -> list[Pl
 
 
 def stream_job(
-    df: Frames, query: str | Query | QuerySet | Mapping[str, str | Query], arguments: MatchArguments, buckets: int
+    df: Frames,
+    query: str | Query | QuerySet | Mapping[str, str | Query],
+    arguments: MatchArguments,
+    buckets: int,
+    strict: bool = False,
 ) -> StreamJob:
     """What a streaming query of one query, or of several, has to do."""
     if isinstance(query, str | Query):
         return job_of(prepare(df, _plan(query), arguments), buckets)
-    return query_set.stream_job(df, query_set.to_set(query), arguments, buckets)
+    return query_set.stream_job(df, query_set.to_set(query), arguments, buckets, strict)
 
 
 def matcher(

@@ -45,9 +45,13 @@ def divide(prepared: Prepared, skewed: bool = False) -> Division:
     """Choose the way that the meaning of the query allows; `skewed` keys are cut by time where that is one of them."""
     plan = prepared.plan
     query = plan.query
+    if prepared.spec.suppress is not None and not plan.shown_keys:
+        return Division(Way.SINGLE, "suppress= goes by all matches, since there are no keys")
     if query.consume is t.Consume.ANY:
         return Division(Way.SINGLE, "CONSUME BY ANY forgets the events of all substreams at every match")
     uncut = _uncut(prepared)
+    if prepared.spec.suppress is not None:
+        skewed = False  # a key's matches are counted in one task
     if plan.partition and skewed and uncut is None and not isinstance(query.window, t.EventsWindow):
         return Division(Way.CHUNKED, "the keys are skewed, and the window bounds how far back a match can reach")
     if plan.shown_keys:

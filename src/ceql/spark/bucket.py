@@ -20,11 +20,15 @@ from ceql.io.schemas import take_rows
 from ceql.io.sort_keys import encode
 from ceql.jit import Array
 from ceql.recognition import snapshot
+from ceql.recognition.changes import Changes
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
+from ceql.spark.carried_over import adapted, check_columns, retyped
 from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
-from ceql.spark.task_spec import TIME, Specs
+from ceql.spark.task_spec import TIME, Specs, TaskSpec
 
 KIND = "spark bucket"
+LAYOUT = 2
+"""Of checkpoints: how keys are divided among buckets, and what shipped columns are called."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,14 @@ class CheckpointTerms:
     shown: tuple[str, ...]
     order: tuple[str, ...]
     """The shipped columns that put rows in order; they follow from the rest."""
-    queries: tuple[tuple[str, str], ...] = ()
-    """Of a set: the name and the fingerprint of each query, by name; `fingerprint` is that of the whole."""
+    queries: tuple[tuple[str, str, str], ...] = ()
+    """Of a set: the name of each query, its fingerprint, and that of its states; `fingerprint` is that of the whole."""
+    columns: tuple[str, ...] = ()
+    """The columns of the events."""
+    ids: bool = False
+    """Whether events are shown by their ids."""
+    strict: bool = False
+    """Whether another set of queries is refused."""
 
 
 class Bucket:
@@ -54,13 +64,21 @@ class Bucket:
         self._schema: pa.Schema | None = None  # of shipped rows, as they first were
         self._waiting: pa.RecordBatch | None = None
         self._late: list[pa.RecordBatch] = []
+        self.rejects = False
+        """Whether events without a time are set aside, in `rejected`, and are no error."""
+        self.rejected: list[pa.RecordBatch] = []
+
+    @property
+    def first(self) -> TaskSpec:
+        """A query that says how rows are read."""
+        return self._spec.first
 
     # --- a micro-batch ---
 
     def step(self, arrived: Sequence[pa.RecordBatch], watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Take a micro-batch's rows in and recognise what the watermark (in microseconds; None before the first)
         releases. Rows that come too late are left in `late`."""
-        rows = [self._conform(batch) for batch in arrived if batch.num_rows]
+        rows = [self._sound(self._conform(batch)) for batch in arrived if batch.num_rows]
         self._late = []
         if watermark is not None:
             rows = [self._on_time(batch, watermark) for batch in rows]
@@ -76,12 +94,15 @@ class Bucket:
         self._waiting = rest if rest.num_rows else None
         if ready.num_rows:
             order = [(name, "ascending") for name in self._terms.order]
-            table = pa.table(ready).sort_by(order).combine_chunks()
-            if self._recognizer is None:
-                self._recognizer = TaskRecognizer(self._spec, table.schema)
-            for batch in table.to_batches():
-                yield from self._recognizer.feed(batch)
+            for batch in pa.table(ready).sort_by(order).combine_chunks().to_batches():
+                yield from self._recognise(batch)
         yield from self._compact(watermark)
+
+    def _recognise(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The matches that events in order of time bring about."""
+        if self._recognizer is None:
+            self._recognizer = TaskRecognizer(self._spec, batch.schema)
+        yield from self._recognizer.feed(batch)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The matches that are left, once no rows will come."""
@@ -100,6 +121,15 @@ class Bucket:
             raise DataError(f"the checkpoint's events do not go with those that come: {_CHANGED}; {_AGAIN}")
         columns = [column.cast(field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _sound(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that have a time, if others are no error."""
+        times = batch.column(batch.schema.get_field_index(TIME))
+        if not self.rejects or not times.null_count:
+            return batch
+        none = times.is_null().to_numpy(zero_copy_only=False)
+        self.rejected.append(take_rows(batch, pa.array(np.flatnonzero(none))))
+        return take_rows(batch, pa.array(np.flatnonzero(~none)))
 
     def _on_time(self, batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
         late = _times(batch) <= watermark
@@ -144,17 +174,7 @@ class Bucket:
 
     def to_bytes(self) -> bytes:
         """The state as a blob."""
-        terms = self._terms
-        header: dict[str, Any] = {
-            "kind": KIND,
-            "query": terms.fingerprint,
-            "text": terms.query,
-            "queries": [list(query) for query in terms.queries],
-            "buckets": terms.buckets,
-            "type": terms.type,
-            "time": terms.time,
-            "order_by": list(terms.order_by),
-            "shown": list(terms.shown),
+        header = _header(self._terms) | {
             "exact": list(self._spec.first.exact),
             "schema": schema_to_text(self._schema) if self._schema is not None else None,
             "shard": None,
@@ -171,35 +191,94 @@ class Bucket:
     @classmethod
     def from_bytes(cls, blob: bytes, spec: Specs, terms: CheckpointTerms) -> Bucket:
         """Go on from a blob; `DataError` says why when it is of another query or division."""
+        self = cls(spec, terms)
+        self.load(blob)
+        return self
+
+    def load(self, blob: bytes) -> None:
+        """Go on from a blob."""
+        spec = self._spec
         header, arrays, tables = snapshot.read(blob)
         with snapshot.guarded():
             if header.get("kind") != KIND:
                 raise DataError("the checkpoint's state is not that of a streaming query of ceql")
-            _check(header, terms)
-            self = cls(spec, terms)
+            changes = _check(header, self._terms)
             if header["schema"] is not None:
                 self._schema = schema_from_text(header["schema"])
+                if spec.first.shipped:
+                    self._schema = _adopt(self._schema, schema_from_text(spec.first.shipped), spec)
             if "waiting" in tables:
-                self._waiting = tables["waiting"][0]
+                assert self._schema is not None
+                self._waiting = adapted(tables["waiting"][0], self._schema)
                 if header["exact"] != list(spec.first.exact):
                     raise DataError(
                         f"events wait in the checkpoint that were prepared in another way: {_CHANGED}; {_AGAIN}"
                     )
             if header["shard"] is not None:
-                own = header["shard"]
-                self._recognizer = TaskRecognizer(spec, schema_from_text(own["first_schema"]))
-                self._recognizer.restore(own, arrays, tables)
-            return self
+                own, schema = header["shard"], self._schema
+                assert schema is not None
+                if not schema.equals(schema_from_text(own["first_schema"])):
+                    own = own | {"first_schema": schema_to_text(schema)}
+                    tables = retyped(tables, schema)
+                self._recognizer = TaskRecognizer(spec, schema)
+                self._recognizer.restore(own, arrays, tables, None if changes is None else changes.kept)
+
+
+def _adopt(before: pa.Schema, now: pa.Schema, spec: Specs) -> pa.Schema:
+    """The columns to go on with: those from before, unless there are others now than the time zone makes them."""
+    if _without_zones(before) == _without_zones(now):
+        return before
+    check_columns(before, now, spec.first, spec.deciding)
+    return now
+
+
+def sealed(terms: CheckpointTerms) -> bytes:
+    """The state of a bucket without rows, which has the terms of the checkpoint."""
+    return snapshot.write(_header(terms), {}, {}, narrow=True)
+
+
+def _header(terms: CheckpointTerms) -> dict[str, Any]:
+    return {
+        "kind": KIND,
+        "layout": LAYOUT,
+        "query": terms.fingerprint,
+        "text": terms.query,
+        "queries": [list(query) for query in terms.queries],
+        "buckets": terms.buckets,
+        "type": terms.type,
+        "time": terms.time,
+        "order_by": list(terms.order_by),
+        "shown": list(terms.shown),
+        "columns": list(terms.columns),
+        "ids": terms.ids,
+    }
+
+
+def changes_since(blob: bytes, terms: CheckpointTerms) -> Changes | None:
+    """What became of the queries of a set since a state was written; None if nothing did."""
+    header, _, _ = snapshot.read(blob)
+    with snapshot.guarded():
+        return _check(header, terms)
 
 
 _AGAIN = "start it with a new checkpointLocation, or run what it was begun with"
 _CHANGED = "columns had other types when the checkpoint was made, or another version of ceql made it"
 
 
-def _check(header: dict[str, Any], terms: CheckpointTerms) -> None:
-    if header["query"] != terms.fingerprint:
-        if terms.queries and header.get("queries"):
-            raise DataError(f"the checkpoint was made by another set of queries: {_changes(header, terms)}; {_AGAIN}")
+def _check(header: dict[str, Any], terms: CheckpointTerms) -> Changes | None:
+    """Refuse a state that does not fit; what changed, if it is that of another set of queries."""
+    if header.get("layout") != LAYOUT:
+        raise DataError(
+            f"the checkpoint was made by an earlier version of ceql, which divided its keys in another way; {_AGAIN}"
+        )
+    changes: Changes | None = None
+    if header["query"] != terms.fingerprint and terms.queries and header.get("queries"):
+        changes = Changes.between(header["queries"], terms.queries)
+        if terms.strict:
+            raise DataError(
+                f"the checkpoint was made by another set of queries: {changes}; leave out strict=True, or {_AGAIN}"
+            )
+    elif header["query"] != terms.fingerprint:
         raise DataError(
             f"the checkpoint was made by another query; {_AGAIN}. It was begun with:\n{header['text']}\n"
             f"and is now asked for:\n{terms.query}"
@@ -212,22 +291,13 @@ def _check(header: dict[str, Any], terms: CheckpointTerms) -> None:
     for name, now in (("type", terms.type), ("time", terms.time), ("order_by", list(terms.order_by))):
         if header[name] != now:
             raise DataError(f"the checkpoint was made with {name}={header[name]!r}, not with {name}={now!r}; {_AGAIN}")
-    if header["shown"] != list(terms.shown):
+    unkept = [name for name in terms.shown if name not in header["shown"] and name in header["columns"]]
+    if header["ids"] != terms.ids or unkept:
         raise DataError(
             f"the checkpoint's events have the columns {', '.join(header['shown'])}, "
             f"and the stream's now {', '.join(terms.shown)}; {_AGAIN}"
         )
-
-
-def _changes(header: dict[str, Any], terms: CheckpointTerms) -> str:
-    """What has become of the queries of a set."""
-    before, now = dict(header["queries"]), dict(terms.queries)
-    changes = {
-        "added": [name for name in now if name not in before],
-        "gone": [name for name in before if name not in now],
-        "changed": [name for name in now if name in before and now[name] != before[name]],
-    }
-    return ", ".join(f"{', '.join(map(repr, names))} {what}" for what, names in changes.items() if names)
+    return changes
 
 
 def _without_zones(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

@@ -23,9 +23,9 @@ from ceql.recognition.options import spelt_out
 from ceql.spark.api import stream_job
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.match_options import DEFAULTS, MatchOptions, read_match
+from ceql.spark.packing import SEAL
 from ceql.spark.prepare import Frames, check_order
 from ceql.spark.stream_job import spec_of
-from ceql.spark.streaming import SEAL
 from ceql.spark.task_report import Task, reported
 from ceql.spark.task_spec import Specs
 
@@ -82,13 +82,15 @@ def end_of_input(
     return states.mapInArrow(reported("end of input", _finishing(job.specs, job.terms)), job.schema)
 
 
-def _finishing(specs: tuple[Specs, ...], terms: CheckpointTerms) -> Task:
+def _finishing(specs: Mapping[int, Specs], terms: CheckpointTerms) -> Task:
     """The function that turns states of buckets into the matches that are left in them."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number, blob in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 own = replace(terms, buckets=snapshot.read(blob)[0].get("buckets", 1))
-                yield from Bucket.from_bytes(blob, spec_of(number, specs, own), own).finish()
+                spec = spec_of(number, specs, own)
+                if spec is not None:  # else no query is left of its keys
+                    yield from Bucket.from_bytes(blob, spec, own).finish()
 
     return run

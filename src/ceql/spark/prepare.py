@@ -47,7 +47,6 @@ from ceql.spark.task_spec import (
     STREAM,
     TIME,
     TaskSpec,
-    bits_column,
     key_column,
 )
 from ceql.syntax import tree as t
@@ -58,12 +57,31 @@ WATERMARK = "spark.watermarkDelayMs"
 
 
 @dataclass(frozen=True)
+class Shipping:
+    """What is shipped of one stream."""
+
+    events: DataFrame
+    wanted: Column | None
+    """Which events; None for all."""
+    columns: Mapping[str, Column]
+    """The shipped columns by name, over the events' own."""
+
+    @property
+    def rows(self) -> DataFrame:
+        """The shipped rows."""
+        events = self.events if self.wanted is None else self.events.where(self.wanted)
+        return events.select(*(column.alias(name) for name, column in self.columns.items()))
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A query bound to DataFrames."""
 
     bound: BoundPlan
     frame: DataFrame
     """The shipped rows."""
+    shipping: tuple[Shipping, ...]
+    """The same, by stream."""
     spec: TaskSpec
     schema: StructType
     """The columns of the result."""
@@ -90,6 +108,11 @@ class Prepared:
         return list(self.spec.key_columns)
 
     @property
+    def key_types(self) -> list[tuple[str, str]]:
+        """The shipped key columns with their types."""
+        return [(name, self.frame.schema[name].dataType.simpleString()) for name in self.spec.key_columns]
+
+    @property
     def shipped(self) -> list[str]:
         """The columns that tasks get: all but those that only sort."""
         return [c for c in self.frame.columns if not c.startswith("o_")]
@@ -113,6 +136,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     spark_types = column_types([df.schema for _, df in streams], schema)
     shown = shown_attributes(arguments, plan, schema)
 
+    streaming = any(df.isStreaming for _, df in streams)
     drops = bound.skips and not plan.counts_events
     several = len(streams) > 1
     by_stream = [guard_columns(bound.guards, schema, F.lit(k) if several else None) for k in range(len(streams))]
@@ -120,10 +144,11 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     undecided = tuple(k for k, guard in enumerate(guards) if not guard.exact)
     reads = sorted({name for k in undecided for name in guards[k].needs})
     compared = compared_attributes(plan)
+    telling = told_by(arguments, schema)
     spec = TaskSpec(
         query=plan.source,
         options=replace(options, lateness=0),
-        attributes=tuple(dict.fromkeys([*shown, *compared, *reads])),
+        attributes=tuple(dict.fromkeys([*shown, *telling, *compared, *reads])),
         keys=tuple(name for name, _ in bound.result.keys),
         hidden_keys=len(plan.split_by),
         compared=compared,
@@ -139,21 +164,28 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         untyped=untyped,
         ordered_by=arguments.order_by or (("the streams' order",) if several else ()),
         flat=arguments.flat,
+        match_id=arguments.match_id,
+        suppresses=arguments.suppress is not None,
+        suppress=arguments.suppressing(plan),
+        told_by=telling,
+        identity=plan.fingerprint,
     )
     shipped = [
         _ship(df, k, bound, by_stream[k], spec, spark_types, arguments, drops, several)
         for k, (_, df) in enumerate(streams)
     ]
+    frame = reduce(DataFrame.unionAll, [one.rows for one in shipped])
     return Prepared(
         bound=bound,
-        frame=reduce(DataFrame.unionAll, shipped),
-        spec=spec,
+        frame=frame,
+        shipping=tuple(shipped),
+        spec=replace(spec, shipped=schema_to_text(shipped_schema(frame, zone))) if streaming else spec,
         schema=result_schema(bound, spec, spark_types),
         event_type=event_type(spec, spec.shown, spark_types),
         guards=guards,
         drops=drops,
         order=(TIME, *([STREAM] if several else ()), *(f"o_{k}" for k in range(len(arguments.order_by)))),
-        streaming=any(df.isStreaming for _, df in streams),
+        streaming=streaming,
         streams=tuple(df for _, df in streams),
         collated=collated,
     )
@@ -177,6 +209,11 @@ def arrow_schema(schema: StructType, zone: str) -> pa.Schema:
                 "tell apart; rename one"
             )
     return check_names(pa.schema(fields), "the DataFrame")
+
+
+def shipped_schema(frame: DataFrame, zone: str) -> pa.Schema:
+    """The shipped columns as tasks get them."""
+    return pa.schema([pa.field(field.name, arrow_type(field.dataType, zone)) for field in frame.schema.fields])
 
 
 def check_order(caller: str, frames: object, query: object, *others: type) -> None:
@@ -250,15 +287,24 @@ def shown_attributes(arguments: MatchArguments, plan: Plan, schema: pa.Schema) -
     if arguments.read is not None:
         return tuple(name for name in arguments.read if name in schema.names) or (str(arguments.options.time),)
     if arguments.ids:
-        if arguments.id is None:
+        if not arguments.id:
             raise SchemaError("events='ids' needs id=, the column that identifies an event")
-        require_column(arguments.id, schema, "id")
-        return (arguments.id,)
+        require_column(arguments.id[0], schema, "id")
+        return arguments.id
     items = plan.query.items or ()
     if items and all(item.attributes for item in items) and not plan.query.distinct:
         named = {name for item in items for name in item.attributes}
         return tuple(name for name in schema.names if name in named)
     return tuple(schema.names)
+
+
+def told_by(arguments: MatchArguments, schema: pa.Schema) -> tuple[str, ...]:
+    """The attributes by which ids of matches tell events: those that identify one, or all."""
+    if arguments.match_id is None:
+        return ()
+    for name in arguments.id:
+        require_column(name, schema, "id")
+    return arguments.id or tuple(schema.names)
 
 
 def require_column(name: str, schema: pa.Schema, given_as: str) -> None:
@@ -280,8 +326,8 @@ def _ship(
     arguments: MatchArguments,
     drops: bool,
     several: bool,
-) -> DataFrame:
-    """The shipped rows of one stream."""
+) -> Shipping:
+    """What is shipped of one stream."""
     plan = bound.plan
     for name in types:
         if name not in df.columns:
@@ -296,26 +342,25 @@ def _ship(
     for key, kind in zip(keys, key_types(bound, types), strict=True):
         wanted.append(key.isNotNull() & ~F.isnan(key) if kind in ("float", "double") else key.isNotNull())
     time = name_of(str(arguments.options.time))
-    if wanted:
-        condition = reduce(Column.__and__, wanted)
-        df = df.where(_after_watermark(condition, time) if df.isStreaming else condition)
-    columns = [time.alias(TIME)]
-    columns += _bits(guards, spec)
-    columns += [key.alias(key_column(k)) for k, key in enumerate(keys)]
+    condition = reduce(Column.__and__, wanted) if wanted else None
+    if condition is not None and df.isStreaming:
+        condition = _after_watermark(condition, time)
+    columns = {TIME: time} | dict(zip(spec.bit_columns, _bits(guards, spec), strict=True))
+    columns |= {key_column(k): key for k, key in enumerate(keys)}
     if isinstance(plan.query.window, t.AttributeWindow):
-        columns.append(name_of(plan.query.window.attribute).alias(WINDOW))
+        columns[WINDOW] = name_of(plan.query.window.attribute)
     if several:
-        columns.append(F.lit(number).alias(STREAM))
+        columns[STREAM] = F.lit(number)
     order = []
     for name in arguments.order_by:
         require_column(name, bound.schema, "order_by")
         order.append(name_of(name))
     if order or several:
-        columns.append(F.expr(order_text(arguments.order_by, number if several else None)).alias(ORDER))
-    columns += [column.alias(f"o_{k}") for k, column in enumerate(order)]
+        columns[ORDER] = F.expr(order_text(arguments.order_by, number if several else None))
+    columns |= {f"o_{k}": column for k, column in enumerate(order)}
     shared = dict(spec.shared)
-    columns += [name_of(name).alias(column) for name, column in spec.place.items() if name not in shared]
-    return df.select(*columns)
+    columns |= {column: name_of(name) for name, column in spec.place.items() if name not in shared}
+    return Shipping(df, condition, columns)
 
 
 def _shared(bound: BoundPlan, types: Mapping[str, DataType]) -> tuple[tuple[str, str], ...]:
@@ -348,5 +393,5 @@ def _bits(guards: Sequence[GuardColumn], spec: TaskSpec) -> list[Column]:
             F.when(guards[guard].column, F.lit(1 << place).cast(kind)).otherwise(F.lit(0).cast(kind))
             for place, guard in enumerate(mine)
         ]
-        columns.append(reduce(Column.bitwiseOR, bits).alias(bits_column(word)))
+        columns.append(reduce(Column.bitwiseOR, bits))
     return columns

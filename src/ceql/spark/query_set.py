@@ -22,7 +22,7 @@ from pyspark.sql.types import ArrayType, MapType, StringType, StructField, Struc
 
 from ceql.analysis.conditions import leaves
 from ceql.analysis.neighbours import attribute_in
-from ceql.errors import naming
+from ceql.errors import ArgumentError, naming
 from ceql.plan import plan_query
 from ceql.plans import Plan
 from ceql.query import Query
@@ -34,7 +34,8 @@ from ceql.spark.collations import refuse_collations
 from ceql.spark.lacking_types import telling
 from ceql.spark.match_options import MatchArguments
 from ceql.spark.prepare import Frames, Prepared, prepare
-from ceql.spark.stream_job import RowGroup, StreamJob, terms_of
+from ceql.spark.result_types import first_fields
+from ceql.spark.stream_job import RowGroup, StreamJob, place_of, terms_of
 from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
 from ceql.spark.task_spec import SetSpec
@@ -51,7 +52,7 @@ def to_set(queries: QuerySet | Mapping[str, str | Query]) -> QuerySet:
 def run(frames: Frames, queries: QuerySet, arguments: MatchArguments, partitions: int | None) -> DataFrame:
     """The lazy DataFrame of the matches of all queries, in batch."""
     bound = _bind(frames, queries, arguments)
-    schema = _schema(bound)
+    schema = _schema(bound, arguments)
     results = [
         rows_in_tasks(group.carrier, partitions).mapInArrow(reported("match", batch_task(group.spec)), schema)
         for group in _groups(frames, bound, arguments)
@@ -60,19 +61,21 @@ def run(frames: Frames, queries: QuerySet, arguments: MatchArguments, partitions
     return telling(reduce(DataFrame.unionAll, results), bound.whole, formulas)
 
 
-def stream_job(frames: Frames, queries: QuerySet, arguments: MatchArguments, buckets: int) -> StreamJob:
+def stream_job(frames: Frames, queries: QuerySet, arguments: MatchArguments, buckets: int, strict: bool) -> StreamJob:
     """The queries over a stream.
 
     Neither states nor the terms of a checkpoint depend on the order of the queries.
     """
     bound = _bind(frames, queries, arguments)
-    groups = tuple(sorted(_groups(frames, bound, arguments, True), key=lambda group: min(group.spec.names)))
+    groups = tuple(sorted(_groups(frames, bound, arguments, True), key=lambda group: group.identity))
+    if len({place_of(group.identity, buckets) for group in groups}) < len(groups):
+        raise ArgumentError(f"the numbers of buckets of two kinds of keys clash: pass another number than {buckets=}")
     plans = sorted(queries.plans.items())
-    prints = tuple((name, plan.fingerprint) for name, plan in plans)
-    whole = blake2b(json.dumps(prints).encode(), digest_size=16).hexdigest()
+    prints = tuple((name, plan.fingerprint, plan.state_fingerprint) for name, plan in plans)
+    whole = blake2b(json.dumps([one[:2] for one in prints]).encode(), digest_size=16).hexdigest()
     text = "\n".join(f"{name}: {plan.source.strip()}" for name, plan in plans)
     terms = terms_of(groups, whole, text, buckets, prints)
-    return StreamJob(groups, terms, _schema(bound), bound.whole.event_type)
+    return StreamJob(groups, replace(terms, strict=strict), _schema(bound, arguments), bound.whole.event_type)
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,12 @@ class _Bound:
 
 def _bind(frames: Frames, queries: QuerySet, arguments: MatchArguments) -> _Bound:
     plans = queries.plans
-    whole = prepare(frames, _any_event(list(plans.values())), arguments)
+    unknown = (
+        [name for name in arguments.suppress if name not in plans] if isinstance(arguments.suppress, Mapping) else []
+    )
+    if unknown:
+        raise ArgumentError(f"suppress= names '{unknown[0]}', and there is no query of this name")
+    whole = prepare(frames, _any_event(list(plans.values())), replace(arguments, suppress=None))
     bounds: dict[str, BoundPlan] = {}
     for name, plan in plans.items():
         with naming(name):
@@ -107,27 +115,47 @@ def _groups(frames: Frames, bound: _Bound, arguments: MatchArguments, streaming:
     found: dict[tuple[Way, Hashable], dict[str, BoundPlan]] = {}
     for name, own in bound.bounds.items():
         window, way = own.plan.query.window, divide(replace(bound.whole, bound=own)).way
-        way = Way.SINGLE if streaming and way is not Way.KEYED else way
+        alone = streaming or arguments.suppressing(own.plan, name) is not None
+        way = Way.SINGLE if alone and way is not Way.KEYED else way
         attribute = window.attribute if isinstance(window, t.AttributeWindow) else None  # it is shipped
         cut_by = type(window) if way is Way.CHUNKED else None
         found.setdefault((way, (own.plan.partition, attribute, cut_by)), {})[name] = own
-    return [_group(frames, bound, own, way, arguments) for (way, _), own in found.items()]
+    return [_group(frames, bound, own, way, arguments, streaming) for (way, _), own in found.items()]
+
+
+def _identity(way: Way, bounds: Mapping[str, BoundPlan]) -> int:
+    """A number that follows from what divides the rows of these queries."""
+    plan = next(iter(bounds.values())).plan
+    window = plan.query.window
+    parts = [[[ref.attribute, ref.name or ""] for ref in part.refs] for part in plan.partition]
+    attribute = window.attribute if isinstance(window, t.AttributeWindow) else None
+    told = json.dumps([way.name, parts, attribute])
+    return int.from_bytes(blake2b(told.encode(), digest_size=8).digest())
 
 
 def _group(
-    frames: Frames, bound: _Bound, bounds: Mapping[str, BoundPlan], way: Way, arguments: MatchArguments
+    frames: Frames,
+    bound: _Bound,
+    bounds: Mapping[str, BoundPlan],
+    way: Way,
+    arguments: MatchArguments,
+    streaming: bool,
 ) -> RowGroup:
     whole = bound.whole
     plans = [own.plan for own in bounds.values()]
     guarded = sorted({name for own in bounds.values() for name in _read_by_guards(own)})
     compared = sorted({name for plan in plans for name in compared_attributes(plan)})
-    shown = whole.spec.shown
-    shipped = tuple(dict.fromkeys([*shown, *guarded, *compared]))
+    shown, telling = whole.spec.shown, whole.spec.told_by
+    shipped = tuple(dict.fromkeys([*shown, *telling, *guarded, *compared]))
+    if streaming:  # rules to come may read any column of the events that wait
+        shipped = tuple(dict.fromkeys([*shown, *whole.bound.schema.names]))
     stand_in = _standing_for(list(bounds.values()), way)
-    carrier = prepare(frames, stand_in, replace(arguments, read=shipped, ids=False, id=None))
+    carrier = prepare(
+        frames, stand_in, replace(arguments, read=shipped, ids=False, id=(), match_id=None, suppress=None)
+    )
     schema = schema_to_text(pa.schema([whole.bound.schema.field(name) for name in guarded]))
     specs = []
-    for plan in plans:
+    for name, plan in zip(bounds, plans, strict=True):
         own = replace(
             carrier.spec,
             query=plan.source,
@@ -140,10 +168,15 @@ def _group(
             undecided=tuple(range(len(plan.guards))),
             schema=schema,
             type=whole.bound.type,
+            match_id=arguments.match_id,
+            suppresses=arguments.suppress is not None,
+            suppress=arguments.suppressing(plan, name),
+            told_by=telling,
+            identity=name,
         )
         _ = own.plan  # made here once, and pickled along
         specs.append(own)
-    return RowGroup(carrier, SetSpec(tuple(bounds), tuple(specs), tuple(bound.keys.items())))
+    return RowGroup(carrier, SetSpec(tuple(bounds), tuple(specs), tuple(bound.keys.items())), _identity(way, bounds))
 
 
 def _read_by_guards(bound: BoundPlan) -> set[str]:
@@ -210,7 +243,7 @@ def _keys(bounds: Mapping[str, BoundPlan]) -> dict[str, pa.DataType]:
     return found
 
 
-def _schema(bound: _Bound) -> StructType:
+def _schema(bound: _Bound, arguments: MatchArguments) -> StructType:
     """The columns of the result, in order."""
     event, time = bound.whole.event_type, bound.whole.schema["start_time"].dataType
     taken, shown = {name.lower() for name in FIXED}, []
@@ -219,8 +252,10 @@ def _schema(bound: _Bound) -> StructType:
             name += "_"
         taken.add(name.lower())
         shown.append(StructField(name, from_arrow_type(kind)))
+    own = ["query", *(field.name for field in shown), *FIXED[1:]]
     return StructType(
         [
+            *first_fields(arguments.match_id, arguments.suppress is not None, own),
             StructField("query", StringType()),
             *shown,
             StructField("start_time", time),

@@ -71,6 +71,8 @@ def result_schema(
         ids=arguments.ids,
         exact=(),
         flat=arguments.flat,
+        match_id=arguments.match_id,
+        suppresses=arguments.suppress is not None,
     )
     return result_types.result_schema(bound, spec, column_types(structs, schema))
 
@@ -84,7 +86,8 @@ def match_id(df: DataFrame) -> Column:
 
     It is a hash (128 bits of SHA-256) of all columns of `df`, whatever the shape, at full precision and without regard
     to the session's time zone; a NULL is a value like others. Matches that agree in every column have one id: let
-    SELECT show what tells events apart, or pass `events="ids"`.
+    SELECT show what tells events apart, or pass `events="ids"`. `match` with `match_id=` gives an id that does not
+    depend on what is shown, and is that of `Matches.with_ids`.
 
     `found.withColumn("id", match_id(found))` is what a MERGE, an upsert or a reader of a topic can go by.
     """

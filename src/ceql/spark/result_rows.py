@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,13 @@ from ceql.plans import Plan
 from ceql.recognition.result_columns import ResultColumns, as_lists, is_measure, true_name, variable_fields
 from ceql.results.bindings import bindings, project
 from ceql.results.combined import as_text, key_fields, map_of
+from ceql.results.match_ids import MatchIds
 from ceql.spark.task_spec import SetSpec, TaskSpec
 
 COMMON = ("start_time", "end_time", "bindings", "measures", "events")
 """The last columns of the result of a set."""
+SUPPRESSED = "suppressed"
+"""The column that says how many matches were suppressed before one that was kept."""
 FlatColumn = tuple[str, str | tuple[str, ...]]
 """A column of a flat result: a variable, and its attribute; or several attributes, for a list of its events."""
 
@@ -26,6 +29,7 @@ def result_rows(
     take: Callable[[npt.NDArray[np.int64]], pa.Table],
     spec: TaskSpec,
     columns: ResultColumns,
+    suppressed: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Matches as rows of the result: keys, times, one list of events for each variable, all events."""
     events = matches.column("events")
@@ -34,13 +38,14 @@ def result_rows(
     variables = tuple(map(true_name, shown_variables))
     own = [as_lists(matches.column(field.name)) for field in shown_variables]
     positions = np.unique(np.asarray(events.flatten()))
-    data = take(positions).combine_chunks()
+    data = take(positions).select(list(spec.shown)).combine_chunks()
     first_key = after - 1 - len(columns.keys)
     keys = [
         column.cast(pa.float64()) if k in spec.keys_as_text else column
         for k, column in enumerate(matches.columns[first_key : after - 1])
     ]
-    found = [*keys, matches.column("start_time"), matches.column("end_time")]
+    ids = first_columns(matches, take, spec, keys, suppressed)
+    found = [*ids.values(), *keys, matches.column("start_time"), matches.column("end_time")]
     projections = {} if spec.ids else spec.plan.projections
     measured = [field.name for field in matches.schema if is_measure(field)]
     measures = [_for_spark(matches.column(name)) for name in measured]
@@ -52,7 +57,7 @@ def result_rows(
                 found.append(_one_each(by_name[name], positions, data.column(shown)))
             else:
                 found.append(_lists(by_name[name], positions, _values(data.select(list(shown)), False)))
-        return pa.RecordBatch.from_arrays([*found, *measures], names=flat_names(spec.keys, flat, measured))
+        return pa.RecordBatch.from_arrays([*found, *measures], names=[*ids, *flat_names(spec.keys, flat, measured)])
     for name, column in zip(variables, own, strict=True):
         own_values = _values(data.select(list(projections.get(name, spec.shown))), spec.ids)
         found.append(_lists(column, positions, own_values))
@@ -68,33 +73,60 @@ def result_rows(
         all_events = _lists(events, positions, _values(data, spec.ids))
     found += measures
     found.append(all_events)
-    return pa.RecordBatch.from_arrays(found, names=result_names(spec.keys, [*variables, *measured]))
+    return pa.RecordBatch.from_arrays(found, names=[*ids, *result_names(spec.keys, [*variables, *measured])])
+
+
+def first_columns(
+    matches: pa.RecordBatch,
+    take: Callable[[npt.NDArray[np.int64]], pa.Table],
+    spec: TaskSpec,
+    keys: Sequence[pa.Array],
+    suppressed: pa.Array | None,
+) -> dict[str, pa.Array]:
+    """The columns of ids and of what was suppressed by their names, if these are wanted."""
+    found = {}
+    if spec.match_id is not None:
+        found[spec.match_id] = MatchIds(spec.identity, spec.told_by).of(matches, take, keys)
+    if spec.suppresses:
+        found[SUPPRESSED] = pa.nulls(matches.num_rows, pa.int64()) if suppressed is None else suppressed
+    return found
 
 
 def rows_of(
-    spec: SetSpec, number: int, matches: pa.RecordBatch, take: Callable[[npt.NDArray[np.int64]], pa.Table]
+    spec: SetSpec,
+    number: int,
+    matches: pa.RecordBatch,
+    take: Callable[[npt.NDArray[np.int64]], pa.Table],
+    suppressed: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Matches of a query as rows of the common result."""
     rows, own = matches.num_rows, spec.specs[number]
     events = matches.column("events")
     positions = np.unique(np.asarray(events.flatten()))
-    values = _values(take(positions), own.ids)
+    values = _values(take(positions).select(list(own.shown)), own.ids)
 
     def shown(lists: pa.Array) -> pa.Array:
         return _lists(lists, positions, values)
 
     known = dict(zip(own.keys, key_fields(matches.schema), strict=True))
+    own_keys = [matches.column(field.name) for field in key_fields(matches.schema)]
+    ids = first_columns(matches, take, own, own_keys, suppressed)
     keys = [
         matches.column(known[name].name).cast(type) if name in known else pa.nulls(rows, type)
         for name, type in spec.keys
     ]
+    versions = {}
+    if spec.versions is not None:
+        versions["version"] = pa.array([spec.versions[number]] * rows, pa.string())
     variables = {
         true_name(field): shown(as_lists(matches.column(field.name))) for field in variable_fields(matches.schema)
     }
     measures = {field.name: as_text(matches.column(field.name)) for field in matches.schema if is_measure(field)}
     return pa.RecordBatch.from_arrays(
         [
+            *ids.values(),
             pa.repeat(pa.scalar(spec.names[number]), rows),
+            *versions.values(),
             *keys,
             matches.column("start_time"),
             matches.column("end_time"),
@@ -102,7 +134,7 @@ def rows_of(
             map_of(measures, rows, pa.map_(pa.string(), pa.string())),
             shown(events),
         ],
-        names=["query", *(f"key{k}" for k in range(len(keys))), *COMMON],
+        names=[*ids, "query", *versions, *(f"key{k}" for k in range(len(keys))), *COMMON],
     )
 
 

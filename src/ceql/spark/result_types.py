@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
 
+from ceql.errors import SchemaError
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.result_columns import is_measure, true_name, variable_fields
 from ceql.spark.arrow_types import arrow_type
-from ceql.spark.result_rows import flat_columns, flat_names, is_flat, result_names, spark_type
+from ceql.spark.result_rows import SUPPRESSED, flat_columns, flat_names, is_flat, result_names, spark_type
 from ceql.spark.task_spec import TaskSpec
 
 
@@ -42,12 +43,28 @@ def result_schema(bound: BoundPlan, spec: TaskSpec, types: Mapping[str, DataType
     if is_flat(spec.flat, plan):
         flat = flat_columns(plan, spec.shown, variables)
         shown = [types[what] if isinstance(what, str) else ArrayType(event_type(spec, what, types)) for _, what in flat]
-        return _struct(flat_names(spec.keys, flat, measured), [*first, *shown, *computed])
+        return _identified(spec, flat_names(spec.keys, flat, measured), [*first, *shown, *computed])
     lists: list[DataType] = [
         ArrayType(event_type(spec, plan.projections.get(name, spec.shown), types)) for name in variables
     ]
     everything = ArrayType(event_type(spec, spec.shown, types))
-    return _struct(result_names(spec.keys, [*variables, *measured]), [*first, *lists, *computed, everything])
+    return _identified(spec, result_names(spec.keys, [*variables, *measured]), [*first, *lists, *computed, everything])
+
+
+def first_fields(match_id: str | None, suppresses: bool, others: Sequence[str]) -> list[StructField]:
+    """The columns before all others: ids of matches, and how many were suppressed, if these are wanted."""
+    taken = {other.lower() for other in others}
+    fields = [] if match_id is None else [StructField(match_id, StringType())]
+    fields += [StructField(SUPPRESSED, LongType())] if suppresses else []
+    for field, option in zip(fields, ["match_id="] * (match_id is not None) + ["suppress="] * suppresses, strict=True):
+        if field.name.lower() in taken:
+            raise SchemaError(
+                f"{option.removesuffix('=')}='{field.name}' is already a column of the result; give it another name"
+                if option == "match_id="
+                else f"with suppress= the result has a column '{SUPPRESSED}', and the query has one, too; rename it"
+            )
+        taken.add(field.name.lower())
+    return fields
 
 
 def arrow_types(schema: StructType) -> pa.Schema:
@@ -69,5 +86,6 @@ def as_rows(columns: Sequence[pa.Array | None], wanted: pa.Schema) -> pa.RecordB
     return pa.RecordBatch.from_arrays(typed, schema=wanted)
 
 
-def _struct(names: Sequence[str], kinds: Sequence[DataType]) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])
+def _identified(spec: TaskSpec, names: Sequence[str], kinds: Sequence[DataType]) -> StructType:
+    fields = first_fields(spec.match_id, spec.suppresses, names)
+    return StructType(fields + [StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])

@@ -25,16 +25,18 @@ WINDOW = "window"
 
 
 @lru_cache(maxsize=16)
-def shipped_plan(text: str, keys: tuple[str, ...], names: tuple[tuple[str, str], ...]) -> Plan:
+def shipped_plan(
+    text: str, keys: tuple[str, ...], names: tuple[tuple[str, str], ...], measured_by: str = WINDOW
+) -> Plan:
     """The plan of a query over shipped columns, kept for the tasks that a worker runs one after another.
 
     `keys` are the columns of keys, those that the result shows first. `names` are the attributes that are compared
-    between events, each with its shipped column.
+    between events, each with its shipped column. `measured_by` is that of a window's attribute.
     """
     plan = make_plan(text)
     window = plan.query.window
     if isinstance(window, t.AttributeWindow):
-        window = replace(window, attribute=WINDOW)
+        window = replace(window, attribute=measured_by)
     parts, shown = tuple(map(_part, keys)), len(plan.shown_keys)
     return replace(
         plan,

@@ -110,7 +110,7 @@ class Together:
 
     def __init__(self, spec: SetSpec) -> None:
         self._guards = spec.guards
-        self._keys: SharedKeys | None = None
+        self._keys: dict[object, SharedKeys] = {}
 
     def reader(self, number: int, spec: TaskSpec, table: SymbolTable) -> SymbolReader | ShippedSymbols:
         """What gives the symbols of a query."""
@@ -121,8 +121,9 @@ class Together:
         """Guards are decided by way of `reader`."""
 
     def keys(self, own: PartitionKeys) -> QueryKeys:
-        """The keys of a query: all queries of a task have the same."""
-        if self._keys is None:
+        """The keys of a query, read together with those of others that have the same."""
+        alike = tuple(own.parts), tuple(own.types)
+        if alike not in self._keys:
             make = partial(PartitionKeys, own.parts, own.schema, None, False, own.source)
-            self._keys = SharedKeys(make, self._guards.concerned, (None,))
-        return self._keys.query()
+            self._keys[alike] = SharedKeys(make, self._guards.concerned, (None,))
+        return self._keys[alike].query()

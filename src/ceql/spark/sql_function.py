@@ -205,7 +205,7 @@ def _shipped(
         columns.append(SelectedColumn(quoted(plan.query.window.attribute), WINDOW))
     if order_by:
         columns.append(SelectedColumn(order_text(order_by), ORDER))
-    columns += [SelectedColumn(quoted(name), attribute_column(k)) for k, name in enumerate(spec.attributes)]
+    columns += [SelectedColumn(quoted(name), attribute_column(name)) for name in spec.attributes]
     if not whole:
         columns += [SelectedColumn(quoted(name), f"o_{k}") for k, name in enumerate(order_by)]
         message = (

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from ceql.spark.batch import Way, divide
 from ceql.spark.bucket import CheckpointTerms
 from ceql.spark.prepare import Prepared
+from ceql.spark.rules import Ruling
 from ceql.spark.task_spec import Specs
+
+_NUMBERS = 1 << 31
+"""How many numbers there are for buckets."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,8 @@ class RowGroup:
     carrier: Prepared
     """The rows."""
     spec: Specs
+    identity: int = 0
+    """What tells the group from others, now and in later runs from a checkpoint, by what its rows are divided by."""
 
     @property
     def is_keyed(self) -> bool:
@@ -36,16 +44,25 @@ class StreamJob:
     """The columns of the result."""
     event_type: DataType
     """The type of an event in the result."""
+    ruling: Ruling | None = None
+    """What makes tasks of rules that change while the stream runs."""
+    rules: DataFrame | None = None
+    """The stream that says so."""
 
     @property
-    def specs(self) -> tuple[Specs, ...]:
-        """What recognises the rows of a bucket; see `spec_of`."""
-        return tuple(group.spec for group in self.groups)
+    def identities(self) -> tuple[int, ...]:
+        """Those of the groups."""
+        return tuple(group.identity for group in self.groups)
+
+    @property
+    def specs(self) -> dict[int, Specs]:
+        """What recognises the rows of each group; see `spec_of`."""
+        return {group.identity: group.spec for group in self.groups}
 
     def buckets_of(self, number: int) -> tuple[int, int]:
         """The first bucket of a group, and how many it has."""
-        buckets = self.terms.buckets
-        return number * buckets, buckets if self.groups[number].is_keyed else 1
+        buckets, group = self.terms.buckets, self.groups[number]
+        return place_of(group.identity, buckets) * buckets, buckets if group.is_keyed else 1
 
     @property
     def buckets(self) -> int:
@@ -53,14 +70,21 @@ class StreamJob:
         return sum(self.buckets_of(number)[1] for number in range(len(self.groups)))
 
 
-def spec_of(bucket: int, specs: tuple[Specs, ...], terms: CheckpointTerms) -> Specs:
-    """What recognises the rows of a bucket: groups of rows have as many numbers of buckets, one after the other."""
-    return specs[bucket // terms.buckets]
+def place_of(identity: int, buckets: int) -> int:
+    """The place of a group among those that the numbers of buckets are divided into."""
+    return identity % (_NUMBERS // buckets)
+
+
+def spec_of(bucket: int, specs: Mapping[int, Specs], terms: CheckpointTerms) -> Specs | None:
+    """What recognises the rows of a bucket; None if it is of a group that is gone."""
+    place = bucket // terms.buckets
+    return next((spec for identity, spec in specs.items() if place_of(identity, terms.buckets) == place), None)
 
 
 def job_of(prepared: Prepared, buckets: int) -> StreamJob:
     """The job of one query."""
     group = RowGroup(prepared, prepared.spec)
+    buckets = buckets if group.is_keyed else 1
     terms = terms_of((group,), prepared.plan.fingerprint, prepared.plan.source.strip(), buckets)
     return StreamJob((group,), terms, prepared.schema, prepared.event_type)
 
@@ -70,18 +94,20 @@ def terms_of(
     fingerprint: str,
     text: str,
     buckets: int,
-    queries: tuple[tuple[str, str], ...] = (),
+    queries: tuple[tuple[str, str, str], ...] = (),
 ) -> CheckpointTerms:
     """The terms that a checkpoint sets; what they say of rows is the same for all groups."""
     prepared, spec = groups[0].carrier, groups[0].spec.first
     return CheckpointTerms(
         fingerprint=fingerprint,
         query=text,
-        buckets=buckets if any(group.is_keyed for group in groups) else 1,
+        buckets=buckets,
         type=spec.options.type,
         time=spec.options.time,
         order_by=spec.ordered_by,
-        shown=spec.shown,
+        shown=spec.kept,
         order=prepared.order,
         queries=queries,
+        columns=tuple(dict.fromkeys(name for df in prepared.streams for name in df.columns)),
+        ids=spec.ids,
     )

@@ -4,7 +4,8 @@
 
 Spark's price is per row and per key, so there are few of both. `pack` turns an Arrow batch into one IPC blob for each
 bucket, so that a row of the shuffle is thousands of events. A state belongs to a hash bucket of keys. Matches leave the
-stateful step as blobs, too, which `unpack` opens. A row of the step with NULL for `late` has counts (`task_metrics`).
+stateful step as blobs, too, which `unpack` opens. A row of the step is of a kind (`extras`); one of none has counts
+(`task_metrics`).
 Queries of a set that divide their events in the same way share rows and buckets; all of them go through one step.
 
 The stateful step defines lateness itself: a row is late if its time is at or before the watermark. The step counts late
@@ -16,13 +17,11 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterable, Iterator
-from functools import reduce
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
@@ -31,41 +30,34 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
     ValueState,
 )
-from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from ceql.errors import SchemaError
-from ceql.io.schemas import take_rows
 from ceql.io.soundness import check
 from ceql.jit.told import since_last
 from ceql.recognition.snapshot import to_ipc
-from ceql.spark.bucket import Bucket, CheckpointTerms
-from ceql.spark.prepare import WATERMARK, Prepared
-from ceql.spark.result_types import arrow_types, as_rows
+from ceql.spark.bucket import Bucket, CheckpointTerms, changes_since, sealed
+from ceql.spark.extras import KIND, LATE, MATCHES, REJECTED, Extras, late_events, placed, rejected_events
+from ceql.spark.packing import BLOB, BUCKET, DATA, ROWS, SEAL, packed
+from ceql.spark.prepare import Prepared
+from ceql.spark.result_types import arrow_types
 from ceql.spark.second_watermark import refusing, tell_if_held_back
 from ceql.spark.settle import settle
 from ceql.spark.stream_job import StreamJob, spec_of
 from ceql.spark.task_metrics import Counts, observed_name, sums
-from ceql.spark.task_recognizer import larger
-from ceql.spark.task_report import Task, TaskLog, reported
-from ceql.spark.task_spec import Specs, TaskSpec
+from ceql.spark.task_report import Task, TaskLog
+from ceql.spark.task_spec import Specs
 from ceql.spark.worker_errors import message_alone
 
-BUCKET, DATA, ROWS, LATE, CLOCK = "bucket", "data", "rows", "late", "clock"
-_BLOB = [StructField(ROWS, LongType()), StructField(DATA, BinaryType())]
-PACKED = StructType([StructField(BUCKET, IntegerType()), *_BLOB])
-STEPPED = StructType([StructField(LATE, BooleanType()), *_BLOB])
+STEPPED = StructType([StructField(KIND, IntegerType()), *BLOB])
 STATE = StructType([StructField("state", BinaryType())])
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _DEFAULT_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-SEAL = -1
-"""A bucket without rows, whose state has the terms of the checkpoint. Every micro-batch with input looks at it, so that
-a query that does not fit is refused even if its rows meet no state."""
 _log = logging.getLogger("ceql")
 
 
-def stream(job: StreamJob, delay: int, late: str | None, observe: str | None = None) -> DataFrame:
+def stream(job: StreamJob, delay: int, extras: Extras) -> DataFrame:
     """The streaming DataFrame of matches; `delay` is the watermark's, in milliseconds."""
     if (number := tasks(job.groups[0].carrier)) > 2 * job.buckets + 2:
         _log.warning(
@@ -74,22 +66,21 @@ def stream(job: StreamJob, delay: int, late: str | None, observe: str | None = N
             number,
             job.buckets,
         )
-    processor = BucketProcessor(job.specs, job.terms, late is not None)
-    blobs = [packed(group.carrier, *job.buckets_of(number), delay) for number, group in enumerate(job.groups)]
-    return refusing(opened(stepped(reduce(DataFrame.unionAll, blobs), processor), job, late, observe))
+    return refusing(opened(stepped(packed(job, delay), _processor(job, extras)), job, extras))
+
+
+def _processor(job: StreamJob, extras: Extras) -> BucketProcessor:
+    kinds, fails = frozenset(extras.columns), extras.on_bad == "fail"
+    if job.ruling is None:
+        return BucketProcessor(job.specs, job.terms, kinds, fails)
+    from ceql.spark.ruled_step import RuledProcessor  # it is a BucketProcessor
+
+    return RuledProcessor(job.ruling, job.identities, job.terms, kinds, fails)
 
 
 def tasks(prepared: Prepared) -> int:
     """How many tasks the stateful step of a new query has in every micro-batch, with rows or without."""
     return int(prepared.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-
-
-def packed(prepared: Prepared, first: int, buckets: int, delay: int) -> DataFrame:
-    """The shipped rows as blobs by bucket: so many, from number `first` on."""
-    bucket = F.pmod(F.hash(*prepared.keys), F.lit(buckets)) + F.lit(first) if buckets > 1 else F.lit(first)
-    rows = prepared.frame.select(bucket.alias(BUCKET), *prepared.frame.columns)
-    clock = F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay})
-    return rows.mapInArrow(reported("pack", pack), PACKED).withColumn(CLOCK, clock)
 
 
 def stepped(blobs: DataFrame, processor: BucketProcessor) -> DataFrame:
@@ -98,21 +89,21 @@ def stepped(blobs: DataFrame, processor: BucketProcessor) -> DataFrame:
     return blobs.groupBy(BUCKET).transformWithState(loaded_late(processor), STEPPED, "append", "EventTime")
 
 
-def opened(blobs: DataFrame, job: StreamJob, late: str | None, observe: str | None = None) -> DataFrame:
-    """The matches (and late events) of the stateful step, counted and opened."""
+def opened(blobs: DataFrame, job: StreamJob, extras: Extras) -> DataFrame:
+    """The matches (and what else is wanted) of the stateful step, counted and opened."""
+
+    def rows(kind: int, name: str) -> Column:
+        return F.coalesce(F.sum(F.when(F.col(KIND) == kind, F.col(ROWS))), F.lit(0)).alias(name)
+
     counted = blobs.observe(
-        observed_name(observe),
-        F.coalesce(F.sum(F.when(F.col(LATE), F.col(ROWS))), F.lit(0)).alias("late_rows"),
-        F.coalesce(F.sum(F.when(~F.col(LATE), F.col(ROWS))), F.lit(0)).alias("matches"),
-        *sums(F.when(F.col(LATE).isNull(), F.col(DATA).cast("string"))),
+        observed_name(extras.observe),
+        rows(LATE, "late_rows"),
+        rows(REJECTED, "rejected_rows"),
+        rows(MATCHES, "matches"),
+        *sums(F.when(F.col(KIND).isNull(), F.col(DATA).cast("string"))),
     )
-    fields = list(job.schema.fields)
-    if late is not None:
-        if late.lower() in (name.lower() for name in job.schema.names):
-            raise SchemaError(f"late='{late}' is already a column of the result; give it another name")
-        fields.append(StructField(late, job.event_type))
-    schema = StructType(fields)
-    return counted.mapInArrow(unpacker(schema, late is not None), schema)
+    schema = StructType([*job.schema.fields, *extras.fields(job.schema.names, job.event_type)])
+    return counted.mapInArrow(unpacker(schema, tuple(extras.columns)), schema)
 
 
 def use_rocksdb(session: SparkSession) -> None:
@@ -127,49 +118,32 @@ def use_rocksdb(session: SparkSession) -> None:
         session.conf.set(_CHANGES, "true")
 
 
-def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows as one blob for each bucket: a few large rows in place of many small ones."""
-    for batch in larger(batches):
-        buckets = batch.column(0).to_numpy()
-        rows = batch.select(batch.schema.names[1:])
-        order = np.argsort(buckets, kind="stable")
-        if (buckets[1:] != buckets[:-1]).any():
-            rows = take_rows(rows, pa.array(order))
-        names, starts = np.unique(buckets[order], return_index=True)
-        stops = [*starts[1:].tolist(), len(order)]
-        blobs = [to_ipc([rows.slice(start, stop - start)]) for start, stop in zip(starts.tolist(), stops, strict=True)]
-        counts = np.array(stops, np.int64) - starts
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(names, pa.int32()), pa.array(counts, pa.int64()), pa.array(blobs, pa.binary())],
-            names=PACKED.names,
-        )
-    yield pa.RecordBatch.from_arrays(
-        [pa.array([SEAL], pa.int32()), pa.array([0], pa.int64()), pa.nulls(1, pa.binary())], names=PACKED.names
-    )
-    settle()
-
-
 class BucketProcessor(StatefulProcessor):
     """The stateful step, as transformWithState calls it."""
 
-    def __init__(self, specs: tuple[Specs, ...], terms: CheckpointTerms, keeps_late: bool) -> None:
-        self._given = (specs, terms, keeps_late)
+    states: tuple[str, ...] = ("state",)
+
+    def __init__(self, specs: Mapping[int, Specs], terms: CheckpointTerms, kinds: frozenset[int], fails: bool) -> None:
+        self._specs = specs
+        self._terms = terms
+        self._kinds = kinds
+        self._fails = fails
         self._log = TaskLog("step")
         self._total = Counts()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.begin(handle, handle.getValueState("state", STATE))
+        self.begin(handle, *(handle.getValueState(name, STATE) for name in self.states))
 
-    def begin(self, handle: StatefulProcessorHandle, state: ValueState) -> None:
-        """Work with this state from now on."""
+    def begin(self, handle: StatefulProcessorHandle, *states: ValueState) -> None:
+        """Work with these states from now on."""
         self._handle = handle
-        self._state = state
+        self._state = states[0]
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         if key[0] == SEAL:
             self._seal()
             return iter(())
-        return self._run(key[0], [bytes(row[DATA]) for row in rows], timerValues)
+        return self._run(key[0], [bytes(row[DATA]) for row in rows if row[DATA] is not None], timerValues)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
@@ -186,25 +160,32 @@ class BucketProcessor(StatefulProcessor):
 
     def _seal(self) -> None:
         """Set the terms of a new checkpoint; refuse to go on from a checkpoint with other terms."""
-        (spec, *_), terms, _ = self._given
         before = self._state.get()
         with message_alone():
-            if before is None:
-                self._state.update((Bucket(spec, terms).to_bytes(),))
-            else:
-                Bucket.from_bytes(bytes(before[0]), spec, terms)
+            changes = None if before is None else changes_since(bytes(before[0]), self._terms)
+            if changes:
+                _log.warning("the stream goes on with another set of queries: %s", changes)
+            if before is None or changes:
+                self._state.update((sealed(self._terms),))
 
     def _run(self, bucket: int, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
-        specs, terms, keeps_late = self._given
+        before = self._state.get()
+        spec = spec_of(bucket, self._specs, self._terms)
+        if spec is None or (before is None and not arrived):  # no query is left of these keys, or nothing is to be done
+            if before is not None:
+                self._state.clear()
+            return
+        yield from self._update(Bucket(spec, self._terms), arrived, timers)
+
+    def _update(self, bucket: Bucket, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
         before = self._state.get()
         blob = bytes(before[0]) if before is not None else None
         with message_alone():
-            spec = spec_of(bucket, specs, terms)
-            update = BucketUpdate(spec, terms, keeps_late, blob, timers.getCurrentWatermarkInMs())
+            update = BucketUpdate(bucket, self._kinds, blob, timers.getCurrentWatermarkInMs(), self._fails)
             for row in update.run(arrived):
-                yield Row(**dict(zip(STEPPED.names, row, strict=True)))
+                yield step_row(*row)
         self._total += update.counts
-        yield Row(**dict(zip(STEPPED.names, (None, 0, update.counts.to_json().encode()), strict=True)))
+        yield step_row(None, 0, update.counts.to_json().encode())
         for timer in list(self._handle.listTimers()):
             self._handle.deleteTimer(timer)
         if update.after is not None:
@@ -216,17 +197,22 @@ class BucketProcessor(StatefulProcessor):
             self._state.clear()
 
 
+def step_row(kind: int | None, rows: int, blob: bytes | None) -> Row:
+    """A row of the step."""
+    return Row(**dict(zip(STEPPED.names, (kind, rows, blob), strict=True)))
+
+
 def loaded_late(processor: BucketProcessor) -> StatefulProcessor:
     """The same step, which needs ceql from the first rows on only.
 
     Before a query's first micro-batch Spark starts a process that asks the step for its states and does nothing else.
     It would take a second to import ceql for that. So what it gets is a class that is sent whole, not by its name.
     """
-    content, schema = pickle.dumps(processor), STATE
+    content, schema, names = pickle.dumps(processor), STATE, processor.states
 
     class LoadedLate(StatefulProcessor):
         def init(self, handle: StatefulProcessorHandle) -> None:
-            self._given = (handle, handle.getValueState("state", schema))
+            self._given = (handle, *(handle.getValueState(name, schema) for name in names))
             self._step: Any = None
 
         def step(self) -> Any:
@@ -255,34 +241,34 @@ class BucketUpdate:
     the watermark in milliseconds from which on the bucket has something to do without new rows.
     """
 
-    def __init__(self, spec: Specs, terms: CheckpointTerms, keeps_late: bool, before: bytes | None, clock: int) -> None:
-        self._spec = spec.first
-        self._keeps_late = keeps_late
+    def __init__(
+        self, bucket: Bucket, kinds: frozenset[int], before: bytes | None, clock: int, fails: bool = True
+    ) -> None:
+        self._kinds = kinds
         self._clock = max(0, clock)
-        self._bucket = Bucket(spec, terms)
+        self._bucket = bucket
         self._goes_on = before is not None
+        bucket.rejects = not fails
         if before is not None:
-            self._bucket = Bucket.from_bytes(before, spec, terms)
+            bucket.load(before)
         self.after: bytes | None = None
         self.wakes_at: int | None = None
         self.counts = Counts()
 
-    def run(self, arrived: list[bytes]) -> Iterator[tuple[bool, int, bytes | None]]:
-        """Rows of the step's result: whether these are late events, how many, and the blob that holds them."""
+    def run(self, arrived: list[bytes]) -> Iterator[tuple[int, int, bytes | None]]:
+        """Rows of the step's result: their kind, how many there are, and the blob that holds them."""
         bucket = self._bucket
         watermark = self._clock * 1000 if self._clock > 0 else None  # 0: there is none yet
-        batches = [batch for blob in arrived for batch in _from_ipc(blob)]
+        batches = [batch for blob in arrived for batch in from_ipc(blob)]
         for found in bucket.step(batches, watermark):
-            yield False, found.num_rows, to_ipc([found])
+            yield MATCHES, found.num_rows, to_ipc([found])
         if watermark is None and self._goes_on and (earliest := bucket.wakes_at) is not None:
             tell_if_held_back(earliest)
-        if bucket.late:
-            rows = sum(batch.num_rows for batch in bucket.late)
-            yield (
-                True,
-                rows,
-                to_ipc([_late_events(batch, self._spec) for batch in bucket.late]) if self._keeps_late else None,
-            )
+        for kind, rows, shown in ((LATE, bucket.late, late_events), (REJECTED, bucket.rejected, rejected_events)):
+            if rows:
+                count = sum(batch.num_rows for batch in rows)
+                wanted = kind in self._kinds
+                yield kind, count, to_ipc([shown(batch, bucket.first) for batch in rows]) if wanted else None
         if not bucket.is_empty:
             self.after = bucket.to_bytes()
             if (wakes := bucket.wakes_at) is not None:
@@ -292,33 +278,22 @@ class BucketUpdate:
         self.counts = Counts(shipped, bucket.relevant, bucket.groups, since_last(), len(self.after or b""))
 
 
-def unpacker(schema: StructType, late: bool) -> Task:
-    """The function that opens the blobs: rows of the result. With `late`, the last column has late events."""
+def unpacker(schema: StructType, kinds: tuple[int, ...] = ()) -> Task:
+    """The function that opens the blobs: rows of the result, whose last columns have rows of these kinds."""
     wanted = arrow_types(schema)
 
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for is_late, blob in zip(batch.column(LATE).to_pylist(), batch.column(DATA).to_pylist(), strict=True):
-                if is_late is None or blob is None:  # counts, or late events that nobody wants
+            for kind, blob in zip(batch.column(KIND).to_pylist(), batch.column(DATA).to_pylist(), strict=True):
+                if kind is None or blob is None:  # counts, or what nobody wants
                     continue
-                for found in _from_ipc(blob):
-                    if not late:
-                        yield found
-                    elif is_late:
-                        yield as_rows([None] * (len(wanted) - 1) + found.columns, wanted)
-                    else:
-                        yield as_rows([*found.columns, None], wanted)
+                for found in from_ipc(blob):
+                    yield placed(found, kind, kinds, wanted) if kinds else found
         settle()
 
     return unpack
 
 
-def _late_events(rows: pa.RecordBatch, spec: TaskSpec) -> pa.RecordBatch:
-    """A column of the events that the result would have shown of shipped rows."""
-    columns = [rows.column(spec.place[name]) for name in spec.shown]
-    events = columns[0] if spec.ids else pa.StructArray.from_arrays(columns, names=list(spec.shown))
-    return pa.RecordBatch.from_arrays([events], names=[LATE])
-
-
-def _from_ipc(blob: bytes) -> list[pa.RecordBatch]:
+def from_ipc(blob: bytes) -> list[pa.RecordBatch]:
+    """The batches of a blob."""
     return [check(batch) for batch in pa.ipc.open_stream(pa.py_buffer(blob))]

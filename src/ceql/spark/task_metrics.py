@@ -82,7 +82,7 @@ def metrics(progress: Any) -> dict[str, int]:
     - `events`: rows that the sources gave (Spark's `numInputRows`);
     - `shipped`: rows that went to Python, the JVM having dropped those that mean nothing to the query;
     - `relevant`: events that were recognised, when the watermark had passed them;
-    - `late_rows`: rows that came too late;
+    - `late_rows`: rows that came too late; `rejected_rows`: rows that make no sense;
     - `matches`;
     - `compiling_ms`: milliseconds that workers waited for the compiler, 0 once kernels are there;
     - `groups`: keys with partial matches, and `state_bytes`: the size of the state, of the buckets that had something
@@ -91,7 +91,7 @@ def metrics(progress: Any) -> dict[str, int]:
     The numbers of several `match`es in one streaming query are added up.
     """
     given: Mapping[str, Any] = progress if isinstance(progress, Mapping) else json.loads(progress.json)
-    names = ("shipped", "relevant", "late_rows", "matches", "groups", "compiling_ms", "state_bytes")
+    names = ("shipped", "relevant", "late_rows", "rejected_rows", "matches", "groups", "compiling_ms", "state_bytes")
     found = dict.fromkeys(("events", *names), 0)
     found["events"] = int(given.get("numInputRows", 0))
     for name, row in given.get("observedMetrics", {}).items():

@@ -15,6 +15,7 @@ from ceql import jit
 from ceql.engine.common.check import require
 from ceql.engine.common.layout import Events
 from ceql.errors import DataError
+from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.soundness import check
 from ceql.io.times import time_keys
@@ -24,7 +25,10 @@ from ceql.recognition.bound_plan import BoundPlan, Sharing, SymbolsOver
 from ceql.recognition.frame import Recognition
 from ceql.recognition.recognise import recognise
 from ceql.recognition.rows import RowStore
+from ceql.results.combined import key_fields
 from ceql.results.reader import pieces
+from ceql.results.suppression import Periods, keys_of, period_in
+from ceql.spark.carried_over import adapted
 from ceql.spark.result_rows import result_rows, rows_of
 from ceql.spark.settle import settle
 from ceql.spark.shipped_symbols import ShippedSymbols, Together
@@ -32,6 +36,8 @@ from ceql.spark.swappable import swappable_symbols
 from ceql.spark.task_spec import MAIN, TIME, SetSpec, Specs, TaskSpec
 from ceql.spark.ties import TieCheck
 
+PERIODS = "periods:"
+"""Before the names of queries in a state, for what they suppress."""
 NO_TIME = "an event has no time: the time column is NULL; filter such rows out, or give them a time"
 FEED_ROWS = 1 << 16
 _COMPACT_ROWS = 1 << 18  # rows of events are thinned out when there are this many more than were needed
@@ -69,6 +75,11 @@ class TaskQuery:
         self.recognition = recognise(bound)
         self._ties = TieCheck(swappable_symbols(spec.plan), self.recognition.table, spec.ordered_by)
         self.recognition.inspect = self._inspect
+        self.periods: Periods | None = None
+        """Those in which matches are suppressed."""
+        if spec.suppress is not None:
+            count, nanoseconds = spec.suppress
+            self.periods = Periods(count, period_in(nanoseconds, schema.field(TIME).type, spec.options.time_unit))
         self.relevant = 0
         """Events that were recognised since this was made: without those that can change nothing."""
 
@@ -76,6 +87,34 @@ class TaskQuery:
         first = self.recognition.position - batch.num_rows
         self.relevant += len(events.symbol)
         self._ties.check(events, batch, first, self.recognition.reused)
+
+    def kept(self, matches: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
+        """The matches that are not suppressed, and how many were before each."""
+        if self.periods is None:
+            return matches, None
+        keys = keys_of([matches.column(field.name) for field in key_fields(matches.schema)], matches.num_rows)
+        kept, before = self.periods.keep(keys, encode(matches.column("end_time"), "end_time"))
+        return matches.filter(pa.array(kept)), pa.array(before)
+
+    def forget(self, now: int) -> None:
+        """Forget the periods that are over at this time (its key), whatever waits to be decided."""
+        if self.periods is not None:
+            waits = self.spec.plan.waits and not self.recognition.is_idle
+            if not waits:
+                self.periods.forget(now)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the future does not depend on the past."""
+        return self.recognition.is_idle and (self.periods is None or self.periods.is_idle)
+
+    @property
+    def expires_at(self) -> int | None:
+        """The time (its key) from which something is over; None if there is none."""
+        times = [] if self.recognition.is_idle else [self.recognition.expires_at]
+        if self.periods is not None and (over := self.periods.over_at) is not None:
+            times.append(over + 2 * self.periods.period)
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def groups(self) -> int:
@@ -97,7 +136,7 @@ class TaskRecognizer:
         self.spec = spec = specs.first
         self.schema = schema
         self._queries = _queries(specs, schema)
-        self._columns = [spec.place[name] for name in spec.shown]
+        self._columns = [spec.place[name] for name in spec.kept]
         self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
@@ -119,8 +158,8 @@ class TaskRecognizer:
         return sum(query.groups for query in self._queries)
 
     def _named(self, data: Any) -> Any:
-        """The shown attributes under their own names."""
-        return data.rename_columns(list(self.spec.shown))
+        """The kept attributes under their own names."""
+        return data.rename_columns(list(self.spec.kept))
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Recognise rows that come in time order; matches come out as rows of the result."""
@@ -154,6 +193,8 @@ class TaskRecognizer:
         for number, query in enumerate(self._queries):
             for found in query.recognition.compact(now):
                 yield from self._results(number, found)
+            if now is not None:
+                query.forget(now)
         held = [query.recognition.held() for query in self._queries]
         self._held = held[0] if len(held) == 1 else np.unique(np.concatenate(held))
         self.rows.keep(self._held)
@@ -162,7 +203,7 @@ class TaskRecognizer:
     @property
     def is_idle(self) -> bool:
         """Whether no match is under way, after `compact`, so that the future does not depend on the past."""
-        return not self.rows.count and all(query.recognition.is_idle for query in self._queries)
+        return not self.rows.count and all(query.is_idle for query in self._queries)
 
     @property
     def expires_at(self) -> int | None:
@@ -170,7 +211,7 @@ class TaskRecognizer:
 
         Of several queries, the one for which this is so first.
         """
-        busy = [query.recognition.expires_at for query in self._queries if not query.recognition.is_idle]
+        busy = [query.expires_at for query in self._queries]
         return min((time for time in busy if time is not None), default=None)
 
     # --- state ---
@@ -192,23 +233,41 @@ class TaskRecognizer:
         for own in headers:
             del own["schema"]  # that of all queries is there already
         header = {"position": self.rows.following, "queries": list(states), "recognitions": headers}
+        for name, query in zip(self.specs.names, self._queries, strict=True):
+            if query.periods is not None and not query.periods.is_idle:
+                arrays[f"{PERIODS}{name}"] = query.periods.state()
         return header, arrays, tables
 
     def restore(
-        self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
+        self,
+        header: dict[str, Any],
+        arrays: dict[str, Array],
+        tables: dict[str, list[pa.RecordBatch]],
+        only: frozenset[str] | None = None,
     ) -> None:
-        """Go on from a `state`."""
-        self._restore_queries(header, arrays, tables)
-        rows = tables["rows"][0] if tables["rows"] else None
+        """Go on from a `state`: of a set, these queries alone, while the others begin anew."""
+        self._restore_queries(header, arrays, tables, only)
+        rows = adapted(tables["rows"][0], self.rows.schema) if tables["rows"] else None
         self._held = arrays["rows.positions"] if rows is not None else self._held
         self.rows.restore(self._held, rows, self.recognition.position)
         self._kept = self.rows.count
 
     def _restore_queries(
-        self, header: dict[str, Any], arrays: dict[str, Array], tables: dict[str, list[pa.RecordBatch]]
+        self,
+        header: dict[str, Any],
+        arrays: dict[str, Array],
+        tables: dict[str, list[pa.RecordBatch]],
+        only: frozenset[str] | None,
     ) -> None:
+        for name, query in zip(self.specs.names, self._queries, strict=True):
+            periods = arrays.get(f"{PERIODS}{name}")
+            if query.periods is not None and periods is not None and (only is None or name in only):
+                query.periods.restore(periods)
+        arrays = {name: array for name, array in arrays.items() if not name.startswith(PERIODS)}
         headers = [{**own, "schema": header["first_schema"]} for own in header["recognitions"]]
         known = dict(zip(header["queries"], snapshot.parted(headers, arrays, tables), strict=True))
+        if only is not None:
+            known = {name: state for name, state in known.items() if name in only}
         for name, query in zip(self.specs.names, self._queries, strict=True):
             if name in known:
                 query.recognition.restore(*known.pop(name))
@@ -232,13 +291,14 @@ class TaskRecognizer:
             ends = found.column("end").to_numpy()
             found = found.slice(int(np.searchsorted(ends, self._emit_from)))
         for piece in pieces(found):
-            if piece.num_rows:
-                yield self._shown(number, piece)
+            kept, suppressed = self._queries[number].kept(piece)
+            if kept.num_rows:
+                yield self._shown(number, kept, suppressed)
 
-    def _shown(self, number: int, matches: pa.RecordBatch) -> pa.RecordBatch:
+    def _shown(self, number: int, matches: pa.RecordBatch, suppressed: pa.Array | None) -> pa.RecordBatch:
         if isinstance(self.specs, SetSpec):
-            return rows_of(self.specs, number, matches, self.rows.take)
-        return result_rows(matches, self.rows.take, self.spec, self.recognition.bound.result)
+            return rows_of(self.specs, number, matches, self.rows.take, suppressed)
+        return result_rows(matches, self.rows.take, self.spec, self.recognition.bound.result, suppressed)
 
 
 def _queries(specs: Specs, schema: pa.Schema) -> list[TaskQuery]:

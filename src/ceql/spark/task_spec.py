@@ -8,7 +8,7 @@ The JVM ships columns to Python under names of their own, which never clash with
     window      the attribute of `WITHIN n [a]`
     order       a hash of the columns that order events of the same time
     main        whether a row belongs to its chunk, or only warms it up
-    a0 ...      attributes of events: for the output, to compare events, and for guards that the JVM cannot decide
+    a_...       attributes of events: for the output, to compare events, and for guards that the JVM cannot decide
 
 Everything here is plain data, pickled to the workers. A task has one query (`TaskSpec`) or several (`SetSpec`).
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +29,10 @@ from ceql.predicates.shared_symbols import SharedGuards
 from ceql.predicates.time_arithmetic import with_unit
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_from_text
-from ceql.spark.shipped_plan import shipped_plan
+from ceql.spark.shipped_plan import WINDOW, shipped_plan
 
 TIME, ORDER, MAIN, CHUNK, STREAM = "time", "order", "main", "chunk", "stream"
+ATTRIBUTE = "a_"
 BITS = 63
 """Guards in one shipped column: what a signed 64-bit integer holds without its sign."""
 
@@ -45,9 +47,10 @@ def key_column(index: int) -> str:
     return f"key{index}"
 
 
-def attribute_column(index: int) -> str:
-    """The shipped column of an attribute."""
-    return f"a{index}"
+def attribute_column(name: str) -> str:
+    """The shipped column of an attribute, which does not depend on the others: states name it."""
+    plain = name.isascii() and name.isidentifier()
+    return f"{ATTRIBUTE}{name}" if plain else f"{ATTRIBUTE}{blake2b(name.encode(), digest_size=8).hexdigest()}_"
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class TaskSpec:
     query: str
     options: Options
     attributes: tuple[str, ...]
-    """The shipped attributes by name: number i is the column `a{i}`, but for those in `shared`."""
+    """The shipped attributes by name, but for those in `shared`."""
     keys: tuple[str, ...]
     """The names of the key columns in the result; they are the first that are shipped."""
     shown: tuple[str, ...]
@@ -69,6 +72,10 @@ class TaskSpec:
     ids: bool
     """Whether events are shown by the values of that attribute."""
     exact: tuple[int, ...]
+    key_places: tuple[str, ...] = ()
+    """The shipped columns of keys, where these are not `key0` and those after it."""
+    window: str = WINDOW
+    """The shipped column of the attribute that a window measures."""
     hidden_keys: int = 0
     """How many keys are shipped besides: all events of a match have them in common, though no clause says so."""
     compared: tuple[str, ...] = ()
@@ -86,6 +93,18 @@ class TaskSpec:
     """The columns of order_by, for messages."""
     flat: bool = False
     """Whether the attributes of variables of one event are columns of the result."""
+    match_id: str | None = None
+    """The column of the result that has ids of matches, if there is one."""
+    told_by: tuple[str, ...] = ()
+    """The attributes by which these ids tell events."""
+    suppresses: bool = False
+    """Whether the result says how many matches were suppressed."""
+    suppress: tuple[int, int] | None = None
+    """How many matches of a key are kept in a period, and its nanoseconds; None for all."""
+    shipped: str = ""
+    """The shipped columns and their types, as the text of a schema; empty if they are as a state has them."""
+    identity: str = ""
+    """What tells the query in them: its name in a set, or its fingerprint."""
 
     names = ("",)
     """The names of queries: one that is alone has none."""
@@ -100,23 +119,34 @@ class TaskSpec:
         """The queries."""
         return (self,)
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The attributes that are kept of the events that matches may name."""
+        return tuple(dict.fromkeys([*self.shown, *self.told_by]))
+
+    @cached_property
+    def deciding(self) -> frozenset[str]:
+        """The shipped columns that decide about matches: all but those that are only shown, once the JVM has looked."""
+        names = {*self.compared, *(schema_from_text(self.schema).names if self.schema else ())}
+        return frozenset(self.place[name] for name in names if name in self.place)
+
     @cached_property
     def plan(self) -> Plan:
         """The plan over the shipped columns."""
         return self._plan_by(self.key_columns)
 
     def _plan_by(self, keys: tuple[str, ...]) -> Plan:
-        return shipped_plan(self.query, keys, tuple((name, self.place[name]) for name in self.compared))
+        return shipped_plan(self.query, keys, tuple((name, self.place[name]) for name in self.compared), self.window)
 
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The shipped columns of keys."""
-        return tuple(key_column(k) for k in range(len(self.keys) + self.hidden_keys))
+        return self.key_places or tuple(key_column(k) for k in range(len(self.keys) + self.hidden_keys))
 
     @cached_property
     def place(self) -> dict[str, str]:
         """The shipped column of each attribute."""
-        return {name: attribute_column(k) for k, name in enumerate(self.attributes)} | dict(self.shared)
+        return {name: attribute_column(name) for name in self.attributes} | dict(self.shared)
 
     def read(self, names: list[str], batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
         """These attributes (and lags, which have no other names) under their own names, and the stream of each row."""
@@ -139,6 +169,8 @@ class SetSpec:
     names: tuple[str, ...]
     specs: tuple[TaskSpec, ...]
     keys: tuple[tuple[str, pa.DataType], ...]
+    versions: tuple[str | None, ...] | None = None
+    """The version of each query, which the result shows; None where they have none."""
 
     @property
     def first(self) -> TaskSpec:
@@ -153,6 +185,11 @@ class SetSpec:
         events = InputSchema(schema, False, first.type, first.streams, first.untyped)
         queries = [(() if one.plan.lags else one.plan.guards, one.plan.source) for one in self.specs]
         return SharedGuards(bind_together(queries, events), partial(first.read, schema.names))
+
+    @property
+    def deciding(self) -> frozenset[str]:
+        """See `TaskSpec.deciding`."""
+        return frozenset().union(*(one.deciding for one in self.specs))
 
 
 Specs = TaskSpec | SetSpec

@@ -124,6 +124,8 @@ Expression = Literal | Attribute | Ref | Prev | Arithmetic | Minus | Duration | 
 
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operator of a comparison that says the same with its sides exchanged."""
+NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+"""The operator of a comparison that says the opposite."""
 
 
 @dataclass(frozen=True, slots=True)

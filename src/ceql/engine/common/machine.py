@@ -344,8 +344,10 @@ class Machine(ABC):
         capacity = len(self.nodes)
         _log.debug("memory collected: %d of %d nodes are in use", self.regs[NODES], capacity)
         self.outgrown = self.divides and int(self.regs[NODES]) > OUTGROWN
+        # a collection also looks at all partitions
+        scans = capacity < len(self.table) and self._fits(nodes=2 * capacity)
         before, self._collected_at = self._collected_at, (int(self.regs[EVENT]), capacity)
-        if self.spare * int(self.regs[NODES]) > capacity or (before == self._collected_at and not enough):
+        if scans or self.spare * int(self.regs[NODES]) > capacity or (before == self._collected_at and not enough):
             self._resize_nodes(2 * capacity)
 
     def _resize_nodes(self, capacity: int) -> None:
@@ -369,11 +371,15 @@ class Machine(ABC):
 
     def _check_memory(self, **capacities: int) -> None:
         """Raise `ResourceError` when the state would be larger than allowed with these capacities."""
+        if not self._fits(**capacities):
+            raise self._out_of_memory()
+
+    def _fits(self, **capacities: int) -> bool:
+        """Whether the state may have these capacities."""
         sizes = self._sizes()
         rows = {name: max(capacities.get(name, 0), have) for name, (have, _) in sizes.items()}
         size = sum(8 * rows[name] * words for name, (_, words) in sizes.items())
-        if size > self.memory if self.ledger is None else not self.ledger.take(self, size):
-            raise self._out_of_memory()
+        return size <= self.memory if self.ledger is None else self.ledger.take(self, size)
 
     def _out_of_memory(self) -> ResourceError:
         return out_of_memory(self.memory)

@@ -338,6 +338,7 @@ class PreferredMachine(Machine):
             return
         check(arrays, self.columns, self.known)
         cells = require_shape(arrays, "cells", None, 3)
+        require(self.carrier is not None or not len(cells), "it has sets of values, and the query has none")
         check_cells(cells)
         pool = arrays["pool"]
         waits = pool[:, WAIT]

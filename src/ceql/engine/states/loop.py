@@ -60,7 +60,9 @@ from ceql.engine.states.layout import (
 )
 from ceql.engine.states.moves import move_all, move_few
 from ceql.engine.states.records import free_all, load, put_back
-from ceql.jit import Array, inlined, kernel
+from ceql.jit import Array, inlined, kernel, prefetch
+
+AHEAD = 6  # events whose records are asked for before their turn, and twice as many for where these are
 
 
 @kernel
@@ -70,6 +72,10 @@ def advance(tables: Tables, store: Store, events: Events, roots: Roots, settings
     i = regs[EVENT]
     skips = settings.window == W_GIVEN and not settings.log
     while i < stop:
+        if i + 2 * AHEAD < stop:
+            prefetch(parts.table, events.partition[i + 2 * AHEAD])
+            near = parts.table[max(events.partition[i + AHEAD], np.int32(0)), RECORD]
+            prefetch(parts.pool, max(near, np.int64(0)))
         partition = events.partition[i]
         if partition < 0:
             i += 1

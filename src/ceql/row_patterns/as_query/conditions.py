@@ -25,7 +25,6 @@ End = OneOf["first", "last"]
 Resolve = Callable[[str, End, Span | None], str]
 
 _COMPARISONS: dict[type, str] = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-INVERSE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
 _FUNCTIONS: dict[type, str] = {
     exp.Abs: "ABS", exp.Floor: "FLOOR", exp.Ceil: "CEIL", exp.Lower: "LOWER", exp.Upper: "UPPER", exp.Length: "LENGTH",
@@ -102,7 +101,7 @@ class Reader:
             case exp.Expr() if type(node) in _COMPARISONS:
                 op = _COMPARISONS[type(node)]
                 return tree.Comparison(
-                    INVERSE[op] if negated else op, self.value(node.this), self.value(node.expression)
+                    tree.NEGATED[op] if negated else op, self.value(node.this), self.value(node.expression)
                 )
         raise refuse(node, "this condition is not translated")
 

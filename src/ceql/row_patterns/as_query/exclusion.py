@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import product
 
-from ceql.row_patterns.as_query.conditions import INVERSE
 from ceql.syntax import tree
 
 MOST_CASES = 64
@@ -103,7 +102,7 @@ def _operands(condition: tree.Condition) -> tuple[tree.Expression, ...]:
 def _inverse(condition: tree.Condition) -> tree.Condition:
     match condition:
         case tree.Comparison(op, left, right):
-            return tree.Comparison(INVERSE[op], left, right)
+            return tree.Comparison(tree.NEGATED[op], left, right)
         case tree.Between(operand, low, high, negated):
             return tree.Between(operand, low, high, not negated)
         case tree.In(operand, items, negated):

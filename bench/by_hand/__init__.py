@@ -1,0 +1,1 @@
+"""Twelve questions of analysts, and what an expert writes for each by hand in polars and in DuckDB."""
