@@ -61,6 +61,9 @@ class Preference(oracle.Evaluator):
         """The alternatives that are left by what stands around a formula."""
 
         def left(alternative: Callable[[int], list[Valuation]], i: int) -> list[Valuation]:
+            if isinstance(formula, tree.Within) and isinstance(formula.window, tree.AttributeWindow):
+                # an attribute may fall again: what waits may come to be inside
+                return [u for v in alternative(i) for u in ([v] if v.waits else self.around(formula, {v}))]
             return [u for v in alternative(i) for u in self.around(unmeasured(formula) if v.waits else formula, {v})]
 
         kept: list[Alternative] = []
@@ -328,7 +331,9 @@ def _preferred(
         view = [events[i] for i in here]
         preference = Preference(view, [kinds[i] for i in here], [streams[i] for i in here], time, time_unit)
         reaches = partial(oracle.in_window, query.window, view, time=time, time_unit=time_unit)
-        found = _first(preference, formula, start, partial(reaches, start), reaches, here)
+        # an attribute may fall again, so that what waits may come to be inside
+        falls = isinstance(query.window, tree.AttributeWindow)
+        found = _first(preference, formula, start, partial(_inside, partial(reaches, start), falls), reaches, here)
         if read == len(events) or not _goes_on(query, events, members, start, read, time, time_unit):
             return read, next((v for v in found if not v.waits), None)
         first = next(found, None)
@@ -352,11 +357,16 @@ def _trails(v: Valuation) -> bool:
     return any(gap.high is None for gap in v.gaps)
 
 
+def _inside(reaches: Callable[[int], bool], falls: bool, v: Valuation) -> bool:
+    """Whether a valuation is inside the window of its start, or may come to be."""
+    return (falls and v.waits) or reaches(v.end)
+
+
 def _first(
     preference: Preference,
     formula: tree.Formula,
     start: int,
-    in_window: Callable[[int], bool],
+    in_window: Callable[[Valuation], bool],
     reaches: Callable[[int, int], bool],
     members: Sequence[int],
 ) -> Iterator[Valuation]:
@@ -364,7 +374,7 @@ def _first(
     for alternative in preference.alternatives(formula):
         for v in alternative(start) if alternative is not None else []:
             for whole in preference.settled(oracle.marked_due({v}, frozenset({oracle.PREV}))):
-                if in_window(whole.end) and _is_free(preference, whole, reaches, members):
+                if in_window(whole) and _is_free(preference, whole, reaches, members):
                     yield whole
 
 
