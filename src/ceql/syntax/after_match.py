@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ceql.errors import Span
 from ceql.syntax import tree
-from ceql.syntax.limits import QueryProblem, nodes
+from ceql.syntax.limits import QueryProblem
+from ceql.syntax.walking import nodes
 
 
 def check_after_match(root: object) -> None:
