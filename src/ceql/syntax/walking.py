@@ -25,8 +25,9 @@ def _slots(kind: Any) -> tuple[str, ...]:
 
 def below(node: Any) -> list[Any]:
     """The nodes right below a node, in the order of the text."""
+    kind: Any = type(node)
     found = []
-    for name in _slots(type(node)):
+    for name in _slots(kind):
         value = getattr(node, name)
         found += [part for part in (value if isinstance(value, tuple) else (value,)) if is_dataclass(part)]
     return found
