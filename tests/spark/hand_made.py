@@ -33,7 +33,6 @@ from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.extras import LATE
 from ceql.spark.packing import BUCKET, DATA, SEAL, Division, pack
-from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.streaming import BucketUpdate, unpacker
 from ceql.spark.task_spec import (
     BITS,
@@ -99,10 +98,12 @@ def ship(
     needed = dict.fromkeys(name for own in bounds for name in own.needed_columns())
     reads = tuple(name for name in needed if name not in (ways.STAMP, ways.POSITION))
     undecided = tuple(k for k in guards if k not in decided)
+    windows = [own.plan.query.window for own in bounds]
+    measured = {window.attribute for window in windows if isinstance(window, t.AttributeWindow)}
     spec = TaskSpec(
         query=plan.source,
         options=options,
-        attributes=tuple(dict.fromkeys([*shown, *reads])),
+        attributes=tuple(dict.fromkeys([*shown, *reads, *sorted(measured)])),
         keys=tuple(name for name, _ in bound.result.keys),
         hidden_keys=len(plan.split_by),
         compared=compared_attributes(plan),
@@ -243,8 +244,6 @@ def _ship_one(table: pa.Table, number: int, bound: BoundPlan, spec: TaskSpec, dr
         as_float = pa.types.is_floating(kind)
         columns[key_column(k)] = pa.array([float(v) if as_float and v is not None else v for v in values], kind)
         wanted = [one and value is not None for one, value in zip(wanted, values, strict=True)]
-    if isinstance(bound.plan.query.window, t.AttributeWindow):
-        columns[WINDOW] = table[bound.plan.query.window.attribute]
     if several:
         columns[STREAM] = pa.array([number] * table.num_rows, pa.int32())
     columns[ORDER] = columns["o_0"] = table[ways.POSITION]

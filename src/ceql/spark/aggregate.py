@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from ceql.analysis.aggregates import Summary, read_summaries
-from ceql.analysis.conditions import replaced
+from ceql.analysis.aggregates import read_summaries
 from ceql.errors import ArgumentError
 from ceql.io.schemas import one_batch
 from ceql.jit import Array
@@ -33,8 +32,7 @@ from ceql.spark.prepare import Frames, check_order, prepare
 from ceql.spark.result_rows import spark_type
 from ceql.spark.task_recognizer import Task, TaskRecognizer, task_of
 from ceql.spark.task_report import reported
-from ceql.spark.task_spec import TaskSpec, key_column
-from ceql.syntax import tree as t
+from ceql.spark.task_spec import TaskSpec, key_column, own_name
 
 WHOLE = pa.decimal128(38, 0)
 """The type of whole numbers: Spark has none that is wider, and must know it beforehand."""
@@ -112,17 +110,9 @@ class Told:
 
     @property
     def shipped(self) -> Request:
-        """The request over shipped columns."""
-        by = tuple(key_column(self.spec.keys.index(name)) for name in self.request.by)
-        return replace(self.request, summaries=tuple(map(self._renamed, self.request.summaries)), by=by)
-
-    def _renamed(self, summary: Summary) -> Summary:
-        def change(leaf: t.Ref | t.Prev | t.Attribute) -> t.Expression:
-            return replace(leaf, attribute=self.spec.place[leaf.attribute]) if isinstance(leaf, t.Ref) else leaf
-
-        operand = summary.aggregate.operand
-        changed = None if operand is None else replaced(operand, change)
-        return replace(summary, aggregate=replace(summary.aggregate, operand=changed))
+        """The request over the view."""
+        by = tuple(own_name(key_column(self.spec.keys.index(name))) for name in self.request.by)
+        return replace(self.request, by=by)
 
 
 class _Adding(TaskRecognizer):
@@ -135,7 +125,7 @@ class _Adding(TaskRecognizer):
         follow(self.aggregation, self.recognition, self._take)
 
     def _take(self, positions: Array) -> pa.RecordBatch:
-        return one_batch(self.rows.take(positions).rename_columns(self._columns))
+        return one_batch(self.rows.take(positions))
 
     def _find_main(self, main: pa.Array) -> None:
         super()._find_main(main)

@@ -23,7 +23,6 @@ from ceql.io.schemas import take_rows
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.prepare import WATERMARK, Prepared
 from ceql.spark.settle import settle
-from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.stream_job import StreamJob
 from ceql.spark.task_recognizer import larger
 from ceql.spark.task_report import reported
@@ -110,7 +109,7 @@ def shipped_rows(job: StreamJob) -> tuple[DataFrame, tuple[Division, ...]]:
 
 def _own(number: int, name: str) -> str:
     """The column of a division; most are those of all divisions."""
-    return f"{name}_of_{number}" if name.startswith("key") or name == WINDOW else name
+    return f"{name}_of_{number}" if name.startswith("key") else name
 
 
 def _bucket(carrier: Prepared, columns: Mapping[str, Column], numbers: range) -> Column:

@@ -180,7 +180,6 @@ class Ruling:
 
     def _spec(self, division: int, name: str, plan: Plan) -> TaskSpec:
         template, keys = self.templates[division], self.divisions[division]
-        window = plan.query.window
         return replace(
             template,
             query=plan.source,
@@ -190,7 +189,6 @@ class Ruling:
                 key_column(keys.index(column)) if column in keys else template.place[column]
                 for column in _key_columns(plan)
             ),
-            window=template.place[window.attribute] if isinstance(window, t.AttributeWindow) else template.window,
             compared=compared_attributes(plan),
             exact=(),
             undecided=tuple(range(len(plan.guards))),

@@ -11,7 +11,7 @@ from ceql.io.sort_keys import decode
 from ceql.jit import Array, kernel
 from ceql.predicates.symbols import SymbolTable
 from ceql.spark.swappable import SwappableSymbols
-from ceql.spark.task_spec import ORDER, TIME
+from ceql.spark.task_spec import ORDER, TIME, own_name
 
 _MOST = 64  # symbols of which it is known with which others they can be swapped
 
@@ -30,7 +30,7 @@ class TieCheck:
         self._last: Array = np.zeros(3, np.int64)  # time and order of the last event, and its group
 
     def check(self, events: Events, batch: pa.RecordBatch, first: int, reused: list[int]) -> None:
-        """Look at the next events; `first` is the position of the batch's first row."""
+        """Look at the next events of a view; `first` is the position of the batch's first row."""
         if not len(events.symbol):
             return
         self._learn()
@@ -43,12 +43,12 @@ class TieCheck:
         order: Array = np.zeros(0, np.int64)
         if self._ordered_by:
             rows = events.position - first
-            order = np.require(batch.column(ORDER).to_numpy(zero_copy_only=False)[rows], np.int64, ["C", "W"])
+            order = np.require(batch.column(own_name(ORDER)).to_numpy(zero_copy_only=False)[rows], np.int64, ["C", "W"])
         at = first_tie(
             events.time, order, events.partition, events.symbol, self._partners, self._group, self._seen, self._last
         )
         if at >= 0:
-            when = decode(events.time[at : at + 1], batch.schema.field(TIME).type)[0].as_py()
+            when = decode(events.time[at : at + 1], batch.schema.field(own_name(TIME)).type)[0].as_py()
             by = f" and the same {', '.join(self._ordered_by)}" if self._ordered_by else ""
             raise DataError(
                 f"two events of one substream have the same time ({when}){by}, and their order matters to this query; "
