@@ -22,7 +22,6 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from ceql.io.schemas import take_rows
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.prepare import WATERMARK, Prepared
-from ceql.spark.settle import settle
 from ceql.spark.stream_job import StreamJob
 from ceql.spark.task_recognizer import larger
 from ceql.spark.task_report import reported
@@ -139,7 +138,6 @@ def pack(
         for division in divisions:
             yield from _divided(batch, division)
     yield _empty([SEAL])
-    settle()
 
 
 def _empty(numbers: Sequence[int]) -> pa.RecordBatch:

@@ -6,7 +6,7 @@ from ceql.explain.text import section, wrapped
 from ceql.spark.batch import Way, divide
 from ceql.spark.prepare import Prepared
 from ceql.spark.streaming import tasks
-from ceql.spark.swappable import some_can_swap
+from ceql.spark.ties import some_can_swap
 from ceql.spark.time_chunks import chunk_count
 
 

@@ -30,7 +30,6 @@ from ceql.spark.extras import KIND, MATCHES
 from ceql.spark.match_options import DEFAULTS, MatchOptions, read_match
 from ceql.spark.packing import BUCKET, DATA, Division, shipped_rows
 from ceql.spark.prepare import Frames, check_order
-from ceql.spark.settle import settle
 from ceql.spark.stream_job import spec_of
 from ceql.spark.streaming import Seed, unpacker
 from ceql.spark.task_recognizer import larger
@@ -138,7 +137,6 @@ def _replaying(specs: Mapping[int, Specs], terms: CheckpointTerms, until: int) -
                 for found in bucket.replay(rows.slice(start, stop - start)):
                     yield _row(number, None, to_ipc([found]))
         yield from _closed(number, bucket, until)
-        settle()
 
     return run
 

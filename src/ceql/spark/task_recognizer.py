@@ -31,11 +31,9 @@ from ceql.results.reader import pieces
 from ceql.results.suppression import Periods, keys_of, period_in
 from ceql.spark.carried_over import adapted, retyped
 from ceql.spark.result_rows import result_rows, rows_of
-from ceql.spark.settle import settle
 from ceql.spark.shipped_symbols import ShippedSymbols, Together
-from ceql.spark.swappable import swappable_symbols
 from ceql.spark.task_spec import MAIN, TIME, SetSpec, Specs, TaskSpec, own_name
-from ceql.spark.ties import TieCheck
+from ceql.spark.ties import TieCheck, swappable_symbols
 
 PERIODS = "periods:"
 """Before the names of queries in a state, for what they suppress."""
@@ -353,7 +351,6 @@ def task_of(make: Callable[[pa.Schema], TaskRecognizer]) -> Task:
             yield from recognizer.feed(batch)
         if recognizer is not None:
             yield from recognizer.finish()
-        settle()
 
     return run
 
