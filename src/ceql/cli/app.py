@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,7 @@ from ceql import warm
 from ceql.cli.aggregate import aggregate, episodes, read_asked
 from ceql.cli.arguments import (
     InputFormatOption,
+    OfBench,
     OfEvents,
     OfRun,
     QueryArgument,
@@ -116,13 +116,6 @@ def diagnose_command(given: OfEvents) -> ExitCode:
     print(in_cli_words(str(compiled.diagnose(single_or_named(sources), **given.columns))))
     say_skipped(sources.values())
     return ExitCode.DONE
-
-
-@dataclass(kw_only=True)
-class OfBench(OfEvents):
-    """The arguments of `ceql bench`."""
-
-    runs: Annotated[int, typer.Option("--runs", min=3, help="How often to time it.")] = 5
 
 
 @app.command("bench")

@@ -129,6 +129,13 @@ class OfEvents:
 
 
 @dataclass(kw_only=True)
+class OfBench(OfEvents):
+    """The arguments of `ceql bench`."""
+
+    runs: Annotated[int, typer.Option("--runs", min=3, help="How often to time it.")] = 5
+
+
+@dataclass(kw_only=True)
 class OfRun(OfEvents):
     """The arguments of `ceql run`."""
 
