@@ -32,7 +32,7 @@ from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.extras import LATE
-from ceql.spark.packing import BUCKET, DATA, SEAL, Division, pack
+from ceql.spark.packing import BUCKET, DATA, SEAL, Packing, pack
 from ceql.spark.streaming import BucketUpdate, unpacker
 from ceql.spark.task_spec import (
     BITS,
@@ -282,7 +282,7 @@ class Operator:
     def micro_batch(self, rows: Sequence[int], clock: int) -> None:
         """These rows arrive; `clock` is the watermark in milliseconds."""
         arrived = defaultdict(list)
-        division = Division.whole(self.shipped.rows.schema.names, range(self.shipped.terms.buckets))
+        division = Packing.whole(self.shipped.rows.schema.names, range(self.shipped.terms.buckets))
         for packed in pack([division], [self.shipped.rows.take(pa.array(rows, pa.int64()))] if rows else []):
             for bucket, blob in zip(packed[BUCKET].to_pylist(), packed[DATA].to_pylist(), strict=True):
                 arrived[bucket].append(blob)

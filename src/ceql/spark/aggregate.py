@@ -7,7 +7,7 @@ spread over tasks, and added up. So as many rows are shuffled as there are group
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -83,7 +83,8 @@ def aggregate(
         types=tuple(map(spark_type, layout.types)),
     )
     rows = rows_in_tasks(prepared, partitions)
-    task = task_of(partial(_Adding, Told(prepared.spec, request, layout)))
+    shipped = replace(request, by=tuple(own_name(key_column(prepared.spec.keys.index(key))) for key in keys))
+    task = task_of(partial(_Adding, prepared.spec, shipped, layout))
     parts = rows.mapInArrow(reported("aggregate", task), _spark_schema(layout.partial_schema))
     groups = [name for name, _ in layout.groups]
     if groups:
@@ -100,28 +101,13 @@ def _spark_schema(schema: pa.Schema) -> StructType:
     return StructType([StructField(field.name, from_arrow_type(field.type)) for field in schema])
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a task is told."""
-
-    spec: TaskSpec
-    request: Request
-    layout: Layout
-
-    @property
-    def shipped(self) -> Request:
-        """The request over the view."""
-        by = tuple(own_name(key_column(self.spec.keys.index(name))) for name in self.request.by)
-        return replace(self.request, by=by)
-
-
 class _Adding(TaskRecognizer):
-    """Adds up the matches of a task."""
+    """Adds up the matches of a task, for a request over the view and the layout of the whole result."""
 
-    def __init__(self, task: Told, schema: pa.Schema) -> None:
-        super().__init__(task.spec, schema)
-        self._task = task
-        self.aggregation = Aggregation(task.shipped, self.recognition.bound)
+    def __init__(self, spec: TaskSpec, request: Request, layout: Layout, schema: pa.Schema) -> None:
+        super().__init__(spec, schema)
+        self._layout = layout
+        self.aggregation = Aggregation(request, self.recognition.bound)
         follow(self.aggregation, self.recognition, self._take)
 
     def _take(self, positions: Array) -> pa.RecordBatch:
@@ -142,7 +128,7 @@ class _Adding(TaskRecognizer):
     def _partial(self) -> pa.RecordBatch:
         """The totals, under the names and types of the result."""
         own = self.aggregation.layout.partial(self.aggregation.totals)
-        wanted = self._task.layout.partial_schema
+        wanted = self._layout.partial_schema
         columns = [column.cast(field.type) for column, field in zip(own.columns, wanted, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=wanted)
 

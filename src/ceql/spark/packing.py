@@ -38,7 +38,7 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 @dataclass(frozen=True)
-class Division:
+class Packing:
     """A way in which rows are divided among buckets: the column that has the bucket, NULL for rows that concern no
     query, and the columns that are packed, each with its name in the blob."""
 
@@ -48,7 +48,7 @@ class Division:
     """Those of the buckets."""
 
     @classmethod
-    def whole(cls, names: Sequence[str], numbers: range) -> Division:
+    def whole(cls, names: Sequence[str], numbers: range) -> Packing:
         """All columns of rows whose first one has the bucket."""
         return cls(names[0], tuple((name, name) for name in names[1:]), numbers)
 
@@ -80,12 +80,12 @@ def _to_all(buckets: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterat
             yield pa.RecordBatch.from_arrays(columns, names=PACKED.names)
 
 
-def shipped_rows(job: StreamJob) -> tuple[DataFrame, tuple[Division, ...]]:
+def shipped_rows(job: StreamJob) -> tuple[DataFrame, tuple[Packing, ...]]:
     """One scan of each stream, and the columns of each division."""
     carriers = [group.carrier for group in job.groups]
     buckets = [range(first, first + count) for first, count in map(job.buckets_of, range(len(carriers)))]
     divisions = tuple(
-        Division(f"{BUCKET}{k}", tuple((_own(k, name), name) for name in carrier.frame.columns), numbers)
+        Packing(f"{BUCKET}{k}", tuple((_own(k, name), name) for name in carrier.frame.columns), numbers)
         for k, (carrier, numbers) in enumerate(zip(carriers, buckets, strict=True))
     )
     frames = []
@@ -123,7 +123,7 @@ _woken: set[str] = set()
 
 
 def pack(
-    divisions: Sequence[Division], batches: Iterable[pa.RecordBatch], token: str | None = None
+    divisions: Sequence[Packing], batches: Iterable[pa.RecordBatch], token: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows as one blob for each bucket: a few large rows in place of many small ones.
 
@@ -146,7 +146,7 @@ def _empty(numbers: Sequence[int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(numbers), pa.binary())], names=PACKED.names)
 
 
-def _divided(batch: pa.RecordBatch, division: Division) -> Iterator[pa.RecordBatch]:
+def _divided(batch: pa.RecordBatch, division: Packing) -> Iterator[pa.RecordBatch]:
     found = batch.column(division.bucket)
     rows = batch.select([column for column, _ in division.columns])
     rows = rows.rename_columns([name for _, name in division.columns])

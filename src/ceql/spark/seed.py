@@ -28,7 +28,7 @@ from ceql.spark.api import BUCKETS, stream_job
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.extras import KIND, MATCHES
 from ceql.spark.match_options import DEFAULTS, MatchOptions, read_match
-from ceql.spark.packing import BUCKET, DATA, Division, shipped_rows
+from ceql.spark.packing import BUCKET, DATA, Packing, shipped_rows
 from ceql.spark.prepare import Frames, check_order
 from ceql.spark.stream_job import spec_of
 from ceql.spark.streaming import Seed, unpacker
@@ -92,7 +92,7 @@ def state_of(
     return History(states, _START + timedelta(microseconds=last), matches)
 
 
-def _in_buckets(shipped: DataFrame, division: Division) -> DataFrame:
+def _in_buckets(shipped: DataFrame, division: Packing) -> DataFrame:
     """The rows that a division takes, behind the numbers of their buckets."""
     bucket = F.col(division.bucket)
     columns = [F.col(column).alias(name) for column, name in division.columns]
