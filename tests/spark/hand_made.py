@@ -105,7 +105,7 @@ def ship(
         options=options,
         attributes=tuple(dict.fromkeys([*shown, *reads, *sorted(measured)])),
         keys=tuple(name for name, _ in bound.result.keys),
-        hidden_keys=len(plan.split_by),
+        key_columns=tuple(map(key_column, range(len(plan.partition)))),
         compared=compared_attributes(plan),
         shown=shown,
         ids=ids,
@@ -157,7 +157,6 @@ def ship_together(examples: Sequence[ways.Example], buckets: int, ids: bool) -> 
                 whole.spec,
                 query=plan.source,
                 keys=shown,
-                hidden_keys=len(plan.split_by),
                 compared=compared_attributes(plan),
                 undecided=tuple(range(len(plan.guards))),
             )

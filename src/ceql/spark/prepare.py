@@ -151,7 +151,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         options=replace(options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *telling, *compared, *reads, *measured])),
         keys=tuple(name for name, _ in bound.result.keys),
-        hidden_keys=len(plan.split_by),
+        key_columns=tuple(map(key_column, range(len(plan.partition)))),
         compared=compared,
         shared=_shared(bound, spark_types),
         keys_as_text=keys_as_text(plan, spark_types),

@@ -161,7 +161,6 @@ def _group(
             carrier.spec,
             query=plan.source,
             keys=tuple(part.refs[0].attribute for part in plan.shown_keys),
-            hidden_keys=len(plan.split_by),
             compared=compared_attributes(plan),
             shown=shown,
             ids=arguments.ids,

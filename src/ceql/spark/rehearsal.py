@@ -34,6 +34,7 @@ def _run(query: str) -> None:
         options=Options("type", "ts"),
         attributes=("ts", "v"),
         keys=("k",),
+        key_columns=(key_column(0),),
         shown=("ts", "v"),
         ids=False,
         exact=tuple(range(len(plan.guards))),

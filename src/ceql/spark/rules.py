@@ -184,8 +184,7 @@ class Ruling:
             template,
             query=plan.source,
             keys=tuple(part.refs[0].attribute for part in plan.shown_keys),
-            hidden_keys=len(plan.split_by),
-            key_places=tuple(
+            key_columns=tuple(
                 key_column(keys.index(column)) if column in keys else template.place[column]
                 for column in _key_columns(plan)
             ),

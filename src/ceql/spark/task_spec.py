@@ -78,10 +78,9 @@ class TaskSpec:
     ids: bool
     """Whether events are shown by the values of that attribute."""
     exact: tuple[int, ...]
-    key_places: tuple[str, ...] = ()
-    """The shipped columns of keys, where these are not `key0` and those after it."""
-    hidden_keys: int = 0
-    """How many keys are shipped besides: all events of a match have them in common, though no clause says so."""
+    key_columns: tuple[str, ...] = ()
+    """The shipped columns of keys; those that the result shows come first. By the others all events of a match agree,
+    though no clause says so."""
     compared: tuple[str, ...] = ()
     """The attributes that are compared between events, other than by keys."""
     shared: tuple[tuple[str, str], ...] = ()
@@ -141,23 +140,15 @@ class TaskSpec:
     @cached_property
     def plan(self) -> Plan:
         """The plan over the view."""
-        return self._plan_by(self.key_columns)
-
-    def _plan_by(self, keys: tuple[str, ...]) -> Plan:
         names = {column: name for name, column in self.place.items() if column.startswith(ATTRIBUTE)}
         clock = own_name(TIME) if self.now else None
-        return shipped_plan(self.query, tuple(names.get(key) or own_name(key) for key in keys), clock)
+        return shipped_plan(self.query, tuple(names.get(key) or own_name(key) for key in self.key_columns), clock)
 
     def recognising_now(self) -> TaskSpec:
         """The same for events that come in order of time by key alone."""
         found = replace(self, now=True)
         _ = found.plan  # made here once, and pickled along
         return found
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The shipped columns of keys."""
-        return self.key_places or tuple(key_column(k) for k in range(len(self.keys) + self.hidden_keys))
 
     @cached_property
     def place(self) -> dict[str, str]:
