@@ -15,7 +15,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ceql.analysis.conditions import leaves
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.measures import measured_attributes
 from ceql.analysis.neighbours import attribute_in, lags_in
@@ -46,6 +45,7 @@ from ceql.recognition.options import Options
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.window import BoundWindow, bind_window
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 
 class Symbols(Protocol):

@@ -25,8 +25,8 @@ from ceql.recognition.checks import numbered
 from ceql.recognition.folds import Folds, outside
 from ceql.recognition.result_columns import as_lists, true_name
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression
+from ceql.syntax.walking import nodes
 
 Take = Callable[[Array], pa.RecordBatch]
 """The attributes that measures read, of the events at these ascending positions."""

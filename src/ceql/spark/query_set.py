@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
-from ceql.analysis.conditions import leaves
 from ceql.analysis.neighbours import attribute_in
 from ceql.errors import ArgumentError, naming
 from ceql.plan import plan_query
@@ -40,6 +39,7 @@ from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
 from ceql.spark.task_spec import SetSpec
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 FIXED = ("query", "start_time", "end_time", "bindings", "measures", "events")
 

@@ -18,7 +18,8 @@ from ceql.syntax import tree
 from ceql.syntax.build import Children, FormulaBuilder, is_token, span_of, whole_number, without_punctuation
 from ceql.syntax.conditions import LAPSES
 from ceql.syntax.durations import nanoseconds_of, unit_of
-from ceql.syntax.limits import QueryProblem, nodes
+from ceql.syntax.limits import QueryProblem
+from ceql.syntax.walking import nodes
 
 _SKIPS = "Write AFTER MATCH SKIP PAST LAST EVENT, TO NEXT EVENT, TO FIRST x or TO LAST x."
 
