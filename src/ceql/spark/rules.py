@@ -124,7 +124,9 @@ class Ruling:
     def complaint_of(self, change: dict[str, Any]) -> str | None:
         """Why a row of rules makes none; None if it does."""
         if not change["name"]:
-            return "a rule has a name"
+            return "the row has no name, as a line has none that is no JSON"
+        if change["wrong"]:
+            return str(change["wrong"])
         if not change["enabled"]:
             return None
         if not change["text"]:
