@@ -76,6 +76,7 @@ def test_what_is_wrong_is_told(folder: Path) -> None:
     (folder / "off.yaml").write_text(
         json.dumps({"text": "SELECT a WHERE A AS a", "owner": "x", "enabled": False, "tests": unknown})
     )
+    (folder / "never.ceql").write_text("-- owner: x\nSELECT * WHERE A+ AS x FILTER x[v > PREV.v]")
     (folder / "cold.ceql").write_text("-- owner: x\nSELECT * WHERE A ; B")
     tests = [{"events": [{"type": "A"}, {"type": "B"}, {"type": "B"}], "matches": [[0, 1], [1, 2]], "count": 3}]
     (folder / "cold.tests.json").write_text(json.dumps(tests))
@@ -95,7 +96,8 @@ def test_what_is_wrong_is_told(folder: Path) -> None:
         "maybe.yaml: enabled is true or false, not 'no'",
         "FAIL off (x, off)",
         "test 1: its matches have no variable or measure 'aa'",
-        "11 rules, 7 tests: 11 failed",
+        "the query can never match: PREV is NULL on the first event",
+        "12 rules, 7 tests: 12 failed",
     ):
         assert told in result.output, result.output
 

@@ -99,12 +99,13 @@ def test_rules_take_effect_at_their_times(ruled: Ruled) -> None:
     assert sum(metrics(p)["matches"] for p in ruled.progress) == sum(row["events"] is not None for row in ruled.rows)
 
 
-def test_a_row_that_cannot_be_read_is_told(ruled: Ruled) -> None:
+def test_a_row_that_makes_no_rule_is_told(ruled: Ruled) -> None:
     """As NULL, a time that is none would let its rule begin at once."""
     ruled.rule("pair", PAIR)
     ruled.rule("off", PAIR, enabled="no")
     ruled.rule("maybe", PAIR, enabled="maybe")
     ruled.rule("when", PAIR, valid_from="yesterday")
+    ruled.rule("never", "SELECT * WHERE A+ AS x FILTER x[id > PREV.id] PARTITION BY k")
     (ruled.folder / "cut.json").write_text('{"name": "cut", "text": "SELECT a\n')
     ruled.stream.add([("A", 0, "x", 1), ("B", 5, "x", 2)], [END])
     rows = ruled.stream.spark.readStream.schema("name string, text string, enabled string, valid_from string")
@@ -114,9 +115,10 @@ def test_a_row_that_cannot_be_read_is_told(ruled: Ruled) -> None:
         run = ruled.stream.run(found, str(number))
         errors = {row["query"]: row["error"] for row in run.rows if row["error"] is not None}
         assert {row["query"] for row in run.rows if row["error"] is None} == {"pair"}
-        assert errors.keys() == {"maybe", "when", None}
+        assert errors.keys() == {"maybe", "when", "never", None}
         assert errors["maybe"] == "enabled is no boolean: maybe"
         assert errors["when"] == "valid_from is no timestamp: yesterday"
+        assert "can never match" in errors["never"]
         assert "no JSON" in errors[None]
 
 

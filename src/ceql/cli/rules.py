@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -69,10 +70,12 @@ def _twice(rules: Sequence[Rule]) -> dict[str, list[str]]:
 
 
 def _compiled(rule: Rule) -> tuple[ceql.Query | None, list[str]]:
-    try:
-        return ceql.compile(rule.text), []
-    except CeqlError as error:
-        return None, [str(error)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ceql.NoMatchWarning)
+        try:
+            return ceql.compile(rule.text), []
+        except (CeqlError, ceql.NoMatchWarning) as error:
+            return None, [str(error)]
 
 
 def _complaints(rule: Rule) -> Iterable[str]:

@@ -8,9 +8,8 @@ from typing import Any, Unpack
 from pyspark.sql import DataFrame
 
 from ceql.errors import ArgumentError, warn_caller
-from ceql.plan import make_plan
 from ceql.plans import Plan
-from ceql.query import Query
+from ceql.query import Query, compile
 from ceql.query_set import QuerySet
 from ceql.recognition.options import spelt_out
 from ceql.spark import batch, query_set
@@ -157,4 +156,4 @@ def late_rows(progress: Any) -> int:
 
 
 def _plan(query: str | Query) -> Plan:
-    return query.plan if isinstance(query, Query) else make_plan(query)
+    return (query if isinstance(query, Query) else compile(query)).plan

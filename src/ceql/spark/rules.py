@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ceql.analysis.first_event import never_begins
 from ceql.errors import ArgumentError, CeqlError
 from ceql.plan import make_plan
 from ceql.plans import Plan
@@ -140,6 +141,8 @@ class Ruling:
                 plan = make_plan(text)
                 if plan.query.streams:
                     raise ArgumentError("a rule of rules= has no FROM: there is one stream")
+                if why := never_begins(plan.whole, text):
+                    raise ArgumentError(why)
                 bound = BoundPlan(plan, self.schema, (None,), self.options)
                 refuse_collations(dict(self.collated), bound)
                 self._division(plan)
