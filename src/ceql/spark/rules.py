@@ -12,6 +12,7 @@ and meaning go on with their states; the others begin (`ruled_bucket`).
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +35,7 @@ from ceql.syntax import tree as t
 ALWAYS = -(1 << 62)
 """The time of a rule that is in effect from the beginning."""
 _MOST_SETS = 64
+_log = logging.getLogger("ceql")
 
 
 class Change(NamedTuple):
@@ -175,7 +177,9 @@ class Ruling:
         rules: list[tuple[Change, Plan]] = []
         for change in sorted(changes, key=lambda change: change.name):
             plan = self._checked(change.text or "")
-            if not isinstance(plan, str) and self._division(plan) == division:
+            if isinstance(plan, str):  # it made sense when it came
+                _log.warning("rule %r does not fit the stream any more, and is left out: %s", change.name, plan)
+            elif self._division(plan) == division:
                 rules.append((change, plan))
         if not rules:
             return None
