@@ -16,20 +16,7 @@ from typing import NamedTuple
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PARAGRAPH, ITEM = 1500, 80, 50
 AS_LONG_AS_NEEDED = ("architecture.md", "reference.md")
-LONG = {  # words, and paragraphs or items that are too long
-    "benchmarks.md": (11400, 7),
-    "choices.md": (5300, 24),
-    "cli.md": (2200, 4),
-    "coming-from.md": (1900, 0),
-    "deploy.md": (1500, 1),
-    "kafka.md": (1500, 2),
-    "language.md": (5500, 2),
-    "python.md": (4300, 8),
-    "rules.md": (1500, 2),
-    "spark-sql.md": (1500, 1),
-    "spark.md": (4400, 28),
-    "studio.md": (2000, 9),
-}
+LONG = {"benchmarks.md": (11400, 7)}  # words, and paragraphs or items that are too long
 _BULLET = re.compile(r"\s*(?:[-*]|\d+\.)\s")
 _APART = re.compile(r"\s*(?:\||#|!\[|<|>>>|    )")
 
