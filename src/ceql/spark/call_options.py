@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 from pyspark.sql import Observation
 
 from ceql.errors import ArgumentError
-from ceql.recognition.options import check_names
+from ceql.recognition.options import OnBad, check_names
 from ceql.spark.extras import Extras
 from ceql.spark.match_options import DEFAULTS, MatchArguments, MatchOptions, read_match
 from ceql.spark.rule_stream import Keys
 from ceql.spark.streaming import Seed
 
 BUCKETS = 16
-OnBad = Literal["reject", "fail"]
-"""What is done about an event of a stream that makes no sense."""
 
 
 class CallOptions(MatchOptions, total=False):
