@@ -275,7 +275,11 @@ class Bucket:
                     own = own | {"first_schema": schema_to_text(schema)}
                     tables = retyped(tables, schema)
                 self._recognizer = TaskRecognizer(spec, schema)
-                self._recognizer.restore(own, arrays, tables, None if changes is None else changes.kept)
+                self._recognizer.restore(own, arrays, tables, self._going_on(changes))
+
+    def _going_on(self, changes: Changes | None) -> frozenset[str] | None:
+        """The queries that go on with what a blob has of them; None if all do."""
+        return None if changes is None else changes.kept
 
 
 def _adopt(before: pa.Schema, now: pa.Schema, spec: Specs) -> pa.Schema:
