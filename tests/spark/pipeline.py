@@ -218,8 +218,9 @@ def main(count: int, folder: Path) -> None:
 def report(folder: Path, last: Job) -> None:
     """Print the comparison, throughput and latency."""
     print(next(line for line in last.log.read_text().splitlines() if line.startswith('{"alerts"')))
-    progress = [json.loads(line) for line in (folder / "progress").read_text().splitlines()]
-    full = [p for p in progress if p["name"] == "alerts" and p["numInputRows"] > 0]
+    every = [json.loads(line) for line in (folder / "progress").read_text().splitlines()]
+    progress = [p for p in every if p["name"] == "alerts"]
+    full = [p for p in progress if p["numInputRows"] > 0]
     seconds = sorted(p["durationMs"]["triggerExecution"] / 1000 for p in full)
     rows = sum(p["numInputRows"] for p in full)
     late = sum(

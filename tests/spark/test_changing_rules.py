@@ -145,7 +145,8 @@ def test_the_stream_gains_a_column_and_loses_it(ruled: Ruled) -> None:
     assert [row for row in ruled.rows if row["error"] is not None] == []
     assert ruled.found("pair") == expected(ruled.stream.events, PAIR)
     own = expected(ruled.between(watermarks[0] + 1, watermarks[1] + 1), PAIR)
-    assert ruled.found("wider") == own != Counter()
+    came = {pair: n for pair, n in own.items() if pair[1] >= 16}  # those of before have NULL there
+    assert ruled.found("wider") == Counter(came) != Counter()
 
 
 def test_events_without_a_time_are_rejected(ruled: Ruled) -> None:
