@@ -148,6 +148,7 @@ def ship_together(examples: Sequence[ways.Example], buckets: int, ids: bool) -> 
     specs, keys = [], dict[str, pa.DataType]()
     for example in examples:
         plan = example.query.plan
+        window = plan.query.window  # of an attribute that this query alone may measure
         shown = tuple(part.refs[0].attribute for part in plan.shown_keys)
         kinds = (whole.rows.schema.field(key_column(k)).type for k in range(len(shown)))
         keys |= zip(shown, kinds, strict=True)
@@ -157,6 +158,7 @@ def ship_together(examples: Sequence[ways.Example], buckets: int, ids: bool) -> 
                 query=plan.source,
                 keys=shown,
                 hidden_keys=len(plan.split_by),
+                window=attribute_column(window.attribute) if isinstance(window, t.AttributeWindow) else WINDOW,
                 compared=compared_attributes(plan),
                 undecided=tuple(range(len(plan.guards))),
             )
