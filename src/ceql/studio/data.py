@@ -8,6 +8,7 @@ so that a position of a match is a row here; `given` has the numbers that these 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -161,7 +162,11 @@ class Data:
             "problem": self.problem,
             "sorted": self.given is not None,
             "streams": list(self.parts),
-            "columns": [{"name": f.name, "type": str(f.type), "values": self._values(f.name)} for f in table.schema],
+            "columns": [
+                column
+                for described in zip(table.schema, table.columns, strict=True)
+                for column in self._described(*described)
+            ],
             "types": self._types(),
         }
 
@@ -175,13 +180,22 @@ class Data:
         found.sort(key=lambda pair: -pair[1])
         return [{"name": str(value), "events": count} for value, count in found[:MOST_TYPES]]
 
-    def _values(self, name: str) -> list[str]:
-        """The values of a column of text that has few of them."""
-        column = self.table[name].slice(0, _LOOKED_AT)
-        if name == self.columns.type or not (is_text(column.type) or pa.types.is_dictionary(column.type)):
-            return []
-        values = pc.unique(_plain(column)).drop_null().slice(0, MOST_VALUES + 1).to_pylist()
-        return sorted(map(str, values)) if len(values) <= MOST_VALUES else []
+    def _described(self, field: pa.Field, column: pa.ChunkedArray, path: str = "") -> Iterator[dict[str, Any]]:
+        """A column, then the fields inside it, by their paths."""
+        name, nested = path + field.name, pa.types.is_struct(field.type)
+        values = [] if name == self.columns.type else _values(column)
+        yield {"name": name, "type": "struct" if nested else str(field.type), "nested": path != "", "values": values}
+        for k, inner in enumerate(field.type if nested else ()):
+            yield from self._described(inner, pc.struct_field(column, [k]), f"{name}.")
+
+
+def _values(column: pa.ChunkedArray) -> list[str]:
+    """The values of a column of text that has few of them."""
+    column = column.slice(0, _LOOKED_AT)
+    if not (is_text(column.type) or pa.types.is_dictionary(column.type)):
+        return []
+    values = pc.unique(_plain(column)).drop_null().slice(0, MOST_VALUES + 1).to_pylist()
+    return sorted(map(str, values)) if len(values) <= MOST_VALUES else []
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
