@@ -92,7 +92,7 @@ bench: $(DEV)  ## our engine against what runs beside it: naive evaluation, pola
 bench-full: $(DEV)  ## all experiments against all peers (CORE, Flink CEP, ...), about an hour; goes on where it was
 	$(BENCH) full --seconds $(SECONDS)
 
-bench-docs: $(DEV)  ## docs/benchmarks.md from the newest full run; ONLY="conditions spark": these parts of it
+bench-docs: $(DEV)  ## the pages of docs/benchmarks from the newest full run; ONLY="conditions spark": these parts of it
 	$(BENCH) docs $(if $(ONLY),--only $(ONLY))
 
 bench-check: $(DEV)  ## fail if a row surely takes 1.1 times what it took at BASE, the newest tag; ROWS="count-* dense": these only
@@ -164,7 +164,7 @@ dist-check: dist  ## install the platform wheel into an empty environment; twelv
 	$(PY) -m bench.coldstart --installed $(VENV)-dist/bin/python
 	cd $(VENV)-dist && NUMBA_CACHE_DIR=$(CACHE) bin/ceql demo | tail -n 3 && bin/python -c "import ceql.studio.app, ceql; print(ceql.__file__)"
 
-chart: $(DEV)  ## the chart of the README from docs/benchmarks.md
+chart: $(DEV)  ## the chart of the README from docs/benchmarks/sequences.md
 	PYTHONPATH=. $(PY) tools/chart.py
 
 lock: $(DEV)  ## requirements.lock: the versions of what ceql needs, with hashes

@@ -100,6 +100,6 @@ def test_search_works_in_pages_that_are_opened_from_the_disk(site: Path) -> None
         page.wait_for_function("typeof __index === 'object'")
         page.click("input[name=query]")
         page.keyboard.type("consume")
-        page.wait_for_selector("a[href*='language.html']:has(.md-search-result__article)", state="attached")
+        page.wait_for_selector("a[href*='language-next.html']:has(.md-search-result__article)", state="attached")
         browser.close()
     assert [address for address in asked if not address.startswith(site.as_uri())] == []
