@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,8 +31,10 @@ from ceql.cli.inputs import (
     say_skipped,
     single_or_named,
 )
+from ceql.cli.progress import EventProgress
 from ceql.cli.rules import rules_app
 from ceql.cli.run import Job, count, run
+from ceql.cli.versions import versions
 from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
 from ceql.io.dicts import is_writable
@@ -119,13 +122,18 @@ LatenessOption = Annotated[
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"ceql {ceql.__version__}")
+        print("\n".join(versions()))
         raise typer.Exit()
 
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="The versions of ceql and of what it works with."
+        ),
+    ] = False,
 ) -> None:
     """Complex event recognition: find the matches of a CEQL query in a stream of events."""
 
@@ -143,6 +151,9 @@ class OfEvents:
     stream: StreamOption = None
     input_format: InputFormatOption = None
     skip_bad_lines: SkipOption = False
+    progress: Annotated[
+        bool, typer.Option("--progress/--no-progress", help="On a terminal, show how much is read and how fast.")
+    ] = True
 
     @cached_property
     def columns(self) -> dict[str, Any]:
@@ -166,13 +177,17 @@ class OfEvents:
         compiled = read_query(self.query)
         return compiled, read_events(compiled, self.events or [], self.stream or [])
 
-    def sources(self) -> tuple[Query, dict[str | None, Files]]:
+    def sources(self) -> tuple[Query, dict[str | None, Files], EventProgress]:
         """The same for a command that reads all events before it says anything. JSON lines go on as a pipe has them."""
+        bar = EventProgress(self.progress and sys.stderr.isatty())
         columns, (compiled, files), format = self.columns, self.inputs(), self.input_format
         if [STDIN] in files.values() and format is None and is_live(None):
             format = InputFormat.json
         skip = self.skip_bad_lines
-        return compiled, {name: Files(name, paths, columns["time"], format, skip) for name, paths in files.items()}
+        time, read = columns["time"], bar.advance
+        sources = {name: Files(name, paths, time, format, skip, read) for name, paths in files.items()}
+        bar.total = sum(source.size for source in sources.values()) if bar.wanted else 0
+        return compiled, sources, bar
 
 
 @dataclass(kw_only=True)
@@ -220,7 +235,7 @@ class OfRun(OfEvents):
             show_default=False,
         ),
     ] = None
-    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on long files.")] = True
+    why: Annotated[bool, typer.Option("--why", help="If no match is found, read the events again and say why.")] = False
     memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory for partial matches, in MiB.")] = 4096
     threads: Annotated[
         str, typer.Option("--threads", metavar="N", help="How many threads work on partial matches; all: every core.")
@@ -252,11 +267,14 @@ class OfRun(OfEvents):
         asked_for: Query | QuerySet
         if os.path.isdir(self.query):
             alone = {"--events": self.with_events, "--aggregate": self.aggregates, "--episodes": self.gap}
+            alone["--why"] = self.why
             _refuse("goes with one query, not with a folder", alone)
             asked_for = rules = read_folder(Path(self.query))
             files = read_events(rules[rules.names[0]], self.events or [], self.stream or [])
         else:
             asked_for, files = self.inputs()
+        if self.why and [STDIN] in files.values():
+            raise UsageError("--why reads the events again, which standard input does not allow: give a file")
         return Job(
             asked_for,
             files,
@@ -268,6 +286,7 @@ class OfRun(OfEvents):
             self.progress,
             self.skip_bad_lines,
             self.input_format,
+            self.why,
         )
 
     def spark_job(self) -> SparkJob:
@@ -280,6 +299,7 @@ class OfRun(OfEvents):
                 "--skip-bad-lines": self.skip_bad_lines,
                 "--input-format": self.input_format,
                 "--threads": self.threads if self.threads != "auto" else None,
+                "--why": self.why,
             },
         )
         from ceql.cli.spark import SparkJob, sources
@@ -330,6 +350,8 @@ def run_command(given: OfRun) -> ExitCode:
     if given.gap is not None and (given.is_only_shown or asked is not None):
         others = "--events, --limit-output, --count, --aggregate and --spark"
         raise UsageError(f"--episodes prints a row for each episode: leave out {others}")
+    if given.gap is not None or asked is not None:
+        _refuse("goes with matches and --count", {"--why": given.why})
     if given.spark:
         from ceql.cli.spark import on_spark
 
@@ -372,8 +394,10 @@ def explain_command(
 @taking(OfEvents)
 def diagnose_command(given: OfEvents) -> ExitCode:
     """Say why QUERY finds nothing, or so little, in EVENTS."""
-    compiled, sources = given.sources()
-    print(in_cli_words(str(compiled.diagnose(single_or_named(sources), **given.columns))))
+    compiled, sources, bar = given.sources()
+    with bar:
+        found = compiled.diagnose(single_or_named(sources), **given.columns)
+    print(in_cli_words(str(found)))
     say_skipped(sources.values())
     return ExitCode.DONE
 
@@ -389,12 +413,36 @@ class OfBench(OfEvents):
 @taking(OfBench)
 def bench_command(given: OfBench) -> ExitCode:
     """Time QUERY over EVENTS: events per second, with and without writing out the matches."""
-    from ceql.cli.bench import bench
+    from ceql.cli.bench import bench, read_all
 
-    compiled, sources = given.sources()
-    found = bench(compiled, sources, given.columns, given.runs)
+    compiled, sources, bar = given.sources()
+    with bar:
+        tables = read_all(sources)
+    found = bench(compiled, tables, given.columns, given.runs)
     say_skipped(sources.values())
     return ExitCode.DONE if found else ExitCode.NO_MATCH
+
+
+@app.command("new")
+def new_command(
+    events: Annotated[str, typer.Argument(metavar="EVENTS", help="A file of events.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Where to write; EVENTS' name with .ceql, unless given."),
+    ] = None,
+    type: Annotated[
+        str | None, typer.Option("--type", help="The column of types; guessed, unless given; '' for none.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option("--time", help="The column of times; guessed, unless given; '' for none.")
+    ] = None,
+    time_unit: UnitOption = None,
+) -> None:
+    """Write a query to begin with: what is in EVENTS, as comments, and an example that has matches."""
+    with reporting_errors():
+        from ceql.cli.new import new
+
+        new(events, out, type, time, None if time_unit is None else time_unit.value)
 
 
 @app.command("translate")

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from ceql.engine.common.chunk import Int64s
 from ceql.errors import DataError
+from ceql.io.guess import time_column, type_column
 from ceql.io.schemas import conform, is_text, unify_schemas
 from ceql.io.source import Source
 from ceql.results.axis import Floats, to_numbers
@@ -43,16 +44,8 @@ class Columns:
 
 def guess_columns(schema: pa.Schema, named: Columns) -> Columns:
     """The columns that are named, or that are called `type` and `time`, or that are the only ones of their kind."""
-    texts = [f.name for f in schema if is_text(f.type) or pa.types.is_dictionary(f.type)]
-    times = [f.name for f in schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type)]
-    type = named.type or _of_name(schema, ("type", "event", "event_type", "kind"), texts)
-    time = named.time or _of_name(schema, ("time", "timestamp", "ts", "datetime", "date"), schema.names)
-    return Columns(type, time or (times[0] if times else None), named.time_unit)
-
-
-def _of_name(schema: pa.Schema, wanted: tuple[str, ...], allowed: list[str]) -> str | None:
-    folded = {name.lower(): name for name in reversed(schema.names) if name in allowed}
-    return next((folded[name] for name in wanted if name in folded), None)
+    type, time = named.type or type_column(schema), named.time or time_column(schema)
+    return Columns(type, time, named.time_unit)
 
 
 @dataclass(eq=False)
