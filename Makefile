@@ -27,7 +27,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak soak-rules kafka kill spark-cluster faults determinism oldest newest docs docs-check dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak soak-rules kafka kill spark-cluster faults determinism oldest newest docs docs-check dist dist-check chart lock audit examples notebooks pictures playground studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -183,6 +183,9 @@ notebooks: $(DEV)  ## the gallery's notebooks and pictures from its scripts; STO
 
 pictures: $(DEV)  ## the pictures of the recipes and of the manual, from the code beside them
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) tools/pictures.py
+
+playground: $(DEV)  ## what the playground of the documentation shows, from tools/playground.toml
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) tools/playground.py
 
 studio:  ## build the page of the studio; needs Node
 	cd frontend && npm ci --no-audit --no-fund && npm run build

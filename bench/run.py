@@ -151,7 +151,7 @@ def publish(names: Sequence[str] = ()) -> int:
             page.parent.mkdir(exist_ok=True)
             title, _, results = (folder / f"{name}.md").read_text().partition("\n")
             introduction = page.read_text().partition(MARK)[0] if page.exists() else title.removeprefix("#")
-            page.write_text(f"{introduction.rstrip()}\n\n{MARK}\n{below(about, results)}")
+            page.write_text(f"{introduction.rstrip()}\n\n{MARK}\n{below(about, results, name in PAGES)}")
             for plot in folder.glob(f"{name}-*.svg"):
                 shutil.copy(plot, page.parent)
             print(f"{page}: the run in {folder}")
@@ -163,9 +163,12 @@ def page_of(name: str) -> Path:
     return DOCS / PAGES.get(name, f"benchmarks/{name}.md")
 
 
-def below(about: dict[str, Any], results: str) -> str:
-    """What stands below the mark: the run, and the results with headings one level up, since the page has the title."""
-    text = "\n".join([*heading(about)[2:], results.strip(), ""])
+def below(about: dict[str, Any], results: str, own: bool) -> str:
+    """What stands below the mark: the run, and the results with headings one level up, since the page has the title.
+
+    A page of its `own` says itself how long its streams are, and knows no peers.
+    """
+    text = "\n".join([*heading(about)[2 : 4 if own else None], results.strip(), ""])
     return re.sub(r"(?m)^###", "##", text)
 
 

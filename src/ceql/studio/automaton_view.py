@@ -30,7 +30,7 @@ from ceql.results.text import attributes, cell, to_rows
 from ceql.studio.compact_view import IN_GROUPS, CompactView, nothing
 from ceql.studio.data import Data
 from ceql.studio.match_index import MatchIndex
-from ceql.studio.match_table import take
+from ceql.studio.match_view import take
 from ceql.studio.streams import to_input
 
 MOST_STEPS = 400
@@ -110,8 +110,9 @@ def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tu
         for source in open_streams(events, query.plan.query.streams, time=options.time)
     ]
     bound = BoundPlan.over(query.plan, sources, options)
-    # beside AFTER MATCH and for events in a row, the picture is of the automaton of all matches
-    recognition = recognise(bound) if bound.plan.loop is Loop.GROUPS else UnaryRecognition(bound)
+    # the picture is of the automaton of all matches, also beside AFTER MATCH and where a mask for each event decides
+    drawn = bound.plan.loop is Loop.PREFERRED or bound.plan.straight is not None
+    recognition = UnaryRecognition(bound) if drawn else recognise(bound)
     following = _following(recognition)
     compact = CompactView(recognition, variables) if isinstance(recognition, UnaryRecognition) else None
     before = following.reached.entered.copy()
