@@ -8,6 +8,7 @@ a temporary view, whose name stands in the statement in the clause's place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -15,13 +16,17 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from ceql.errors import ArgumentError, QueryError
+from ceql.errors import QueryError
+from ceql.spark.prepare import WATERMARK
+from ceql.spark.second_watermark import refusing
 from ceql.spark.task_report import reported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-    from ceql.row_patterns.statement import Found, RowPattern, Statement
+    from ceql.row_patterns.plan import Plan
+    from ceql.row_patterns.statement import Found, Statement
 
 ROWS_AT_ONCE = 1_000_000
 """About so many rows are matched at a time in a task, and always all rows of a key."""
@@ -33,8 +38,10 @@ def sql(spark: SparkSession, statement: str, *, dialect: str = "spark") -> DataF
 
     Everything around the clause is Spark's own SQL: joins, WITH, subqueries, GROUP BY. `dialect` says how the inside of
     MATCH_RECOGNIZE is read ("spark", "trino", "flink", "oracle", "snowflake", "databricks", "duckdb"). What cannot be
-    evaluated is a `ceql.QueryError` that names all of it, before any job runs. The rows are those of a table: a
-    streaming DataFrame is refused. This needs sqlglot: pip install 'ceql[sql]'.
+    evaluated is a `ceql.QueryError` that names all of it, before any job runs.
+
+    Over a view of a streaming DataFrame with a watermark, ORDER BY begins with the watermarked time, and a match comes
+    out once no row to come can change it. This needs sqlglot: pip install 'ceql[sql]'.
     """
     from ceql.row_patterns.clauses import read
     from ceql.row_patterns.dialects import dialect_of
@@ -45,7 +52,8 @@ def sql(spark: SparkSession, statement: str, *, dialect: str = "spark") -> DataF
     around = type(parsed)(statement, parsed.dialect, parsed.found, names)
     for number, found in enumerate(parsed.found):
         _matched(spark, around, found, number, dialect).createOrReplaceTempView(names[number])
-    return spark.sql(around.around)
+    result = spark.sql(around.around)
+    return refusing(result, waits=True) if result.isStreaming else result
 
 
 def _matched(spark: SparkSession, statement: Statement, found: Found, number: int, dialect: str) -> DataFrame:
@@ -57,10 +65,6 @@ def _matched(spark: SparkSession, statement: Statement, found: Found, number: in
     from ceql.row_patterns.rows import names_of
 
     rows = spark.sql(f"{_with(statement, number)}SELECT * FROM {found.source.text}")
-    if rows.isStreaming:
-        raise ArgumentError(
-            "MATCH_RECOGNIZE runs over tables here; a stream is matched by ceql.spark.match, with AFTER MATCH in CEQL"
-        )
     if len(set(map(str.lower, rows.columns))) < len(rows.columns):
         raise QueryError("the rows have several columns of one name", statement.sql, found.source.span, "Rename one.")
     clause = found.clause
@@ -68,6 +72,8 @@ def _matched(spark: SparkSession, statement: Statement, found: Found, number: in
     plan = Plan(clause, statement.sql, given.names)
     schema = from_arrow_schema(plan.check(given))
     partition, order = names_of(clause, given.names, statement.sql)
+    if rows.isStreaming:
+        return _streamed(rows, plan, statement.sql, number, dialect, partition, schema)
     keys = [f.col(_quoted(name)) for name in partition]
     placed = rows.repartition(*keys) if keys else rows.repartition(1)
     by = [_sorted(f.col(_quoted(name)), key.descending, key.nulls_first) for name, key in order]
@@ -106,16 +112,42 @@ def _task(
     sql: str, number: int, dialect: str, partition: list[str], schema: pa.Schema
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from ceql.row_patterns.clauses import read
-        from ceql.row_patterns.dialects import dialect_of
-        from ceql.row_patterns.plan import Plan
-
-        clause: RowPattern = read(sql, dialect_of(dialect)).found[number].clause
+        plan: Plan | None = None
         for rows in whole_keys(batches, partition):
-            result = Plan(clause, sql, rows.column_names).run(rows)
+            plan = plan or _plan_of(sql, number, dialect, rows.column_names)
+            result = plan.run(rows)
             yield from result.cast(schema).to_batches(max_chunksize=100_000)
 
     return run
+
+
+def _plan_of(sql: str, number: int, dialect: str, columns: list[str]) -> Plan:
+    """The plan of a clause, in a worker."""
+    from ceql.row_patterns.clauses import read
+    from ceql.row_patterns.dialects import dialect_of
+    from ceql.row_patterns.plan import Plan
+
+    return Plan(read(sql, dialect_of(dialect)).found[number].clause, sql, columns)
+
+
+def _streamed(
+    rows: DataFrame, plan: Plan, sql: str, number: int, dialect: str, partition: list[str], schema: StructType
+) -> DataFrame:
+    """The result of a clause over a streaming DataFrame."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from ceql.row_patterns.stream import check_stream
+    from ceql.spark.row_pattern_stream import StreamTask, matched
+    from ceql.spark.streaming_checks import check_streaming
+
+    order = plan.clause.order
+    time = order[0].expression.name if order else next((f.name for f in rows.schema if WATERMARK in f.metadata), "")
+    time = next((name for name in rows.columns if name.lower() == time.lower()), time)
+    check_streaming(rows, time)
+    check_stream(plan, time, sql)
+    make = partial(_plan_of, sql, number, dialect)
+    task = StreamTask(sql, make, to_arrow_schema(rows.schema), to_arrow_schema(schema), time)
+    return matched(rows, task, schema, partition)
 
 
 def whole_keys(batches: Iterable[pa.RecordBatch], partition: list[str]) -> Iterator[pa.Table]:
