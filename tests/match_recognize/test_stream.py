@@ -22,7 +22,7 @@ TIMED = pa.schema({"ts": pa.timestamp("us"), "g": pa.int64(), "k": pa.string(), 
 def planned(sql: str) -> Plan:
     plan = Plan(read(sql, Dialect()).found[0].clause, sql, TIMED.names)
     plan.check(TIMED)
-    check_stream(plan, "ts", sql)
+    check_stream(plan, "ts")
     return plan
 
 

@@ -34,7 +34,7 @@ class Plan:
 
     def __init__(self, clause: RowPattern, sql: str, columns: list[str]):
         self.clause = clause
-        self._sql = sql
+        self.sql = sql
         problems = Problems()
         self.measures: dict[str, Reading] = {}
         self.define: dict[str, Reading] = {}
@@ -97,7 +97,7 @@ class Plan:
         with problems.noted():
             rows = rows_of(table, self.clause)
             return self._result(rows, self._matches(rows, problems), problems)
-        raise problems.error(self._sql)
+        raise problems.error(self.sql)
 
     def _result(self, rows: Rows, matches: Matches, problems: Problems) -> pa.Table:
         """The rows of the result, from matches."""
@@ -108,7 +108,7 @@ class Plan:
             with problems.noted():
                 found[name] = values.values(reading)
         if problems:
-            raise problems.error(self._sql)
+            raise problems.error(self.sql)
         return self._columns(rows, results, found)
 
     def decided(self, rows: Rows, searched: Searched, passed: int | None) -> tuple[pa.Table, Array, Array]:
@@ -118,7 +118,7 @@ class Plan:
         whole = searched.begin[searched.whole]
         program = build(self.clause, self.pattern, self.define, rows, self._targets, problems, whole)
         if program is None:
-            raise problems.error(self._sql)
+            raise problems.error(self.sql)
         partitions = replace(rows.partitions, before=searched.before)
         found, goes_on = runs.find_decided(program, partitions, self.clause.skip.to, searched, passed)
         counts = searched.before + np.bincount(found.partition, minlength=len(goes_on))

@@ -82,7 +82,7 @@ def build(
     bounds = rows.partitions.bounds
     edges = bounds[:-1] if first_rows is None else first_rows, bounds[1:] - 1
     program, holds = _assembled(clause, pattern, truths, tests, (rows.table.num_rows, *edges), registers, targets)
-    if times is None:
+    if times is None or clause.within is None:
         return Program(program, holds, registers.words.encoded())
     holds &= (times != NO_KEY)[:, None]
     return Program(program, holds, registers.words.encoded(), times, 1000 * interval(clause.within))

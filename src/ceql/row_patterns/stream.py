@@ -29,7 +29,7 @@ BEHIND, READ, WAITING = range(3)
 MICROSECOND = 1000
 
 
-def check_stream(plan: Plan, time: str, sql: str) -> None:
+def check_stream(plan: Plan, time: str) -> None:
     """Refuse a clause whose matches are never decided on a stream with a watermark on the column `time`."""
     clause, problems = plan.clause, Problems()
     first = clause.order[0] if clause.order else None
@@ -48,7 +48,7 @@ def check_stream(plan: Plan, time: str, sql: str) -> None:
         message = "WITH UNMATCHED ROWS is not evaluated over a stream"
         problems.append(Refused(message, None, "Join the matches to the rows in a second query."))
     if problems:
-        raise problems.error(sql)
+        raise problems.error(plan.sql)
 
 
 class Stream:
@@ -112,7 +112,7 @@ class Stream:
             news |= (stage == READ) & (times + self._width <= passed)
         codes = rows_of(table, self._plan.clause).codes
         if codes is None:
-            return ready & news.any()
+            return np.asarray(ready & news.any())
         with_news = np.zeros(int(codes.max(initial=-1)) + 1, bool)
         with_news[codes[news]] = True
         return np.asarray(ready & with_news[codes])

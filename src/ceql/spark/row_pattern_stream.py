@@ -33,7 +33,7 @@ from ceql.spark.guard_columns import quoted
 from ceql.spark.packing import BUCKET, CLOCK, PACKED, ROWS, SEAL, Division, pack
 from ceql.spark.packing import DATA as BLOB
 from ceql.spark.prepare import WATERMARK
-from ceql.spark.streaming import from_ipc, step_row, stepped, unpacker
+from ceql.spark.streaming import STATE, from_ipc, step_row, stepped, unpacker
 from ceql.spark.task_metrics import observed_name
 from ceql.spark.task_report import reported
 from ceql.spark.worker_errors import message_alone
@@ -104,6 +104,9 @@ class RowPatternStep(StatefulProcessor):
 
     def __init__(self, task: StreamTask) -> None:
         self._task = task
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.begin(handle, handle.getValueState("state", STATE))
 
     def begin(self, handle: StatefulProcessorHandle, state: ValueState) -> None:
         """Work with this state from now on."""

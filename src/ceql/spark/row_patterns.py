@@ -7,6 +7,7 @@ a temporary view, whose name stands in the statement in the clause's place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
@@ -59,26 +60,27 @@ def sql(spark: SparkSession, statement: str, *, dialect: str = "spark") -> DataF
 def _matched(spark: SparkSession, statement: Statement, found: Found, number: int, dialect: str) -> DataFrame:
     """The result of one clause."""
     from pyspark.sql import functions as f
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     from ceql.row_patterns.plan import Plan
     from ceql.row_patterns.rows import names_of
+    from ceql.spark.result_types import arrow_types
 
     rows = spark.sql(f"{_with(statement, number)}SELECT * FROM {found.source.text}")
     if len(set(map(str.lower, rows.columns))) < len(rows.columns):
         raise QueryError("the rows have several columns of one name", statement.sql, found.source.span, "Rename one.")
     clause = found.clause
-    given = to_arrow_schema(rows.schema)
+    given = arrow_types(rows.schema, spark.conf.get("spark.sql.session.timeZone") or "UTC")
     plan = Plan(clause, statement.sql, given.names)
     schema = from_arrow_schema(plan.check(given))
     partition, order = names_of(clause, given.names, statement.sql)
     if rows.isStreaming:
-        return _streamed(rows, plan, statement.sql, number, dialect, partition, schema)
+        return _streamed(rows, plan, given, partition, schema, partial(_plan_of, statement.sql, number, dialect))
     keys = [f.col(_quoted(name)) for name in partition]
     placed = rows.repartition(*keys) if keys else rows.repartition(1)
     by = [_sorted(f.col(_quoted(name)), key.descending, key.nulls_first) for name, key in order]
     placed = placed.sortWithinPartitions(*keys, *by) if keys or by else placed
-    task = _task(statement.sql, number, dialect, partition, to_arrow_schema(schema))
+    task = _task(statement.sql, number, dialect, partition, arrow_types(schema))
     return placed.mapInArrow(reported("MATCH_RECOGNIZE", task), schema)
 
 
@@ -94,8 +96,15 @@ def _with(statement: Statement, number: int) -> str:
     """The common table expressions that the rows of a clause may name: those before it."""
     import sqlglot
     from sqlglot import exp
+    from sqlglot.errors import ParseError
 
-    around = sqlglot.parse_one(statement.around, dialect="spark")
+    if not re.match(r"\s*with\b", statement.around, re.IGNORECASE):
+        return ""
+    try:
+        around = sqlglot.parse_one(statement.around, dialect="spark")
+    except ParseError as error:
+        text = error.errors[0].get("description") if error.errors else str(error)
+        raise QueryError(f"the SQL around MATCH_RECOGNIZE cannot be read: {text}", statement.sql) from None
     own = around.args.get("with_")
     if own is None:
         return ""
@@ -131,12 +140,11 @@ def _plan_of(sql: str, number: int, dialect: str, columns: list[str]) -> Plan:
 
 
 def _streamed(
-    rows: DataFrame, plan: Plan, sql: str, number: int, dialect: str, partition: list[str], schema: StructType
+    rows: DataFrame, plan: Plan, given: pa.Schema, partition: list[str], schema: StructType, make: Callable[..., Plan]
 ) -> DataFrame:
     """The result of a clause over a streaming DataFrame."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     from ceql.row_patterns.stream import check_stream
+    from ceql.spark.result_types import arrow_types
     from ceql.spark.row_pattern_stream import StreamTask, matched
     from ceql.spark.streaming_checks import check_streaming
 
@@ -144,9 +152,8 @@ def _streamed(
     time = order[0].expression.name if order else next((f.name for f in rows.schema if WATERMARK in f.metadata), "")
     time = next((name for name in rows.columns if name.lower() == time.lower()), time)
     check_streaming(rows, time)
-    check_stream(plan, time, sql)
-    make = partial(_plan_of, sql, number, dialect)
-    task = StreamTask(sql, make, to_arrow_schema(rows.schema), to_arrow_schema(schema), time)
+    check_stream(plan, time)
+    task = StreamTask(plan.sql, make, given, arrow_types(schema), time)
     return matched(rows, task, schema, partition)
 
 
