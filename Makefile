@@ -27,7 +27,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak soak-rules kafka kill spark-cluster faults determinism oldest newest docs docs-check dist dist-check chart lock audit examples notebooks pictures studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak soak-rules kafka kill spark-cluster faults determinism oldest newest docs docs-check dist dist-check chart lock audit examples notebooks pictures playground studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -92,7 +92,7 @@ bench: $(DEV)  ## our engine against what runs beside it: naive evaluation, pola
 bench-full: $(DEV)  ## all experiments against all peers (CORE, Flink CEP, ...), about an hour; goes on where it was
 	$(BENCH) full --seconds $(SECONDS)
 
-bench-docs: $(DEV)  ## docs/benchmarks.md from the newest full run; ONLY="conditions spark": these parts of it
+bench-docs: $(DEV)  ## the pages of docs/benchmarks from the newest full run; ONLY="conditions spark": these parts of it
 	$(BENCH) docs $(if $(ONLY),--only $(ONLY))
 
 bench-check: $(DEV)  ## fail if a row surely takes 1.1 times what it took at BASE, the newest tag; ROWS="count-* dense": these only
@@ -164,7 +164,7 @@ dist-check: dist  ## install the platform wheel into an empty environment; twelv
 	$(PY) -m bench.coldstart --installed $(VENV)-dist/bin/python
 	cd $(VENV)-dist && NUMBA_CACHE_DIR=$(CACHE) bin/ceql demo | tail -n 3 && bin/python -c "import ceql.studio.app, ceql; print(ceql.__file__)"
 
-chart: $(DEV)  ## the chart of the README from docs/benchmarks.md
+chart: $(DEV)  ## the chart of the README from docs/benchmarks/sequences.md
 	PYTHONPATH=. $(PY) tools/chart.py
 
 lock: $(DEV)  ## requirements.lock: the versions of what ceql needs, with hashes
@@ -183,6 +183,9 @@ notebooks: $(DEV)  ## the gallery's notebooks and pictures from its scripts; STO
 
 pictures: $(DEV)  ## the pictures of the recipes and of the manual, from the code beside them
 	NUMBA_CACHE_DIR=$(CACHE) $(PY) tools/pictures.py
+
+playground: $(DEV)  ## what the playground of the documentation shows, from tools/playground.toml
+	NUMBA_CACHE_DIR=$(CACHE) $(PY) tools/playground.py
 
 studio:  ## build the page of the studio; needs Node
 	cd frontend && npm ci --no-audit --no-fund && npm run build

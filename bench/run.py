@@ -38,7 +38,7 @@ EXPERIMENTS = [
 ]
 QUICK = ["filters", "sequences", "windows", "operators", "joins", "correlation", "conditions", "delay", "by_hand"]
 PAGES = {"by_hand": "by-hand.md"}
-"""The experiments that have a page of their own in the documentation."""
+"""The experiments whose page is elsewhere in the documentation than in benchmarks."""
 DOCS = ROOT / "docs"
 MARK = "<!-- below: written by `python -m bench docs` -->"
 
@@ -106,10 +106,10 @@ def one(settings: Settings, folder: Folder, name: str, console: Console) -> Page
     return page
 
 
-def write(folder: Path, names: Sequence[str] = EXPERIMENTS) -> Path:
+def write(folder: Path) -> Path:
     """All pages of a run as one."""
     about = json.loads((folder / "run.json").read_text())
-    parts = [folder / f"{name}.md" for name in names]
+    parts = [folder / f"{name}.md" for name in EXPERIMENTS]
     text = "\n".join([*heading(about), *(part.read_text() for part in parts if part.exists())])
     file = folder / "README.md"
     file.write_text(text)
@@ -136,64 +136,40 @@ def heading(about: dict[str, Any]) -> list[str]:
 
 
 def publish(names: Sequence[str] = ()) -> int:
-    """docs/benchmarks.md: an introduction of ours, then the newest full run, with its plots beside it.
+    """Write the newest full run to the pages of its experiments, each below an introduction of ours, with its plots.
 
-    With names, only these experiments are those of the newest run; the others stay as they are.
+    With names, only to the pages of these experiments.
     """
     folder = newest()
     if folder is None:
         print("no full run in bench/results: make bench-full")
         return 1
-    for name, own in PAGES.items():
-        if (not names or name in names) and (folder / f"{name}.md").exists():
-            _publish_alone(folder, name, DOCS / own)
-    if names and set(names) <= set(PAGES):
-        return 0
-    names = [name for name in names if name not in PAGES]
-    page = DOCS / "benchmarks.md"
-    text = page.read_text() if page.exists() else ""
-    introduction, _, results = text.partition(MARK)
-    plots = DOCS / "benchmarks"
-    if names:
-        results = _with_sections(results, folder, names)
-    else:
-        results = (
-            write(folder, [name for name in EXPERIMENTS if name not in PAGES]).read_text().split("\n", 2)[2]
-        )  # without its title
-        shutil.rmtree(plots, ignore_errors=True)
-    plots.mkdir(exist_ok=True)
-    for file in sorted(folder.glob("*.svg")):
-        if not names or file.name.startswith(tuple(names)):
-            shutil.copy(file, plots)
-    results = re.sub(r'(srcset|src)="([^"/]+\.svg)"', r'\1="benchmarks/\2"', results)
-    page.write_text(f"{introduction.rstrip()}\n\n{MARK}\n{results.strip()}\n")
-    print(f"{page}: the run in {folder}")
+    about = json.loads((folder / "run.json").read_text())
+    for name in names or EXPERIMENTS:
+        if (folder / f"{name}.md").exists():
+            page = page_of(name)
+            page.parent.mkdir(exist_ok=True)
+            title, _, results = (folder / f"{name}.md").read_text().partition("\n")
+            introduction = page.read_text().partition(MARK)[0] if page.exists() else title.removeprefix("#")
+            page.write_text(f"{introduction.rstrip()}\n\n{MARK}\n{below(about, results, name in PAGES)}")
+            for plot in folder.glob(f"{name}-*.svg"):
+                shutil.copy(plot, page.parent)
+            print(f"{page}: the run in {folder}")
     return 0
 
 
-def _publish_alone(folder: Path, name: str, page: Path) -> None:
-    """The results of one experiment below the introduction of its page."""
-    about = json.loads((folder / "run.json").read_text())
-    introduction = page.read_text().partition(MARK)[0]
-    results = (folder / f"{name}.md").read_text().split("\n", 2)[2]  # without its title
-    when = f"Run on {about['date']}: {machine.in_words(about['machine'])}."
-    page.write_text(f"{introduction.rstrip()}\n\n{MARK}\n{when}\n\n{results.strip()}\n")
-    print(f"{page}: the run in {folder}")
+def page_of(name: str) -> Path:
+    """The page of the documentation that shows an experiment."""
+    return DOCS / PAGES.get(name, f"benchmarks/{name}.md")
 
 
-def _with_sections(results: str, folder: Path, names: Sequence[str]) -> str:
-    """The results with these experiments' sections of another run, each of which says when that was."""
-    first, *sections = re.split(r"(?m)^(?=## )", results)
-    by_title = {section.partition("\n")[0].removeprefix("## "): section for section in sections}
-    about = json.loads((folder / "run.json").read_text())
-    titles = {
-        name: importlib.import_module(f"bench.experiments.{name}").TITLE for name in EXPERIMENTS if name not in PAGES
-    }
-    for name in names:
-        title, _, rest = (folder / f"{name}.md").read_text().partition("\n")
-        when = f"Run on {about['date']}: {machine.in_words(about['machine'])}."
-        by_title[titles[name]] = f"{title}\n\n{when}\n{rest.rstrip()}\n\n"
-    return first + "".join(by_title[title] for title in titles.values() if title in by_title)
+def below(about: dict[str, Any], results: str, own: bool) -> str:
+    """What stands below the mark: the run, and the results with headings one level up, since the page has the title.
+
+    A page of its `own` says itself how long its streams are, and knows no peers.
+    """
+    text = "\n".join([*heading(about)[2 : 4 if own else None], results.strip(), ""])
+    return re.sub(r"(?m)^###", "##", text)
 
 
 def _is_html(line: str) -> bool:

@@ -65,6 +65,17 @@ def test_pages_can_be_read_in_one_go() -> None:
     assert [fault for page in docs_check.pages() for fault in page.faults] == []
 
 
+def test_figures_above_a_chart_are_those_of_its_tables() -> None:
+    checked = 0
+    for paragraph in (ROOT / "docs/benchmarks.md").read_text().split("\n\n"):
+        for behind in re.findall(r"\[Tables\]\((benchmarks/\w+\.md)\)", paragraph):
+            tables = (ROOT / "docs" / behind).read_text()
+            figures = re.findall(r"\d[\d,]*\.\d+|\d+,\d{3}", paragraph)
+            assert [figure for figure in figures if figure not in tables] == [], behind
+            checked += len(figures)
+    assert checked > 20
+
+
 def test_what_is_too_long_is_told() -> None:
     long = docs_check.Page("x.md", 1501, (docs_check.Block(3, False, 81),))
     assert long.faults == ["x.md: 1501 words, of at most 1500", "x.md:3: 81 words, of at most 80"]

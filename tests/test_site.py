@@ -88,6 +88,28 @@ def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
         assert re.findall(r"(?:@import|url\()\s*[\"']?(?:https?:)?//[^\s)]*", style.read_text()) == []
 
 
+def test_notebooks_are_pages_with_their_outputs(site: Path) -> None:
+    for notebook in (ROOT / "examples/gallery").glob("*.ipynb"):
+        page = (site / "gallery" / f"{notebook.stem}.html").read_text()
+        assert "<svg" in page
+        assert f"gallery/{notebook.stem}.html" in (site / "gallery.html").read_text()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_a_copy_button_copies_code_without_prompts_and_outputs(site: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with playwright.sync_playwright() as made:
+        browser = made.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page()
+        page.goto((site / "start.html").as_uri())
+        page.evaluate("document.addEventListener('copy', e => { window.copied = document.activeElement.value }, true)")
+        page.click("pre:has-text('to_pandas') .md-code__button >> nth=0")
+        copied = page.evaluate("window.copied")
+        browser.close()
+    assert copied.startswith('matches = ceql.match("""\n    SELECT f, l\n')
+    assert copied.endswith('[["user", "f.time", "l.time"]]')
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 def test_search_works_in_pages_that_are_opened_from_the_disk(site: Path) -> None:
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -100,6 +122,6 @@ def test_search_works_in_pages_that_are_opened_from_the_disk(site: Path) -> None
         page.wait_for_function("typeof __index === 'object'")
         page.click("input[name=query]")
         page.keyboard.type("consume")
-        page.wait_for_selector("a[href*='language.html']:has(.md-search-result__article)", state="attached")
+        page.wait_for_selector("a[href*='language-next.html']:has(.md-search-result__article)", state="attached")
         browser.close()
     assert [address for address in asked if not address.startswith(site.as_uri())] == []

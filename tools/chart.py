@@ -1,4 +1,4 @@
-"""`make chart`: the chart of the README, from the tables of docs/benchmarks.md."""
+"""`make chart`: the chart of the README, from the tables of docs/benchmarks/sequences.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.plot import Panel, Points, draw
 
-PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
+PAGE = Path(__file__).parents[1] / "docs/benchmarks/sequences.md"
 TITLES = ("Stock market, with output", "Smart homes, with output", "Taxi trips, with output")
 TICKS: list[float] = [3, 6, 9, 12, 24]
 PEERS = ("ceql", "CORE", "Flink CEP", "partial matches")
@@ -27,7 +27,7 @@ def rate(cell: str) -> float:
 
 def series(text: str, title: str) -> dict[str, Points]:
     """The curves of the table under a heading, by the length of the sequence."""
-    lines = text.partition(f"### {title}\n")[2].strip().split("\n\n")[0].split("\n")
+    lines = text.partition(f"## {title}\n")[2].strip().split("\n\n")[0].split("\n")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     heads, cells = rows[0], rows[2:]
     return {peer: [(float(row[0]), rate(row[heads.index(peer)])) for row in cells] for peer in PEERS}
@@ -45,9 +45,9 @@ def main() -> None:
         )
         for title in TITLES
     ]
-    for name in draw(PAGE.parent / "benchmarks", "peers", "", panels):
+    for name in draw(PAGE.parent, "peers", "", panels):
         if name.endswith("png"):
-            (PAGE.parent / "benchmarks" / name).unlink()
+            (PAGE.parent / name).unlink()
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ import ceql
 from ceql.results.timeline import COLOURS
 
 ROOT = Path(__file__).parents[1]
-MANUAL = ROOT / "docs/language.md"
+MANUAL = sorted(page for page in (ROOT / "docs").glob("language*.md") if "](language/" in page.read_text())
 WHICH = ROOT / "docs/which-matches.md"
 _LINK = re.compile(r"!\[[^\]]*\]\(([\w/-]+\.svg)\)")
 _RECIPES = [page for page in sorted((ROOT / "docs/recipes").glob("*.md")) if _LINK.search(page.read_text())]
-PAGES = [ROOT / "docs/start.md", *_RECIPES, MANUAL, WHICH]
+PAGES = [ROOT / "docs/start.md", *_RECIPES, *MANUAL, WHICH]
 _SELECT = re.compile(
     r"SELECT\s+((?:DISTINCT\s+)?(?:(?:ANY|NEXT|LAST|MAX|STRICT)\s)?).*?(?=\sFROM\s|\sWHERE\s)", re.DOTALL
 )
@@ -78,7 +78,7 @@ def pictures(page: Path) -> dict[Path, str]:
                     sections = [at for at in sections if at > example.lineno]
                 exec(compile(example.source, str(page), "single"), names)
             runs = list(ran)
-            found[path] = draw(runs, titled=True) if page in (MANUAL, WHICH) else draw(runs[-1:], titled=False)
+            found[path] = draw(runs, titled=True) if page in (*MANUAL, WHICH) else draw(runs[-1:], titled=False)
             ran.clear()
     return found
 

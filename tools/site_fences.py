@@ -22,7 +22,7 @@ def fenced(text: str) -> str:
     inside = False
     for line in [*text.split("\n"), ""]:
         if line.startswith(">>>") and not inside:
-            lines += ["", "```python"]
+            lines += ["", "```pycon"]
             inside = True
         elif inside and not line.strip():
             lines.append("```")

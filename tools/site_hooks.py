@@ -1,7 +1,8 @@
-"""The site holds more than its pages: documents of the repository's root, and every file that a page links to."""
+"""The site holds more than its pages: documents of the root, the notebooks, every file that a page links to."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,29 +11,73 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")  # pages too, in lower case
-SCRIPT = "assets/iframe-worker.js"
+NOTEBOOKS = "examples/gallery"  # pages too, in gallery
+ASSETS = ("iframe-worker.js", "site.js", "site.css")
+_PROMPTS = re.compile(r"(?m)^```python\n(?=>>> )")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the documents, whose links are those of the root, the files that pages link to, and what search needs."""
+    """Add the documents, whose links are those of the root, the notebooks, the files that pages link to, and assets."""
     linked = {path for page in files.documentation_pages() for path in _outside(page).findall(page.content_string)}
     for name in DOCUMENTS:
         text = (ROOT / name).read_text().replace("](docs/", "](")
         files.append(File.generated(config, name.lower(), content=text))
+    for notebook in sorted((ROOT / NOTEBOOKS).glob("*.ipynb")):
+        text = notebook_page(json.loads(notebook.read_text()))
+        files.append(File.generated(config, f"gallery/{notebook.stem}.md", content=text))
     for path in sorted(linked - set(DOCUMENTS)):
         files.append(File.generated(config, f"repository/{path}", abs_src_path=str(ROOT / path)))
-    files.append(File.generated(config, SCRIPT, abs_src_path=str(ROOT / "tools/iframe-worker.js")))
+    for name in ASSETS:
+        files.append(File.generated(config, f"assets/{name}", abs_src_path=str(ROOT / "tools/site" / name)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Point links to files outside the documentation at those that the site holds."""
+    """Point links to files outside the documentation at those that the site holds, and mark prompts as such."""
     up = "../" * page.file.src_uri.count("/")
 
     def inside(link: re.Match[str]) -> str:
-        return f"]({up}{link[1].lower() if link[1] in DOCUMENTS else 'repository/' + link[1]}"
+        path = link[1]
+        if path in DOCUMENTS:
+            return f"]({up}{path.lower()}"
+        if path.startswith(NOTEBOOKS) and path.endswith(".ipynb"):
+            return f"]({up}gallery/{Path(path).stem}.md"
+        return f"]({up}repository/{path}"
 
-    return _outside(page.file).sub(inside, markdown)
+    return _PROMPTS.sub("```pycon\n", _outside(page.file).sub(inside, markdown))
+
+
+def notebook_page(notebook: dict[str, Any]) -> str:
+    """A notebook with its outputs as a page.
+
+    >>> code = {"cell_type": "code", "source": ["1 + 1"], "outputs": [{"data": {"text/plain": ["2"]}}]}
+    >>> print(notebook_page({"cells": [{"cell_type": "markdown", "source": ["# Sums"]}, code]}))
+    # Sums
+    <BLANKLINE>
+    ```python
+    1 + 1
+    ```
+    <BLANKLINE>
+    ```text
+    2
+    ```
+    <BLANKLINE>
+    """
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        parts += [_output(output) for output in cell.get("outputs", ())]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _output(output: dict[str, Any]) -> str:
+    """What a cell shows: HTML where there is any, else text."""
+    shown = output.get("data", {})
+    if "text/html" in shown:
+        return "".join(shown["text/html"]).replace("\n\n", "\n")
+    text = "".join(output.get("text") or shown.get("text/plain", ""))
+    return f"```text\n{text.rstrip()}\n```" if text.strip() else ""
 
 
 def _outside(page: File) -> re.Pattern[str]:

@@ -83,6 +83,9 @@ def _answer(question: Question, file: Path) -> pl.DataFrame:
 
 def show(settings: Settings, figures: Figures, page: Page) -> None:
     page.text(__doc__.split("\n\n")[1].replace("\n", " "))
+    first = figures.get(panel(THREADS[0]), CEQL, QUESTIONS[0].title)
+    if first is not None:
+        page.text(f"Each table has {first.events:,} events.")
     for threads in THREADS:
         _show(figures, page, threads)
 

@@ -312,6 +312,7 @@ PASSES: tuple[Callable[[Any], Any], ...] = (
     leave_free_events,  # events that nobody asks for carry no runs (automata/free_events.py)
     share_indexes,  # runs that wait for the same wait together (automata/waiting_together.py)
     to_plan,  # the draft becomes a plan; of the loop over states, with its automaton (automata/compile.py)
+    Plan.worked_out,  # what binding and running a plan asks is known before events come (plans.py)
 )
 
 

@@ -172,15 +172,17 @@ def test_the_newest_full_run_becomes_a_page(results, monkeypatch, tmp_path, caps
     }
     settings = {"events": 9, "seconds": 1.0, "runs": 3}
     folder = Folder("day", about(machine=machine, settings=settings), again=False).path
-    (folder / "windows.md").write_text('## Windows\n\n<img alt="w" src="windows-light.svg">\n')
+    (folder / "windows.md").write_text('## Windows\n\n### Stock market\n\n<img alt="w" src="windows-light.svg">\n')
     (folder / "windows-light.svg").write_text("<svg/>")
     docs = tmp_path / "docs"
     docs.mkdir()
-    (docs / "benchmarks.md").write_text(f"# Benchmarks\n\nHow.\n\n{run.MARK}\nold\n")
+    (docs / "benchmarks").mkdir()
+    (docs / "benchmarks/windows.md").write_text(f"# Windows\n\nHow.\n\n{run.MARK}\nold\n")
     monkeypatch.setattr(run, "DOCS", docs)
     assert run.publish() == 0
-    text = (docs / "benchmarks.md").read_text()
-    assert text.startswith("# Benchmarks\n\nHow.\n")
+    text = (docs / "benchmarks/windows.md").read_text()
+    assert text.startswith("# Windows\n\nHow.\n")
     assert "old" not in text
-    assert 'src="benchmarks/windows-light.svg"' in text
+    assert "\n## Stock market\n" in text
+    assert 'src="windows-light.svg"' in text
     assert (docs / "benchmarks" / "windows-light.svg").exists()

@@ -21,7 +21,7 @@ import oracle
 import paths
 import preferred_oracle
 import rule_oracle
-from ceql.engine.common import sharded, shares
+from ceql.engine.common import scatter, sharded, shares
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import EVENT, Events
 from ceql.engine.common.machine import Machine
@@ -30,7 +30,7 @@ from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.preferred.machine import PreferredMachine
 from ceql.engine.states.machine import StateMachine
 from ceql.engine.straight.machine import StraightMachine
-from ceql.recognition import comparing, correlated, frame, rows
+from ceql.recognition import comparing, correlated, frame, preferred, rows
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
 
@@ -79,14 +79,16 @@ def choose_on_graph(patch: Patch = setattr) -> None:
 def use_tiny_buffers(patch: Patch = setattr) -> None:
     """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow.
 
-    Values, keys and rows that nothing waits for are forgotten as soon as that is looked for, and strategies choose on
-    the graph however few matches there are.
+    Values, keys and rows that nothing waits for are forgotten as soon as that is looked for, strategies choose on
+    the graph however few matches there are, and events are gathered by substream however few substreams there are.
     """
     choose_on_graph(patch)
     patch(comparing, "_MANY_VALUES", 1)
     patch(correlated, "_MANY_ABSENT", 1)
     for module, name in ((frame, "_MANY_KEYS"), (frame, "_SOME_KEYS"), (rows, "_MANY")):
         patch(module, name, 1)
+    patch(preferred, "MANY", 1)
+    patch(scatter, "TOGETHER", 0)
     for kind, further in (
         (StateMachine, {}),
         (GroupMachine, {"block": 2}),

@@ -186,6 +186,26 @@ def test_keys_without_runs_are_forgotten() -> None:
     assert recognizer.partitions < rows // 2
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "A:+ : B? PARTITION BY k AFTER MATCH SKIP PAST LAST EVENT",
+        "A AS a ; A* AS more PARTITION BY k AFTER MATCH SKIP TO NEXT EVENT",
+        "A AS a ; B AS b FILTER a.v < b.v PARTITION BY k AFTER MATCH SKIP PAST LAST EVENT",
+        "A ; B? ; A PARTITION BY k WITHIN 3 EVENTS AFTER MATCH SKIP TO LAST A",
+    ],
+)
+def test_batches_change_nothing_of_many_substreams(formula: str) -> None:
+    """Large batches are gone through substream by substream, small ones as they come."""
+    random, rows = np.random.default_rng(3), 40_000
+    columns = {"k": random.integers(0, 6_000, rows), "v": random.integers(0, 9, rows)}
+    events = pa.table({"type": random.choice(["A", "B"], rows), **columns})
+    query = ceql.compile(f"SELECT * WHERE {formula}")
+    whole = query.run(events, batch_rows=rows).to_arrow()
+    assert len(whole) > 5_000
+    assert whole.equals(query.run(events, batch_rows=1_000).to_arrow())
+
+
 def test_a_damaged_snapshot_is_refused() -> None:
     query = ceql.compile("SELECT * WHERE A ; B AFTER MATCH SKIP PAST LAST EVENT")
     whole = PreferredMachine.state

@@ -121,7 +121,8 @@ def read(example: Example, row: dict[str, Any], timed: bool = True) -> str:
     names = list(row)
     at = names.index("start_time")
     keys = _keys(example, [row[name] for name in names[:at]])
-    variables = dict(zip(example.query.plan.columns, (row[n] for n in names[at + 2 : -1]), strict=True))
+    columns = example.query.plan.columns
+    variables = {column: row[name] for column, name in zip(columns, names[at + 2 :], strict=False)}  # measures follow
     start, end = (row["start_time"], row["end_time"]) if timed else (None, None)
     return _canonical(row["events"], {n: tuple(v) for n, v in variables.items()}, start, end, keys)
 

@@ -1,4 +1,4 @@
-"""Every test that docs/trust.md names exists."""
+"""Every test that docs/trust.md and docs/found.md name exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/trust.md").read_text()
+PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("trust.md", "found.md"))
 NAMED = re.findall(r"`(tests/[\w/]+\.py): (\w+)`", PAGE)
 TARGETS = set(re.findall(r"`make ([a-z]+)", PAGE))
 

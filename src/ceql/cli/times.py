@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from ceql.errors import DataError
 from ceql.io.schemas import is_text
-from ceql.io.text_times import type_of_times
+from ceql.io.times import type_of_times
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from ceql.automata.ordered_arrays import OrderedArrays
 from ceql.engine.common.check import require
-from ceql.engine.common.chunk import Chunk, joined
+from ceql.engine.common.chunk import Chunk, in_order, joined
 from ceql.engine.common.chunk import rows as rows_of
 from ceql.engine.common.layout import COUNT, ENUMERATE, W_GIVEN, Events
+from ceql.engine.common.scatter import gathered
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.preferred.check import Known
 from ceql.engine.preferred.layout import KEY, LIST, MARKED, MET, SEEN, Settings
@@ -34,6 +35,7 @@ from ceql.recognition.frame import Recognition
 from ceql.recognition.result_columns import masks_of, to_record_batch
 from ceql.syntax import tree as t
 
+MANY = 1 << 12  # substreams, whose lists no longer fit the near caches
 _SKIPS = {skip: k for k, skip in enumerate(t.Skip)}
 
 
@@ -50,6 +52,7 @@ class PreferredRecognition(Recognition):
         self.may_pass_over = not self._by_key
         self._counts = int(bound.window.column is None)
         """1 if the window counts events: the last event inside it decides, where time needs the first one outside."""
+        self._gathers = False  # whether events of near substreams are together in the batch at hand
         self._first = 0
         self._bounds: Array = np.zeros(0, np.int64)
         """Of each row of the batch, the least key that its window reaches back to."""
@@ -109,8 +112,18 @@ class PreferredRecognition(Recognition):
             self._bounds = np.arange(self._first, self.position, dtype=np.int64) - int(window.size)
         return events
 
+    def read(self, batch: EventBatch) -> Events:
+        """The events as the machine takes them: where nothing passes with time, those of near substreams together."""
+        events = super().read(batch)
+        windowed = self.bound.window.kind != W_GIVEN or self.bound.window.size is not None
+        self._gathers = not windowed and MANY <= self.machine.partitions <= len(events.partition)
+        return gathered(events) if self._gathers else events
+
     def _feed_machine(self, events: Events, resume: bool) -> Iterator[Chunk]:
         found = self.machine.feed(events, resume)
+        if self._gathers:
+            yield from _as_decided(self._with_deciders(found))
+            return
         if not self._by_key:
             yield from found
             return
@@ -250,6 +263,13 @@ class ComparingPreferred(PreferredRecognition, ComparingRecognition):
         self._room_for_symbols()
         self._tell_ranks()
         super()._restore_machine(header, arrays)
+
+
+def _as_decided(known: list[tuple[Chunk, Array]]) -> Iterator[Chunk]:
+    """These matches in the order of the events that decide them; those of one event are in order."""
+    if known:
+        places = np.concatenate([decider[0] for _, decider in known])
+        yield rows_of(joined([chunk for chunk, _ in known]), in_order(places))
 
 
 def _in_order(known: list[tuple[Chunk, Array]], at: Any) -> Iterator[Chunk]:

@@ -90,13 +90,16 @@ def to_rows(table: pa.Table | pa.RecordBatch, separator: str = "T") -> list[dict
 
 
 def cell(value: Any) -> str:
-    """A value in at most `_CELL` printable characters.
+    """A value in at most `_CELL` printable characters; a fraction with 8 digits, unless it is very large or small.
 
-    >>> cell([1, 2, 3]), cell(None), cell("a\\nb")
-    ('[1, 2, 3]', '', 'a\\\\nb')
+    >>> cell([1, 2, 3]), cell(None), cell("a\\nb"), cell(41.660072334172)
+    ('[1, 2, 3]', '', 'a\\\\nb', '41.660072')
     """
     if value is None:
         return ""
+    if isinstance(value, float) and 1e-4 <= abs(value) < 1e8:
+        shortest, rounded = str(value), f"{value:.8g}"
+        value = rounded if len(rounded) < len(shortest) - 2 else shortest
     if isinstance(value, list):
         shown = [cell(item) for item in value[:_ITEMS]] + (["…"] if len(value) > _ITEMS else [])
         value = f"[{', '.join(shown)}]"

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ceql.errors import QueryError
 from ceql.spark.prepare import WATERMARK
-from ceql.spark.second_watermark import refusing
+from ceql.spark.streaming_checks import refusing
 from ceql.spark.task_report import reported
 
 if TYPE_CHECKING:

@@ -110,8 +110,9 @@ def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tu
         for source in open_streams(events, query.plan.query.streams, time=options.time)
     ]
     bound = BoundPlan.over(query.plan, sources, options)
-    # beside AFTER MATCH, the picture is of the automaton of all matches
-    recognition = UnaryRecognition(bound) if bound.plan.loop is Loop.PREFERRED else recognise(bound)
+    # the picture is of the automaton of all matches, also beside AFTER MATCH and where a mask for each event decides
+    drawn = bound.plan.loop is Loop.PREFERRED or bound.plan.straight is not None
+    recognition = UnaryRecognition(bound) if drawn else recognise(bound)
     following = _following(recognition)
     compact = CompactView(recognition, variables) if isinstance(recognition, UnaryRecognition) else None
     before = following.reached.entered.copy()

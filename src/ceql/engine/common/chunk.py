@@ -40,8 +40,8 @@ def joined(chunks: list[Chunk]) -> Chunk:
     """One chunk of all."""
     if len(chunks) == 1:
         return chunks[0]
-    lengths = [np.diff(chunk.offsets) for chunk in chunks]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+    begins = np.cumsum([0, *(chunk.offsets[-1] for chunk in chunks)])
+    offsets = np.concatenate([begins[:1], *(b + chunk.offsets[1:] for b, chunk in zip(begins, chunks, strict=False))])
 
     def column(name: str) -> Any:
         parts = [getattr(chunk, name) for chunk in chunks]
@@ -53,10 +53,16 @@ def joined(chunks: list[Chunk]) -> Chunk:
 
 def rows(chunk: Chunk, order: Array) -> Chunk:
     """These matches of a chunk, in this order."""
-    lengths = np.diff(chunk.offsets)[order]
-    offsets = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    entries = np.arange(offsets[-1]) + np.repeat(chunk.offsets[:-1][order] - offsets[:-1], lengths)
+    lengths = np.diff(chunk.offsets)
+    if len(lengths) and (lengths == lengths[0]).all():
+        length = int(lengths[0])
+        offsets = length * np.arange(len(order) + 1, dtype=np.int64)
+        entries = np.add.outer(length * order, np.arange(length)).ravel()
+    else:
+        lengths = lengths[order]
+        offsets = np.zeros(len(order) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        entries = np.arange(offsets[-1]) + np.repeat(chunk.offsets[:-1][order] - offsets[:-1], lengths)
     return Chunk(
         start=chunk.start[order],
         end=chunk.end[order],
@@ -67,6 +73,35 @@ def rows(chunk: Chunk, order: Array) -> Chunk:
         start_time=None if chunk.start_time is None else chunk.start_time[order],
         end_time=None if chunk.end_time is None else chunk.end_time[order],
     )
+
+
+def part(chunk: Chunk, begin: int, end: int) -> Chunk:
+    """These neighbouring matches of a chunk, not copied."""
+    first, last = chunk.offsets[begin], chunk.offsets[end]
+    return Chunk(
+        start=chunk.start[begin:end],
+        end=chunk.end[begin:end],
+        offsets=chunk.offsets[begin : end + 1] - first,
+        positions=chunk.positions[first:last],
+        labels=chunk.labels[first:last] if len(chunk.labels) else chunk.labels,
+        partition=None if chunk.partition is None else chunk.partition[begin:end],
+        start_time=None if chunk.start_time is None else chunk.start_time[begin:end],
+        end_time=None if chunk.end_time is None else chunk.end_time[begin:end],
+    )
+
+
+def in_order(places: Array) -> Array:
+    """What puts positions of a batch in order, and leaves equal ones as they are.
+
+    They are near one another, so that entering each in a table is cheaper than sorting, where no two are equal.
+    """
+    if not len(places):
+        return places
+    first = places.min()
+    entered: Array = np.full(int(places.max() - first) + 1, -1, np.int64)
+    entered[places - first] = np.arange(len(places))
+    order: Array = entered[entered >= 0]
+    return order if len(order) == len(places) else np.argsort(places, kind="stable")
 
 
 def by_start(chunk: Chunk) -> Chunk:
@@ -81,4 +116,4 @@ def by_end(chunk: Chunk) -> Chunk:
 
 def head(chunk: Chunk, count: int) -> Chunk:
     """The first matches."""
-    return chunk if len(chunk.start) <= count else rows(chunk, np.arange(count))
+    return chunk if len(chunk.start) <= count else part(chunk, 0, count)

@@ -5,18 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.layout import Events
-from ceql.engine.common.shares import DROPPED
 from ceql.jit import Array, kernel
+
+TOGETHER = 8  # bits: so many substreams fit the nearest cache but one
 
 
 def scatter(events: Events, owners: Array, local: Array | None, ends: Array) -> Events:
-    """The events in order of their owners; `ends` says where those of each end. With `local`, substreams get the
-    numbers that it has for them."""
+    """The events in order of their owners; `ends` says where those of each end, and those of other owners are dropped.
+    With `local`, substreams get the numbers that it has for them."""
     count = int(ends[-1])
     starts = np.concatenate([[0], ends[:-1]])
     found = Events(*(np.empty((count if len(array) else 0, *array.shape[1:]), array.dtype) for array in events))
     _scatter(events, owners, local, starts, found)
     return found
+
+
+def gathered(events: Events) -> Events:
+    """The events with those of neighbouring substreams together, so that what a loop has of these is near meanwhile.
+
+    The order in each substream stays. Sessions of 10 million log-ins of 100,000 users take half the time so
+    (`python -m bench.experiments.by_hand 10000000 8`).
+    """
+    owners = events.partition >> TOGETHER
+    return scatter(events, owners, None, np.cumsum(np.bincount(owners[owners >= 0])))
 
 
 @kernel
@@ -25,7 +36,7 @@ def _scatter(events: Events, owners: Array, local: Array | None, starts: Array, 
     words = events.values.shape[1] if len(events.values) > 0 else 0
     for i in range(len(owners)):
         owner = owners[i]
-        if owner == DROPPED:
+        if not 0 <= owner < len(starts):
             continue
         at = starts[owner]
         starts[owner] = at + 1

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from ceql.engine.common.check import require, require_shape
-from ceql.engine.common.chunk import Chunk, by_end, joined, rows
+from ceql.engine.common.chunk import Chunk, by_end, joined, part
 from ceql.engine.common.layout import EVENT, NODES, Events
 from ceql.engine.common.machine import NO_PARTITIONS, Ledger, Machine, ascending
 from ceql.engine.common.scatter import scatter
@@ -226,8 +226,8 @@ class Sharded(Generic[M]):
                 found.append(chunks.pop(0))
             cut = int(np.searchsorted(chunks[0].end, position, side="right"))
             if cut:
-                found.append(rows(chunks[0], np.arange(cut)))
-                chunks[0] = rows(chunks[0], np.arange(cut, len(chunks[0].end)))
+                found.append(part(chunks[0], 0, cut))
+                chunks[0] = part(chunks[0], cut, len(chunks[0].end))
         return by_end(joined(found)) if len(found) > 1 else found[0] if found else None
 
     def _named(self, shard: int, chunk: Chunk) -> Chunk:

@@ -61,8 +61,9 @@ from ceql.engine.preferred.layout import (
     Work,
 )
 from ceql.engine.preferred.step import step
-from ceql.jit import Array, Word, called, inlined, kernel
+from ceql.jit import Array, Word, called, inlined, kernel, prefetch
 
+AHEAD = 4  # events whose lists are asked for before their turn, and twice as many for where these are
 LAST_BIT = 62  # of `moves` and `PRESENT`: waits from this one on, and all else that an event may change
 
 
@@ -86,6 +87,9 @@ def advance(
     timed = len(times) > 0
     event = work.event
     while i < stop:
+        if i + 2 * AHEAD < stop:
+            prefetch(table, events.partition[i + 2 * AHEAD])
+            prefetch(pool, table[max(events.partition[i + AHEAD], np.int32(0)), LIST])
         partition = events.partition[i]
         if partition < 0:
             i += 1
