@@ -30,7 +30,7 @@ from ceql.errors import DataError
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.extras import KIND, LATE, MATCHES, REJECTED
 from ceql.spark.guard_columns import quoted
-from ceql.spark.packing import BUCKET, CLOCK, PACKED, ROWS, SEAL, Division, pack
+from ceql.spark.packing import BUCKET, CLOCK, PACKED, ROWS, SEAL, Packing, pack
 from ceql.spark.packing import DATA as BLOB
 from ceql.spark.prepare import WATERMARK
 from ceql.spark.streaming import STATE, from_ipc, step_row, stepped, unpacker
@@ -84,7 +84,7 @@ def matched(rows: DataFrame, task: StreamTask, schema: StructType, partition: li
     bucket = F.pmod(F.hash(*keys), F.lit(BUCKETS)) if keys else F.lit(0)
     shipped = rows.select(bucket.alias(BUCKET), *(F.col(quoted(name)) for name in rows.columns))
     clock = F.lit(None).cast("timestamp").alias(CLOCK, metadata={WATERMARK: delay})
-    division = Division(BUCKET, tuple((name, name) for name in rows.columns), range(BUCKETS if keys else 1))
+    division = Packing(BUCKET, tuple((name, name) for name in rows.columns), range(BUCKETS if keys else 1))
     packing = reported("pack", partial(pack, (division,)))
     blobs = shipped.mapInArrow(packing, PACKED).withColumn(CLOCK, clock)
     found = stepped(blobs, RowPatternStep(task))
