@@ -122,7 +122,7 @@ def _in_process(spark: SparkSession, source: Path, query: str, rows: int) -> tup
     table = prepared.frame.toArrow().sort_by("time").combine_chunks()
     bucket = pa.array((table["key0"].to_numpy() % BUCKETS).astype(np.int32))
     table = table.add_column(0, packing.BUCKET, bucket)
-    division = packing.Division.whole(table.schema.names, range(BUCKETS))
+    division = packing.Packing.whole(table.schema.names, range(BUCKETS))
     states: dict[int, bytes] = {}
     spent: dict[str, float] = {}
     for k in range(FILES):

@@ -32,6 +32,11 @@ from ceql.syntax.printer import print_query
 
 _MOST_MATCHES = 1 << 60  # no position has more, and the loops can add to it and multiply it
 
+_ASKED = (
+    *("dotted", "misspelt", "guards", "compares", "skips_safely", "looks_ahead", "straight", "lags", "columns"),
+    *("selection", "rivalry", "limit", "counts_events", "partition", "candidate_reasons"),
+)
+
 
 class Loop(Enum):
     """The loops, by their folders in `engine`."""
@@ -78,6 +83,12 @@ class Plan:
     running: Correlated = NOTHING_COMPARED
     """The same as the engine runs it: without free events, with shared indexes."""
 
+    def worked_out(self) -> Plan:
+        """The plan itself; what binding and running it asks is worked out now, not when the first events are read."""
+        for name in _ASKED:
+            getattr(self, name)
+        return self
+
     @cached_property
     def dotted(self) -> tuple[str, ...]:
         """The attributes with a dot in their names, which may be fields of nested ones."""
@@ -88,14 +99,14 @@ class Plan:
         """Fields that may be attributes of variables whose names are misspelt, each with a suggestion."""
         return misspelt(self.query)
 
-    @property
+    @cached_property
     def guards(self) -> tuple[Atom, ...]:
         """What is asked of single events."""
         if self.ordered is not None:
             return self.ordered.guards
         return self.automaton.guards if self.loop is Loop.GROUPS else self.cea.guards
 
-    @property
+    @cached_property
     def compares(self) -> bool:
         """Whether conditions compare events that runs have read with others."""
         return self.automaton.states > 0
@@ -105,7 +116,7 @@ class Plan:
         """The formula in LP-normal form, without the claims that compare events."""
         return to_normal(self.shape) if self.compares else normalize(self.shape)
 
-    @property
+    @cached_property
     def skips_safely(self) -> bool:
         """Whether an event that satisfies no guard changes nothing."""
         if self.lags or (self.ordered is not None and not self.ordered.skips_safely):
@@ -136,12 +147,12 @@ class Plan:
         """The attributes of events before that guards read."""
         return lags_in(predicate for guard in self.guards for predicate in guard.predicates)
 
-    @property
+    @cached_property
     def selected(self) -> tuple[str, ...]:
         """The selected variables."""
         return variables(self.query)
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The variables whose events are told of each match: those that the result shows, and those of measures."""
         return () if self.query.distinct else self.selected
@@ -164,17 +175,17 @@ class Plan:
         """The strategy, unless it keeps all matches."""
         return choosing(self.query, self.automaton) if self.loop is Loop.GROUPS else strategy_of(self.query)
 
-    @property
+    @cached_property
     def rivalry(self) -> Compare | None:
         """How matches compare under NEXT, LAST and MAX."""
         return self.strategy.compare if self.strategy is not None else None
 
-    @property
+    @cached_property
     def limit(self) -> int:
         """Matches per position, 0 for all. ANY keeps the first, which is one of latest start."""
         return 1 if self.query.strategy is t.Strategy.ANY else min(self.query.limit or 0, _MOST_MATCHES)
 
-    @property
+    @cached_property
     def waits(self) -> bool:
         """Whether matches may be decided after their last event: by time, or by the end of the input."""
         return bool(trailing(self.query.formula)) or self.query.after_match is not None
@@ -192,6 +203,11 @@ class Plan:
         return after is not None and after.skip is t.Skip.PAST_LAST and self.query.window is None
 
     @property
+    def looks_back(self) -> bool:
+        """Whether NOT at the beginning, beside AFTER MATCH, reaches as far back as the window of each match."""
+        return self.ordered is not None and self.query.window is not None and any(self.ordered.before)
+
+    @property
     def is_late(self) -> bool:
         """Whether some match is decided at the end of the input alone: a run may wait for a further event for ever."""
         return self.ordered is not None and self.query.window is None and self.ordered.is_patient
@@ -207,7 +223,7 @@ class Plan:
             "count reluctant (+?, *?) or contiguous (:+)"
         )
 
-    @property
+    @cached_property
     def counts_events(self) -> bool:
         """Whether a window counts events, so that those count too that no guard accepts."""
         inside = self.whole is not None and counts_events(self.whole)
@@ -225,7 +241,7 @@ class Plan:
         bare = None if items is None else tuple(replace(item, attributes=()) for item in items)
         return hashlib.sha256(print_query(replace(self.query, items=bare)).encode()).hexdigest()
 
-    @property
+    @cached_property
     def partition(self) -> tuple[t.Part, ...]:
         """What substreams are made by; the keys of the clause come first."""
         return self.shown_keys + self.split_by

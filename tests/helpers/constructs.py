@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ceql.syntax import tree as t
 from ceql.syntax.functions import AGGREGATES, FUNCTIONS
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import nodes
 
 _INNER = {"Query", "Part", "PartRef", "Interval", "SelectItem"}  # parts of others, which say no more
 

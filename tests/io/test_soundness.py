@@ -253,10 +253,10 @@ def test_large_blocks_are_followed_across_their_seams(size):
 
 def test_rows_that_spark_hands_to_a_task() -> None:
     pytest.importorskip("pyspark")  # `make oldest` goes without it
-    from ceql.spark.packing import Division, pack
+    from ceql.spark.packing import Packing, pack
     from ceql.spark.task_recognizer import larger
 
     damaged = pa.RecordBatch.from_arrays([text(500, 1 << 30)], names=["c0"])
-    for take_in in (lambda: list(larger([damaged])), lambda: list(pack([Division.whole(["c0"], range(1))], [damaged]))):
+    for take_in in (lambda: list(larger([damaged])), lambda: list(pack([Packing.whole(["c0"], range(1))], [damaged]))):
         with pytest.raises(DataError, match=r"column 'c0' .* is damaged"):
             take_in()

@@ -32,8 +32,7 @@ from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.extras import LATE
-from ceql.spark.packing import BUCKET, DATA, SEAL, Division, pack
-from ceql.spark.shipped_plan import WINDOW
+from ceql.spark.packing import BUCKET, DATA, SEAL, Packing, pack
 from ceql.spark.streaming import BucketUpdate, unpacker
 from ceql.spark.task_spec import (
     BITS,
@@ -99,12 +98,14 @@ def ship(
     needed = dict.fromkeys(name for own in bounds for name in own.needed_columns())
     reads = tuple(name for name in needed if name not in (ways.STAMP, ways.POSITION))
     undecided = tuple(k for k in guards if k not in decided)
+    windows = [own.plan.query.window for own in bounds]
+    measured = {window.attribute for window in windows if isinstance(window, t.AttributeWindow)}
     spec = TaskSpec(
         query=plan.source,
         options=options,
-        attributes=tuple(dict.fromkeys([*shown, *reads])),
+        attributes=tuple(dict.fromkeys([*shown, *reads, *sorted(measured)])),
         keys=tuple(name for name, _ in bound.result.keys),
-        hidden_keys=len(plan.split_by),
+        key_columns=tuple(map(key_column, range(len(plan.partition)))),
         compared=compared_attributes(plan),
         shown=shown,
         ids=ids,
@@ -148,7 +149,6 @@ def ship_together(examples: Sequence[ways.Example], buckets: int, ids: bool) -> 
     specs, keys = [], dict[str, pa.DataType]()
     for example in examples:
         plan = example.query.plan
-        window = plan.query.window  # of an attribute that this query alone may measure
         shown = tuple(part.refs[0].attribute for part in plan.shown_keys)
         kinds = (whole.rows.schema.field(key_column(k)).type for k in range(len(shown)))
         keys |= zip(shown, kinds, strict=True)
@@ -157,8 +157,6 @@ def ship_together(examples: Sequence[ways.Example], buckets: int, ids: bool) -> 
                 whole.spec,
                 query=plan.source,
                 keys=shown,
-                hidden_keys=len(plan.split_by),
-                window=attribute_column(window.attribute) if isinstance(window, t.AttributeWindow) else WINDOW,
                 compared=compared_attributes(plan),
                 undecided=tuple(range(len(plan.guards))),
             )
@@ -245,8 +243,6 @@ def _ship_one(table: pa.Table, number: int, bound: BoundPlan, spec: TaskSpec, dr
         as_float = pa.types.is_floating(kind)
         columns[key_column(k)] = pa.array([float(v) if as_float and v is not None else v for v in values], kind)
         wanted = [one and value is not None for one, value in zip(wanted, values, strict=True)]
-    if isinstance(bound.plan.query.window, t.AttributeWindow):
-        columns[WINDOW] = table[bound.plan.query.window.attribute]
     if several:
         columns[STREAM] = pa.array([number] * table.num_rows, pa.int32())
     columns[ORDER] = columns["o_0"] = table[ways.POSITION]
@@ -285,7 +281,7 @@ class Operator:
     def micro_batch(self, rows: Sequence[int], clock: int) -> None:
         """These rows arrive; `clock` is the watermark in milliseconds."""
         arrived = defaultdict(list)
-        division = Division.whole(self.shipped.rows.schema.names, range(self.shipped.terms.buckets))
+        division = Packing.whole(self.shipped.rows.schema.names, range(self.shipped.terms.buckets))
         for packed in pack([division], [self.shipped.rows.take(pa.array(rows, pa.int64()))] if rows else []):
             for bucket, blob in zip(packed[BUCKET].to_pylist(), packed[DATA].to_pylist(), strict=True):
                 arrived[bucket].append(blob)

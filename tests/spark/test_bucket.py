@@ -19,7 +19,7 @@ import hand_made
 import ways
 from ceql import DataError
 from ceql.recognition import snapshot
-from ceql.spark import second_watermark
+from ceql.spark import streaming_checks
 from ceql.spark.bucket import Bucket
 from ceql.spark.task_spec import TIME, attribute_column
 from ceql.syntax import tree
@@ -131,7 +131,7 @@ def example_at(query: str, *events: tuple[str, int, str]) -> ways.Example:
 
 def test_a_watermark_that_does_not_begin_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     example = example_at("SELECT * WHERE A ; B PARTITION BY k", ("A", 1, "x"), ("B", 10, "x"), ("B", 20, "x"))
-    second_watermark._tell.cache_clear()
+    streaming_checks._tell.cache_clear()
     operator = hand_made.Operator(hand_made.ship(example))
     operator.micro_batch([0], 0)  # the first micro-batch has none yet
     assert not caplog.messages

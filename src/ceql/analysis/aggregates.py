@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ceql.analysis.scopes import binds, variables
 from ceql.errors import ArgumentError, QueryError, did_you_mean
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
 from ceql.syntax.parser import parse_aggregate
+from ceql.syntax.walking import nodes
 
 _OF_ONE_MATCH = ("FIRST", "LAST")
 _EXAMPLES = "COUNT(*), COUNT(x), COUNT(DISTINCT x.a), SUM(x.a), AVG(x.a), MIN(x.a), MAX(x.a) or MEDIAN(x.a)"

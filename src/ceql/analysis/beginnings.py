@@ -15,12 +15,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, cast
 
-from ceql.analysis.conditions import aggregates, of_one_event, replaced, spell_out
+from ceql.analysis.conditions import aggregates, named, of_one_event, replaced, spell_out
 from ceql.analysis.cutting import most
 from ceql.analysis.shape import Absence, Claim, Comparand, Either, Kind, Leaf, Leaves, Node, Same, Shape, Test
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes as parts_of
 from ceql.syntax.printer import print_condition
+from ceql.syntax.walking import mapped
+from ceql.syntax.walking import nodes as parts_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Around:
         """The numbers of the conditions that speak of each variable."""
         found: dict[str, list[int]] = {}
         for k, part in enumerate(self.asked if isinstance(self.asked, tuple) else ()):
-            for name in _named(part):
+            for name in named(part):
                 found.setdefault(name, []).append(k)
         return found
 
@@ -128,7 +129,7 @@ class _Beginnings:
         before = told.to_the_left(around.node) & self.shape.below(around.node)
         same: list[t.Predicate] = [t.Comparison("=", mine[0], other, span=part.span) for other in mine[1:]]
         if around.node not in self.shape.above(told.joint.node) or not before:
-            return [t.IsNull(mine[0], negated=True, span=part.span), *same]
+            return [t.Comparison("=", mine[0], mine[0], span=part.span), *same]  # neither NULL nor NaN
         terms: dict[int, tuple[t.Expression, ...]] = {}
         for number in before:
             refs_of = [ref for ref in part.refs if ref.name is None or ref.name in around.seen[number]]
@@ -166,7 +167,7 @@ class _Told:
 
     def test(self, around: Around, part: t.FilterCondition, leaf: int) -> Test | Either | None:
         """A condition, read for the event in place of the leaf's variable; None if it is not asked."""
-        names = _named(part)
+        names = named(part)
         # a variable that the filtered formula does not bind may be that of an AS around the filter
         own = names & (around.seen[leaf] | (self.leaf.variables - around.bound))
         if not own or any(isinstance(node, t.Lapse) for node in parts_of(part)):
@@ -196,7 +197,7 @@ class _Told:
             return replace(leaf, variable=self.name) if isinstance(leaf, t.Ref) and leaf.variable in own else leaf
 
         predicate = replaced(_as_predicate(part), here)
-        asked = _named(predicate) - {self.name}
+        asked = named(predicate) - {self.name}
         return Test(predicate, {name: comparands[name] for name in sorted(asked)}, self.name if owner in own else owner)
 
     def _scope(self, node: int, name: str) -> int:
@@ -227,21 +228,9 @@ def _conjuncts(condition: t.FilterCondition) -> list[t.FilterCondition]:
 
 def _as_predicate(condition: t.Condition) -> t.Predicate:
     """A condition outside brackets as one inside them, whose attributes name their variables."""
-    match condition:
-        case t.Bracket(name, predicate):
-            return spell_out(predicate, name)
-        case t.Conj(items) | t.Disj(items):
-            return replace(condition, items=tuple(map(_as_predicate, items)))
-        case t.Neg(item):
-            return replace(condition, item=_as_predicate(item))
-    return condition
-
-
-def _named(condition: t.Condition) -> frozenset[str]:
-    """The variables that a condition speaks of."""
-    brackets = {node.name for node in parts_of(condition) if isinstance(node, t.Bracket)}
-    totals = {total.variable for total in aggregates(condition)}
-    return frozenset(brackets | totals | {node.variable for node in parts_of(condition) if isinstance(node, t.Ref)})
+    if isinstance(condition, t.Bracket):
+        return spell_out(condition.predicate, condition.name)
+    return mapped(condition, _as_predicate)
 
 
 def _has_prev(condition: object) -> bool:

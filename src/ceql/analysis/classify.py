@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ceql.analysis.conditions import is_correlated, is_measured, leaves, simplify
+from ceql.analysis.conditions import is_correlated, is_measured, simplify
 from ceql.analysis.scopes import bound_once, forbids, subformulas, types
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 
 def compares_events(query: t.Query, source: str) -> bool:

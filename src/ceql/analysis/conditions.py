@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import TypeVar, cast
 
 from ceql.errors import QueryError
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import leaves, mapped, nodes
 
 Read = t.Ref | t.Prev | t.Attribute
 N = TypeVar("N", t.Predicate, t.Expression)
@@ -24,35 +25,6 @@ N = TypeVar("N", t.Predicate, t.Expression)
 def refs(node: t.Condition | t.Expression) -> list[t.Ref]:
     """Every `variable.attribute` in a condition or expression, in order."""
     return [leaf for leaf in leaves(node) if isinstance(leaf, t.Ref)]
-
-
-def leaves(node: t.Condition | t.Expression, of_aggregates: bool = True) -> list[t.Ref | t.Prev | t.Attribute]:
-    """Every attribute that a condition or expression reads, in order; those inside aggregates too, if wanted."""
-
-    def of(*parts: t.Condition | t.Expression) -> list[t.Ref | t.Prev | t.Attribute]:
-        return [leaf for part in parts for leaf in leaves(part, of_aggregates)]
-
-    match node:
-        case t.Ref() | t.Prev() | t.Attribute():
-            return [node]
-        case t.Literal() | t.Duration() | t.Lapse():
-            return []
-        case t.Aggregate(_, _, operand):
-            return [] if operand is None or not of_aggregates else of(operand)
-        case t.Call(_, arguments):
-            return of(*arguments)
-        case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
-            return of(left, right)
-        case t.Minus(inner) | t.Like(inner) | t.In(inner) | t.IsNull(inner):
-            return of(inner)
-        case t.Between(inner, low, high):
-            return of(inner, low, high)
-        case t.Bracket(_, predicate):
-            return of(predicate)
-        case t.Neg(item):
-            return of(item)
-        case t.Conj(items) | t.Disj(items):
-            return of(*items)
 
 
 def is_measured(node: t.Condition | t.Expression) -> bool:
@@ -186,6 +158,12 @@ def variables_of(node: t.Condition | t.Expression) -> set[str]:
     return {ref.variable for ref in refs(node)} | {aggregate.variable for aggregate in aggregates(node)}
 
 
+def named(condition: t.Condition) -> frozenset[str]:
+    """The variables that a condition speaks of, those before brackets among them."""
+    brackets = {node.name for node in nodes(condition) if isinstance(node, t.Bracket)}
+    return frozenset(brackets | variables_of(condition))
+
+
 def _own(node: N, name: str) -> N:
     """`node` with the references to `name` itself turned into bare attributes."""
 
@@ -217,27 +195,6 @@ def of_one_event(node: N) -> N:
 
 def replaced(node: N, change: Callable[[Read], t.Expression]) -> N:
     """`node` with every attribute that it reads changed."""
-    return cast(N, _replaced(node, change))
-
-
-def _replaced(node: Any, change: Callable[[Read], t.Expression]) -> Any:
-    match node:
-        case t.Ref() | t.Prev() | t.Attribute():
-            return change(node)
-        case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
-            return replace(node, left=_replaced(left, change), right=_replaced(right, change))
-        case t.Minus(inner) | t.Like(inner) | t.In(inner) | t.IsNull(inner):
-            return replace(node, operand=_replaced(inner, change))
-        case t.Between(inner, low, high):
-            operand, low, high = (_replaced(e, change) for e in (inner, low, high))
-            return replace(node, operand=operand, low=low, high=high)
-        case t.Aggregate(_, _, operand) if operand is not None:
-            return replace(node, operand=_replaced(operand, change))
-        case t.Call(_, arguments):
-            return replace(node, arguments=tuple(_replaced(argument, change) for argument in arguments))
-        case t.Neg(item):
-            return replace(node, item=_replaced(item, change))
-        case t.Conj(items) | t.Disj(items):
-            return replace(node, items=tuple(_replaced(item, change) for item in items))
-        case _:
-            return node
+    if isinstance(node, t.Ref | t.Prev | t.Attribute):
+        return change(node)
+    return mapped(node, partial(replaced, change=change))

@@ -16,7 +16,7 @@ from ceql.analysis.cutting import Condition, Cut, NotCut, Operand, Read, Role, m
 from ceql.analysis.shape import Claim, Comparand, Either, Leaves, Same, Shape
 from ceql.analysis.wholes import is_before, predicate_of
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import nodes
 
 _NONE: Leaves = frozenset()
 

@@ -7,13 +7,15 @@ In: the tree of a query. Out: the same with attributes of dotted names, such as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ceql.analysis.conditions import Read, replaced
 from ceql.errors import did_you_mean
 from ceql.syntax import tree as t
+from ceql.syntax.walking import mapped, nodes
 
 
 def with_fields(query: t.Query) -> t.Query:
@@ -36,7 +38,7 @@ def misspelt(query: t.Query) -> tuple[tuple[t.Attribute, str], ...]:
     ((Attribute(name='frst.v'), "Did you mean 'first'?"),)
     """
     known = _names(query)
-    fields = [node for node in _nodes(query.formula) if isinstance(node, t.Attribute) and "." in node.name]
+    fields = [node for node in nodes(query.formula) if isinstance(node, t.Attribute) and "." in node.name]
     hints = [(node, did_you_mean(node.name.split(".")[0], known)) for node in fields]
     return tuple((node, hint) for node, hint in hints if hint is not None)
 
@@ -44,7 +46,7 @@ def misspelt(query: t.Query) -> tuple[tuple[t.Attribute, str], ...]:
 def _names(query: t.Query) -> list[str]:
     """The variables, types and streams."""
     known = [*query.streams]
-    for node in _nodes(query.formula):
+    for node in nodes(query.formula):
         match node:
             case t.As(_, variable):
                 known.append(variable)
@@ -58,7 +60,7 @@ def _names(query: t.Query) -> list[str]:
 def dotted_names(query: t.Query) -> tuple[str, ...]:
     """The names with a dot that the query has for attributes."""
     found: dict[str, None] = {}
-    for node in _nodes(query):
+    for node in nodes(query):
         match node:
             case t.Attribute(name):
                 found[name] = None
@@ -69,24 +71,7 @@ def dotted_names(query: t.Query) -> tuple[str, ...]:
     return tuple(name for name in found if "." in name)
 
 
-def _nodes(node: Any) -> Iterator[Any]:
-    if isinstance(node, tuple):
-        for item in node:
-            yield from _nodes(item)
-    elif is_dataclass(node):
-        yield node
-        for field in fields(node):
-            yield from _nodes(getattr(node, field.name))
-
-
-def _rewritten(node: Any, own: Any) -> Any:
-    match node:
-        case t.Bracket(_, predicate):
-            return replace(node, predicate=replaced(predicate, own))
-        case tuple():
-            return tuple(_rewritten(item, own) for item in node)
-        case _ if is_dataclass(node) and not isinstance(node, type):
-            changed = {f.name: _rewritten(getattr(node, f.name), own) for f in fields(node) if f.name != "span"}
-            return replace(node, **changed)
-        case _:
-            return node
+def _rewritten(node: Any, own: Callable[[Read], t.Expression]) -> Any:
+    if isinstance(node, t.Bracket):
+        return replace(node, predicate=replaced(node.predicate, own))
+    return mapped(node, partial(_rewritten, own=own))

@@ -7,10 +7,11 @@ the other attributes could make it true.
 
 from __future__ import annotations
 
-from ceql.analysis.conditions import leaves, skips_null
+from ceql.analysis.conditions import skips_null
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape, Test
 from ceql.errors import QueryError
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 _Truths = frozenset[bool | None]
 _ANY: _Truths = frozenset({True, False, None})

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ceql.analysis.between import Worst, hardest, worst
 from ceql.analysis.cutting import Condition, Operand, Read, Role
 from ceql.analysis.shape import Same, Shape
 from ceql.syntax import tree as t
+from ceql.syntax.walking import mapped
 
 _MOST_OPERANDS = 8
 
@@ -83,18 +85,6 @@ def easiest(condition: Condition) -> str | None:
 
 def _shifted(node: Any, by: int) -> Any:
     """A predicate over operands, with other numbers."""
-    match node:
-        case Read(operand):
-            return replace(node, operand=operand + by)
-        case t.Conj(items) | t.Disj(items):
-            return replace(node, items=tuple(_shifted(item, by) for item in items))
-        case t.Neg(item):
-            return replace(node, item=_shifted(item, by))
-        case t.Comparison(_, left, right) | t.Arithmetic(_, left, right):
-            return replace(node, left=_shifted(left, by), right=_shifted(right, by))
-        case t.IsNull(operand) | t.Minus(operand):
-            return replace(node, operand=_shifted(operand, by))
-        case t.Call(_, (operand,)):
-            return replace(node, arguments=(_shifted(operand, by),))
-        case _:
-            return node
+    if isinstance(node, Read):
+        return replace(node, operand=node.operand + by)
+    return mapped(node, partial(_shifted, by=by))

@@ -13,7 +13,7 @@ from ceql.analysis.selection import selection
 from ceql.errors import QueryError, did_you_mean
 from ceql.syntax import tree as t
 from ceql.syntax.conditions import LAPSES
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import nodes
 
 
 def with_lapses(query: t.Query) -> t.Query:

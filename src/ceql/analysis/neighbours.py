@@ -16,11 +16,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import cast
 
-from ceql.analysis.conditions import leaves, replaced
+from ceql.analysis.conditions import replaced
 from ceql.analysis.cutting import most
 from ceql.analysis.lengths import HIDDEN
 from ceql.analysis.shape import Claim, Comparand, Either, Kind, Leaves, Shape, Test
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 Lag = tuple[str, int]
 """An attribute, and how many events before this one it is read. Of no event, for 0: it is NULL."""

@@ -13,15 +13,14 @@ calculated with is left as it is: `v * 2.0` is not of the type of `v * 2`. So is
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from ceql.analysis.conditions import leaves
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition
+from ceql.syntax.walking import leaves, mapped
 
-_CONTAINERS = (t.Filter, t.Bracket, t.Neg, t.Disj, t.As, t.Plus, t.Count, t.Then, t.All, t.Or, t.PartitionBy, t.Within)
 _EXACT = 1 << 53  # below, whole numbers and floats are compared alike
 
 
@@ -41,8 +40,6 @@ def one_form(query: t.Query) -> t.Query:
 
 def _formed(node: Any) -> Any:
     match node:
-        case tuple():
-            return tuple(map(_formed, node))
         case t.Conj(items):
             return replace(node, items=tuple(sorted(map(_formed, items), key=print_condition)))
         case t.Comparison(op, left, right):
@@ -54,11 +51,8 @@ def _formed(node: Any) -> Any:
             return replace(node, low=_whole(low), high=_whole(high))
         case t.In(_, items):
             return replace(node, items=tuple(map(_whole, items)))
-        case _ if isinstance(node, _CONTAINERS):
-            names = [field.name for field in fields(node) if field.name != "span"]
-            return replace(node, **{name: _formed(getattr(node, name)) for name in names})
         case _:
-            return node
+            return mapped(node, _formed)
 
 
 def _is_constant(node: t.Expression) -> bool:

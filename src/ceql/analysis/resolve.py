@@ -15,8 +15,7 @@ from itertools import product
 from typing import cast
 
 from ceql.analysis.beginnings import Around, asked_parts, with_beginnings
-from ceql.analysis.conditions import is_correlated, read_singly, simplify, spell_out, variables_of
-from ceql.analysis.conditions import leaves as leaves_of
+from ceql.analysis.conditions import is_correlated, named, read_singly, simplify, spell_out, variables_of
 from ceql.analysis.missing import without_empty
 from ceql.analysis.scopes import binds, bound_once, forbids, joined_by_next, name_of, subformulas
 from ceql.analysis.shape import (
@@ -38,6 +37,7 @@ from ceql.errors import QueryError, ResourceError, Span
 from ceql.syntax import tree as t
 from ceql.syntax.absence import events_of
 from ceql.syntax.printer import print_condition, print_formula, print_window
+from ceql.syntax.walking import leaves as leaves_of
 
 MOST_NODES = 100_000
 """Nodes of a shape and claims on them: to compile them takes seconds. Only copies make more; a query has fewer."""
@@ -123,7 +123,7 @@ class _Resolver:
                 simple = simplify(condition, once | forbids(inner), self.source)
                 node, waiting = self._filter(without_empty(inner, simple, self.source), simple)
                 if self.has_next:
-                    asked = tuple(part for part in asked_parts(simple) if not forbids(inner) & _named(part))
+                    asked = tuple(part for part in asked_parts(simple) if not forbids(inner) & named(part))
                     self.around.append(Around(node, asked, self._seen(node)))
                 return node, waiting
             case t.PartitionBy(inner, parts):
@@ -251,14 +251,14 @@ class _Resolver:
 
     def _filter(self, inner: t.Formula, condition: t.FilterCondition) -> tuple[int, list[Claim]]:
         absent = forbids(inner)
-        mine = [part for part in _conjuncts(condition) if absent & _named(part)] if absent else []
+        mine = [part for part in _conjuncts(condition) if absent & named(part)] if absent else []
         if not mine:
             return self._filter_there(inner, condition)
         first = len(self.absences)
-        others = tuple(part for part in _conjuncts(condition) if not absent & _named(part))
+        others = tuple(part for part in _conjuncts(condition) if not absent & named(part))
         node, waiting = self._filter_there(inner, t.Conj(others)) if others else self.build(inner)
         for part in mine:
-            waiting += self._forbid(node, part, absent & _named(part), range(first, len(self.absences)), binds(inner))
+            waiting += self._forbid(node, part, absent & named(part), range(first, len(self.absences)), binds(inner))
         return node, waiting
 
     def _filter_there(self, inner: t.Formula, condition: t.FilterCondition) -> tuple[int, list[Claim]]:
@@ -363,19 +363,6 @@ class _Resolver:
                 absent = tuple(dict.fromkeys(t.Attribute(ref.attribute, span=ref.span) for ref in own))
                 same = Same({**terms, -1: absent})
                 self.denials.append(Claim(len(self.denials), node, same, text, span, number))
-
-
-def _named(condition: t.Condition) -> set[str]:
-    """The variables that a condition speaks of."""
-    match condition:
-        case t.Conj(items) | t.Disj(items):
-            return {name for item in items for name in _named(item)}
-        case t.Neg(item):
-            return _named(item)
-        case t.Bracket(name, predicate):
-            return {name, *variables_of(predicate)}
-        case _:
-            return variables_of(condition)
 
 
 def _without(test: Test, name: str) -> Test:

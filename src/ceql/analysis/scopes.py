@@ -14,7 +14,7 @@ from ceql.analysis.conditions import aggregates, refs
 from ceql.errors import QueryError, did_you_mean
 from ceql.syntax import tree as t
 from ceql.syntax.absence import events_of
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import nodes
 
 
 def parts(formula: t.Formula) -> tuple[t.Formula, ...]:

@@ -19,9 +19,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ceql.analysis.conditions import is_measured, of_one_event, read_singly, skips_null, variables_of
-from ceql.analysis.conditions import leaves as attributes_of
 from ceql.errors import Span
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves as attributes_of
 
 Leaves = frozenset[int]
 

@@ -16,7 +16,7 @@ from ceql.analysis.cutting import FIRST_LAST, WHOLE, Condition, Cut, NotCut, Ope
 from ceql.analysis.lengths import bound_name, key_name
 from ceql.analysis.shape import Claim, Comparand, Either, Kind, Shape, Test
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import nodes
 
 _LONGEST = 56  # instructions of a program
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ceql.analysis.cutting import Condition, Read
 from ceql.syntax import tree as t
+from ceql.syntax.walking import below, nodes
 
 MANY = 2**31 - 1  # no number is enough
 
@@ -24,16 +25,14 @@ def enough(condition: Condition, operand: int) -> int:
 def _limits(node: Any, operand: int) -> Iterator[int]:
     """Of each place in which a predicate reads an operand: the number from which on nothing changes."""
     match node:
-        case t.Conj(items) | t.Disj(items):
-            for item in items:
-                yield from _limits(item, operand)
-        case t.Neg(item):
-            yield from _limits(item, operand)
+        case t.Conj() | t.Disj() | t.Neg():
+            for part in below(node):
+                yield from _limits(part, operand)
         case t.Comparison(op, left, t.Literal(value)) if _is(left, operand):
             yield _limit(op, value)
         case t.Comparison(op, t.Literal(value), right) if _is(right, operand):
             yield _limit(t.FLIPPED[op], value)
-        case _ if _reads(node, operand):
+        case _ if any(_is(part, operand) for part in nodes(node)):
             yield MANY
 
 
@@ -46,14 +45,3 @@ def _limit(op: str, value: Any) -> int:
 
 def _is(node: Any, operand: int) -> bool:
     return isinstance(node, Read) and bool(node.operand == operand)
-
-
-def _reads(node: Any, operand: int) -> bool:
-    if _is(node, operand):
-        return True
-    match node:
-        case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
-            return _reads(left, operand) or _reads(right, operand)
-        case t.Minus(inner) | t.IsNull(inner) | t.Call(_, (inner,)):
-            return _reads(inner, operand)
-    return False

@@ -13,10 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ceql.cli.arguments import OfRun
 from ceql.cli.exit_codes import ExitCode, UsageError
 from ceql.cli.formatting import to_json
-from ceql.cli.output import Output, check_not_read
-from ceql.cli.run import Job, opened
+from ceql.cli.output import written
+from ceql.cli.run import opened
 from ceql.cli.writers import Format, choose_format, write_table
 from ceql.results.matches import Matches
 from ceql.results.text import cell, to_rows
@@ -61,7 +62,7 @@ def _number(every: str) -> str | float:
         return every
 
 
-def aggregate(job: Job, asked: Asked) -> ExitCode:
+def aggregate(job: OfRun, asked: Asked) -> ExitCode:
     """Writes the totals. The exit code says whether there are matches."""
 
     def totals(matches: Matches) -> tuple[pa.Table, bool]:
@@ -72,7 +73,7 @@ def aggregate(job: Job, asked: Asked) -> ExitCode:
     return _tabulate(job, totals)
 
 
-def episodes(job: Job, gap: str) -> ExitCode:
+def episodes(job: OfRun, gap: str) -> ExitCode:
     """Writes the episodes that matches are united to."""
 
     def united(matches: Matches) -> tuple[pa.Table, bool]:
@@ -82,23 +83,14 @@ def episodes(job: Job, gap: str) -> ExitCode:
     return _tabulate(job, united)
 
 
-def _tabulate(job: Job, tabled: Callable[[Matches], tuple[pa.Table, bool]]) -> ExitCode:
+def _tabulate(job: OfRun, tabled: Callable[[Matches], tuple[pa.Table, bool]]) -> ExitCode:
     """Writes a table that is made of the matches, if there are any; `tabled` says so."""
-    format = choose_format(job.format, job.out)
-    output = None
-    if job.out is not None:
-        check_not_read(job.out, [path for paths in job.files.values() for path in paths])
-        output = Output(job.out)
-    try:
+    format = choose_format(job.format, job.file)
+    with written(job.file, job.paths) as out:
         with opened(job) as matches:
             assert isinstance(matches, Matches)
             table, any_match = tabled(matches)
-        write_any(table, format, None if output is None else output.path)
-        if output is not None:
-            output.publish()
-    finally:
-        if output is not None:
-            output.discard()
+        write_any(table, format, out)
     return ExitCode.DONE if any_match else ExitCode.NO_MATCH
 
 

@@ -18,30 +18,10 @@ from ceql.errors import DataError
 from ceql.io import json_text
 from ceql.io.formats import format_of_bytes
 from ceql.io.source import Source
-from ceql.io.sources import OnceSource
+from ceql.io.sources import OnceSource, TableSource
 
 _READ = 1 << 18
 _BLOCK = 1 << 22
-
-
-class LineBlock(Source):
-    """The events of some lines. An attribute that none of them has is NULL."""
-
-    _open_schema = True
-
-    def __init__(self, table: pa.Table):
-        super().__init__(None, 1 << 16)
-        self._table = table
-
-    @property
-    def events(self) -> int:
-        return int(self._table.num_rows)
-
-    def _schema(self) -> pa.Schema:
-        return self._table.schema
-
-    def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-        return iter(self._table.to_batches())
 
 
 class JsonLines:
@@ -64,7 +44,7 @@ class JsonLines:
     def skipped(self) -> int:
         return self._bad + self._times.skipped
 
-    def __iter__(self) -> Iterator[LineBlock]:
+    def __iter__(self) -> Iterator[TableSource]:
         rest = b""
         arrived = self._head or self._read()
         while arrived:
@@ -90,7 +70,7 @@ class JsonLines:
             parts.append(arrived)
         return b"".join(parts)
 
-    def _parse(self, text: bytes) -> Iterator[LineBlock]:
+    def _parse(self, text: bytes) -> Iterator[TableSource]:
         lines = json_text.numbered(text, self._line)
         self._line += text.count(b"\n") + 1
         if not lines:
@@ -111,10 +91,15 @@ class JsonLines:
                     raise DataError(json_text.with_number(problem, lines))
         if table is not None:
             self.names.update(table.schema.names)
-            yield LineBlock(self._times.convert(table))
+            yield _block(self._times.convert(table))
         if bad and not self._skip:
             is_csv = bad[0][0] == 1 and format_of_bytes(text) in ("csv", "tsv")
             raise DataError(bad[0][1] + "; if this is CSV, say --input-format csv" * is_csv)
+
+
+def _block(table: pa.Table) -> TableSource:
+    """The events of some lines. An attribute that none of them has is NULL."""
+    return TableSource(None, 1 << 16, lambda: table, open_schema=True)
 
 
 def _text_time(line: bytes, time: str | None) -> pa.Schema:

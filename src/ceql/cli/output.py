@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ceql.cli.exit_codes import UsageError
@@ -42,6 +43,21 @@ class Output:
         """Remove the file unless it is in its place."""
         if self.path != self._wanted:
             self.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def written(wanted: Path | None, inputs: Iterable[str]) -> Iterator[Path | None]:
+    """Where the body is to write the file `wanted`, which is put in its place in the end; None: to the terminal."""
+    if wanted is None:
+        yield None
+        return
+    check_not_read(wanted, inputs)
+    output = Output(wanted)
+    try:
+        yield output.path
+        output.publish()
+    finally:
+        output.discard()
 
 
 def check_not_read(out: Path, inputs: Iterable[str]) -> None:

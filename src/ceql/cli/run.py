@@ -6,15 +6,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from ceql.cli.arguments import OfRun
 from ceql.cli.exit_codes import ExitCode, say
-from ceql.cli.inputs import FROM_TERMINAL, STDIN, Files, first_bytes, is_live, say_skipped, single_or_named
+from ceql.cli.inputs import FROM_TERMINAL, Files, first_bytes, say_skipped, single_or_named
 from ceql.cli.json_lines import JsonLines
 from ceql.cli.output import Output, check_not_read
 from ceql.cli.progress import EventProgress
@@ -31,30 +30,7 @@ from ceql.results.matches import Matches
 _MANY = 1000  # events after which an attribute that never came is worth a word
 
 
-@dataclass(frozen=True)
-class Job:
-    """The arguments of `ceql run`."""
-
-    query: Query | QuerySet
-    files: dict[str | None, list[str]]
-    columns: dict[str, Any]
-    """The keyword arguments of `Query.run` and `Query.recognizer`: type, time, time_unit, lateness, memory, threads."""
-    out: Path | None = None
-    format: Format | None = None
-    limit: int | None = None
-    events: bool = False
-    progress: bool = True
-    skip_bad_lines: bool = False
-
-    input_format: str | None = None
-
-    @cached_property
-    def streaming(self) -> bool:
-        """Whether events are recognised as they arrive."""
-        return [STDIN] in self.files.values() and is_live(self.input_format)
-
-
-def count(job: Job) -> ExitCode:
+def count(job: OfRun) -> ExitCode:
     """Prints how many matches there are, without enumerating them."""
     with opened(job) as matches:
         found = matches.count()
@@ -67,12 +43,12 @@ def count(job: Job) -> ExitCode:
 
 
 @contextmanager
-def opened(job: Job) -> Iterator[Found]:
+def opened(job: OfRun) -> Iterator[Found]:
     """All matches, for what reads them at once; then says what the user should know of the events."""
     with not_warned_of_late_events():
         if job.streaming:
             lines = lines_of(job)
-            matches = job.query.run(lines.source(), **job.columns)
+            matches = job.compiled.run(lines.source(), **job.run_options)
             yield matches
             _report(job, lines, matches.late())
         else:
@@ -82,19 +58,19 @@ def opened(job: Job) -> Iterator[Found]:
             _report(job, sources, matches.late())
 
 
-def run(job: Job) -> ExitCode:
+def run(job: OfRun) -> ExitCode:
     """Writes the matches. The exit code says whether there are any."""
-    format = choose_format(job.format, job.out)
-    limit = job.limit
-    if limit is None and format is Format.table and job.out is None and not job.streaming:
+    format = choose_format(job.format, job.file)
+    limit = job.limit_output
+    if limit is None and format is Format.table and job.file is None and not job.streaming:
         limit = TABLE_LIMIT
     output = None
-    if job.out is not None:
-        check_not_read(job.out, [path for paths in job.files.values() for path in paths])
-        output = Output(job.out)
+    if job.file is not None:
+        check_not_read(job.file, job.paths)
+        output = Output(job.file)
     with _writing(job, format, output) as writer, not_warned_of_late_events():
         found, more = _stream(job, writer, limit, output) if job.streaming else _whole(job, writer, limit)
-    if more and job.limit is None:
+    if more and job.limit_output is None:
         say(
             f"these are the first {found} matches; --limit-output N shows more, -o FILE writes all, --count counts them"
         )
@@ -104,7 +80,7 @@ def run(job: Job) -> ExitCode:
 
 
 @contextmanager
-def _writing(job: Job, format: Format, output: Output | None) -> Iterator[Writer]:
+def _writing(job: OfRun, format: Format, output: Output | None) -> Iterator[Writer]:
     """The writer, which is closed in the end; its file is put in its place if it is whole: all matches, or Ctrl-C."""
     try:
         writer = _writer(job, format, None if output is None else output.path)
@@ -127,17 +103,17 @@ def _writing(job: Job, format: Format, output: Output | None) -> Iterator[Writer
             output.discard()
 
 
-def _whole(job: Job, writer: Writer, limit: int | None) -> tuple[int, bool]:
+def _whole(job: OfRun, writer: Writer, limit: int | None) -> tuple[int, bool]:
     matches, bar, sources = _open_files(job)
     with bar:
-        found, more = _write(matches, writer, job.events, limit)
-    if isinstance(writer, ColumnWriter) and not job.events:
+        found, more = _write(matches, writer, job.with_events, limit)
+    if isinstance(writer, ColumnWriter) and not job.with_events:
         writer.begin(matches.schema)
     _report(job, sources, matches.late(), all_read=not more)
     return found, more
 
 
-def lines_of(job: Job) -> JsonLines:
+def lines_of(job: OfRun) -> JsonLines:
     """The events of standard input, as they arrive."""
     head = b""
     if sys.stdin.isatty():
@@ -147,13 +123,13 @@ def lines_of(job: Job) -> JsonLines:
     return JsonLines(sys.stdin.fileno(), head, job.columns["time"], job.skip_bad_lines)
 
 
-def _stream(job: Job, writer: Writer, limit: int | None, output: Output | None) -> tuple[int, bool]:
+def _stream(job: OfRun, writer: Writer, limit: int | None, output: Output | None) -> tuple[int, bool]:
     lines = lines_of(job)
-    recognizer = job.query.recognizer(**job.columns, keep_rows=job.events)
+    recognizer = job.compiled.recognizer(**job.run_options, keep_rows=job.with_events)
     found, more, events, asked = 0, False, 0, False
     try:
         for block in lines:
-            n, more = _write(recognizer.feed(block), writer, job.events, None if limit is None else limit - found)
+            n, more = _write(recognizer.feed(block), writer, job.with_events, None if limit is None else limit - found)
             found += n
             if n:
                 writer.flush()
@@ -162,11 +138,11 @@ def _stream(job: Job, writer: Writer, limit: int | None, output: Output | None) 
             if limit is not None and found >= limit:
                 asked = True  # the events that were not read may have any attribute
                 return found, True
-            events += block.events
+            events += block.rows or 0
             if not asked and events >= _MANY:
                 asked = True
                 _report_missing(job, lines.names, f"of the first {events:,} events")
-        n, more = _write(recognizer.finish(), writer, job.events, None if limit is None else limit - found)
+        n, more = _write(recognizer.finish(), writer, job.with_events, None if limit is None else limit - found)
         return found + n, more
     finally:
         _report(job, lines, recognizer.late(), all_read=not asked)
@@ -194,14 +170,14 @@ def _write(matches: Found, writer: Writer, events: bool, limit: int | None) -> t
     return found, False
 
 
-def _writer(job: Job, format: Format, out: Path | None) -> Writer:
-    several = isinstance(job.query, QuerySet)
+def _writer(job: OfRun, format: Format, out: Path | None) -> Writer:
+    several = isinstance(job.compiled, QuerySet)
     if format in (Format.csv, Format.parquet, Format.arrow):
         return SetColumnWriter(format, out) if several else ColumnWriter(format, out)
     file = sys.stdout if out is None else out.open("w", encoding="utf-8")
-    if isinstance(job.query, QuerySet):
+    if isinstance(job.compiled, QuerySet):
         return SetJsonWriter(file) if format is Format.json else SetTableWriter(file, job.streaming)
-    projections = job.query.plan.projections
+    projections = job.compiled.plan.projections
     if format is Format.json:
         return JsonWriter(file, projections)
     hidden = {name for name in (job.columns["type"], job.columns["time"]) if name is not None}
@@ -226,16 +202,19 @@ class TimesShown:
         self._writer.add(matches, batch, rows)
 
 
-def _open_files(job: Job) -> tuple[Found, EventProgress, dict[str | None, Files]]:
+def _open_files(job: OfRun) -> tuple[Found, EventProgress, dict[str | None, Files]]:
     bar = EventProgress(
-        job.progress and sys.stderr.isatty() and (job.out is not None or job.format in (None, Format.table))
+        job.progress and sys.stderr.isatty() and (job.file is not None or job.format in (None, Format.table))
     )
-    events, sources = open_sources(job, bar.advance)
+    time, format, skip = job.columns["time"], job.input_format, job.skip_bad_lines
+    sources = {name: Files(name, paths, time, format, skip, bar.advance) for name, paths in job.files.items()}
     bar.total = sum(source.size for source in sources.values()) if bar.wanted else 0
-    return job.query.run(events, **job.columns), bar, sources
+    return job.compiled.run(single_or_named(sources), **job.run_options), bar, sources
 
 
-def open_sources(job: Job, on_read: Callable[[int, float], None] | None = None) -> tuple[Any, dict[str | None, Files]]:
+def open_sources(
+    job: OfRun, on_read: Callable[[int, float], None] | None = None
+) -> tuple[Any, dict[str | None, Files]]:
     """The files of a job, as `run` takes them and by stream."""
     time, format, skip = job.columns["time"], job.input_format, job.skip_bad_lines
     sources = {name: Files(name, paths, time, format, skip, on_read) for name, paths in job.files.items()}
@@ -250,7 +229,7 @@ def not_warned_of_late_events() -> Iterator[None]:
         yield
 
 
-def _report(job: Job, source: JsonLines | dict[str | None, Files], late: pa.Table, all_read: bool = True) -> None:
+def _report(job: OfRun, source: JsonLines | dict[str | None, Files], late: pa.Table, all_read: bool = True) -> None:
     """Says what the user should know of the events: those left out and, if all were read, attributes that none has."""
     sources = list(source.values()) if isinstance(source, dict) else [source]
     say_left_out(sources, late)
@@ -266,9 +245,9 @@ def say_left_out(sources: Sequence[JsonLines | Files], late: pa.Table) -> None:
         say(f"{events} came later than --lateness allows and took no part")
 
 
-def _report_missing(job: Job, names: set[str], of: str) -> None:
+def _report_missing(job: OfRun, names: set[str], of: str) -> None:
     """A misspelt attribute is an error where columns are known beforehand, and NULL in JSON lines."""
-    plans = [job.query.plan] if isinstance(job.query, Query) else job.query.plans.values()
+    plans = [job.compiled.plan] if isinstance(job.compiled, Query) else job.compiled.plans.values()
     items = [item for plan in plans for item in plan.query.items or ()]
     read = [name for plan in plans for name in columns_read(plan)]
     wanted = dict.fromkeys([*read, *(name for item in items for name in item.attributes)])

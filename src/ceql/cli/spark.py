@@ -7,13 +7,13 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ceql import errors
+from ceql.cli.arguments import OfRun, refuse
 from ceql.cli.exit_codes import ExitCode, UsageError, say
 from ceql.cli.inputs import STDIN, single_or_named
 from ceql.cli.progress import StageProgress
@@ -35,23 +35,6 @@ _TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)$")
 
 
-@dataclass(frozen=True)
-class SparkJob:
-    """The arguments of `ceql run --spark`."""
-
-    query: Query
-    sources: dict[str | None, list[str]]
-    """Files, folders, patterns and tables by stream."""
-    columns: dict[str, Any]
-    """The keyword arguments of `ceql.spark.match`: type, time, time_unit, order_by, memory."""
-    master: str | None = None
-    out: str | None = None
-    format: Format | None = None
-    limit: int | None = None
-    count: bool = False
-    progress: bool = True
-
-
 def sources(events: list[str] | None, tables: list[str] | None) -> list[str]:
     """Files and tables in the form that `ceql.cli.inputs.read_events` takes.
 
@@ -65,40 +48,52 @@ def sources(events: list[str] | None, tables: list[str] | None) -> list[str]:
     return found
 
 
-def on_spark(job: SparkJob) -> ExitCode:
+def on_spark(job: OfRun) -> ExitCode:
     """Counts, writes or prints the matches. The exit code says whether there are any."""
-    format = _check(job)
+    options = {**job.columns, "memory": job.memory << 20, "order_by": job.order_by or ()}
+    refuse(
+        "does not go with --spark",
+        {
+            "--lateness": options.pop("lateness"),
+            "--skip-bad-lines": job.skip_bad_lines,
+            "--input-format": job.input_format,
+            "--threads": job.threads if job.threads != "auto" else None,
+        },
+    )
+    job.events = sources(job.events, job.table)
+    query, files = job.inputs()
+    format = _check(job, files)
     with translated_errors(), _session(job.master) as spark:
         from ceql.spark import match
         from ceql.spark.lacking_types import tell_of_types
 
-        frames = {name: _read(spark, paths, job.columns["time"]) for name, paths in job.sources.items()}
-        found = match(single_or_named(frames), job.query, **job.columns)
+        frames = {name: _read(spark, paths, job.columns["time"]) for name, paths in files.items()}
+        found = match(single_or_named(frames), query, **options)
         bar = StageProgress(spark, job.progress and sys.stderr.isatty())
-        if job.count:
+        if job.only_count:
             with bar:
                 n = found.count()
             print(n)
         elif job.out is not None:
             with bar:
-                n = _write(found, format, job.out, job.limit)
+                n = _write(found, format, job.out, job.limit_output)
         elif format is Format.table:
-            n = _show(found, job, bar)
+            n = _show(found, job, query, bar)
         else:
-            n = _print(found, format, job.limit)
+            n = _print(found, format, job.limit_output)
         if not n:
             tell_of_types(found)
     return ExitCode.DONE if n else ExitCode.NO_MATCH
 
 
-def _check(job: SparkJob) -> Format:
+def _check(job: OfRun, files: dict[str | None, list[str]]) -> Format:
     """The format. Checks all that can be checked before Spark is started, which takes seconds."""
-    format = choose_format(job.format, None if job.out is None else Path(job.out))
+    format = choose_format(job.format, job.file)
     if format is Format.arrow or (format is Format.table and job.out is not None):
         raise UsageError(f"--spark does not write {format.value} files: parquet, csv or json")
     if job.out is not None and Path(job.out).exists():
         raise UsageError(f"{job.out} exists already: --spark makes a folder of this name")
-    for path in (path for paths in job.sources.values() for path in paths):
+    for path in (path for paths in files.values() for path in paths):
         if path == STDIN:
             raise UsageError("--spark reads files, folders or a --table, not standard input")
         if not path.startswith(TABLE):
@@ -184,16 +179,16 @@ def _by_suffix(path: str) -> str | None:
     return _SUFFIXES.get(Path(name).suffix)
 
 
-def _show(found: DataFrame, job: SparkJob, bar: StageProgress) -> int:
+def _show(found: DataFrame, job: OfRun, query: Query, bar: StageProgress) -> int:
     """Prints a table of the first matches that Spark finds, in order of time. Returns how many."""
-    limit = job.limit or TABLE_LIMIT
+    limit = job.limit_output or TABLE_LIMIT
     with bar:
         table = found.limit(limit + 1).toArrow()
     more = table.num_rows > limit
     table = table.slice(0, limit).sort_by([("end_time", "ascending"), ("start_time", "ascending")])
     if table.num_rows:
-        print_table(*struct_rows(table, job.query.plan.projections, {job.columns["type"], job.columns["time"]}))
-    if more and job.limit is None:
+        print_table(*struct_rows(table, query.plan.projections, {job.columns["type"], job.columns["time"]}))
+    if more and job.limit_output is None:
         say(f"these are {limit} of the matches; --limit-output N shows more, -o FOLDER writes all, --count counts them")
     return int(table.num_rows)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ceql.cli.aggregate import write_any
 from ceql.cli.exit_codes import ExitCode, UsageError
-from ceql.cli.output import Output, check_not_read
+from ceql.cli.output import written
 from ceql.cli.writers import Format, choose_format
 
 
@@ -18,18 +18,9 @@ def run_sql(sql: str, files: Sequence[str], out: Path | None, format: Format | N
 
     chosen = choose_format(format, out)
     tables = _tables(files)
-    output = None
-    if out is not None:
-        check_not_read(out, tables.values())
-        output = Output(out)
-    try:
+    with written(out, tables.values()) as path:
         found = run(sql, next(iter(tables.values())) if list(tables) == [""] else tables, dialect)
-        write_any(found, chosen, None if output is None else output.path)
-        if output is not None:
-            output.publish()
-    finally:
-        if output is not None:
-            output.discard()
+        write_any(found, chosen, path)
     return ExitCode.DONE if len(found) else ExitCode.NO_MATCH
 
 

@@ -52,7 +52,7 @@ class ConditionCounts:
         self._symbolizer: Symbolizer | None = None
         self._schema = bound.schema
         lags = lags_in(predicate for guard in self._all for predicate in guard.predicates)
-        self._lagged = LaggedEvents(lags, bound.columns) if lags else None
+        self._lagged = LaggedEvents(lags) if lags else None
         self._keys = bound.partition_keys() if lags else None
 
     def mask_of(self, guards: tuple[Atom, ...], mask: int) -> int:

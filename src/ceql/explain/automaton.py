@@ -31,7 +31,7 @@ NEXT_EVENT = "next event"
 MOST_ROWS = 200
 
 
-class Source(NamedTuple):
+class Origin(NamedTuple):
     """Runs that a transition goes on with: those in any of these states. `compared`, for each state: what the event has
     in common with the last of the run."""
 
@@ -46,7 +46,7 @@ class Source(NamedTuple):
 class Arrow(NamedTuple):
     """A transition as it is shown. Several sources are joined."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[Origin, ...]
     event: str
     binds: str
     target: str
@@ -56,7 +56,7 @@ class Arrow(NamedTuple):
     def source(self) -> str:
         """The sources as text.
 
-        >>> Arrow((Source(("0", "2"), ("", "")), Source(("1",))), "A", "", "3").source
+        >>> Arrow((Origin(("0", "2"), ("", "")), Origin(("1",))), "A", "", "3").source
         '0|2 and 1'
         """
         return " and ".join("|".join(source.states) for source in self.sources)
@@ -116,11 +116,11 @@ class AutomatonView:
         for mask, what in ((transition.unless, "but no"), (transition.after, "after no")):
             if mask:
                 event += f" {what} {' or '.join(print_guard(g) for k, g in enumerate(cea.guards) if mask >> k & 1)}"
-        return Arrow((Source((source,)),), event, self._label(transition.label), str(transition.target), waits)
+        return Arrow((Origin((source,)),), event, self._label(transition.label), str(transition.target), waits)
 
     def _joined(self, auto: Correlated, transition: Transition) -> Arrow:
         mark = auto.marks[transition.mark]
-        found = tuple(map(self._source, print_links(auto, transition))) or (Source((START,)),)
+        found = tuple(map(self._source, print_links(auto, transition))) or (Origin((START,)),)
         compared = {term for link in transition.links for term in (*link.key, *link.unlike)}
         asked = [print_asked(auto.guards, transition.guard, transition.failing)]
         needed = [print_expression(_term(auto, k)) for k in transition.needs if k not in compared]
@@ -131,8 +131,8 @@ class AutomatonView:
         return Arrow(found, " & ".join(asked), self._label(label), str(transition.target))
 
     @staticmethod
-    def _source(compared: dict[int, list[str]]) -> Source:
-        return Source(tuple(map(str, compared)), tuple(map(" & ".join, compared.values())))
+    def _source(compared: dict[int, list[str]]) -> Origin:
+        return Origin(tuple(map(str, compared)), tuple(map(" & ".join, compared.values())))
 
     def carried(self, state: int) -> list[str]:
         """What the runs in a state carry."""

@@ -28,8 +28,8 @@ from ceql.explain.formula import print_normal
 from ceql.explain.names import leaf_name, listed
 from ceql.plans import Loop, Plan
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_condition, print_name
+from ceql.syntax.walking import nodes
 
 
 class Judged(NamedTuple):

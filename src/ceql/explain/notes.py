@@ -12,8 +12,8 @@ from ceql.errors import QueryError, Span
 from ceql.explain.text import wrapped
 from ceql.plans import Plan
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression
+from ceql.syntax.walking import nodes
 
 
 def note_lines(plan: Plan) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.conditions import leaves
 from ceql.analysis.equalities import Equality
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.neighbours import attribute_in
@@ -38,6 +37,7 @@ from ceql.recognition.options import Options
 from ceql.recognition.window import bind_window
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_expression, print_name, print_query
+from ceql.syntax.walking import leaves
 
 _STRATEGIES = {
     t.Strategy.ALL: "ALL: every match is kept",

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from ceql.errors import DataError
-from ceql.io.objects import as_text
 from ceql.io.schemas import conform, without_columns
 
 Event = Mapping[str, Any]
@@ -91,3 +90,17 @@ def _check_dicts(events: Sequence[Any], first: int) -> None:
     for position, event in enumerate(events, first):
         if not isinstance(event, Mapping):
             raise DataError(f"event {position} is a {type(event).__name__}, not a dict")
+
+
+_FIELD = "objects as text"  # messages show it with the type
+
+
+def as_text(values: Iterable[Any]) -> pa.Array:
+    """The objects as text.
+
+    >>> as_text([10**20, "one", None]).to_pylist()
+    [{'objects as text': '100000000000000000000'}, {'objects as text': 'one'}, None]
+    """
+    texts = [None if value is None else str(value).encode(errors="backslashreplace").decode() for value in values]
+    column = pa.array(texts, pa.large_string())
+    return pa.StructArray.from_arrays([column], [_FIELD], mask=column.is_null())

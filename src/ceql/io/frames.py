@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ceql.errors import DataError, SchemaError
-from ceql.io.objects import as_text
+from ceql.io.dicts import as_text
 
 
 def is_pandas(value: Any) -> bool:

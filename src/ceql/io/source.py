@@ -11,8 +11,7 @@ import pyarrow as pa
 from ceql.io.plain_types import plain, plain_schema, plain_type
 from ceql.io.schemas import check_names, conform, is_text
 from ceql.io.soundness import check
-from ceql.io.text_times import to_times, type_of_times
-from ceql.io.times import called
+from ceql.io.times import called, to_times, type_of_times
 
 if TYPE_CHECKING:
     from ceql.io.parquet_scan import ParquetScan

@@ -23,6 +23,7 @@ from ceql.io.schemas import column_of, value_type
 from ceql.io.sort_keys import decimal_words, encode
 from ceql.jit import Array
 from ceql.syntax import tree as t
+from ceql.syntax.walking import nodes
 
 _DIGITS = 18  # of decimals that a word can hold
 _NO_POINT = -1
@@ -87,14 +88,7 @@ class ExactDecimals:
         return None if too_large else program
 
     def _has_decimals(self, k: int, node: Any) -> bool:
-        match node:
-            case Read(operand):
-                return self.scale_of(k, operand) is not None
-            case t.Minus(operand):
-                return self._has_decimals(k, operand)
-            case t.Arithmetic(_, left, right):
-                return self._has_decimals(k, left) or self._has_decimals(k, right)
-        return False
+        return any(isinstance(part, Read) and self.scale_of(k, part.operand) is not None for part in nodes(node))
 
     def _exact(self, k: int, node: Any) -> int | None:
         """The digits behind the point of an expression, `_NO_POINT` if it has no point; None if floats calculate it."""

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.analysis.conditions import leaves
 from ceql.analysis.lengths import is_hidden
 from ceql.errors import DataError, QueryError, SchemaError
 from ceql.io.schemas import column_of, is_comparable, is_text, kind_of, value_type
@@ -27,6 +26,7 @@ from ceql.predicates.patterns import compile_pattern
 from ceql.predicates.ranges import Mismatch, show, to_domain
 from ceql.predicates.time_arithmetic import duration_scalar, finest, in_ticks, in_unit, time_arithmetic, unit_of_type
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 Evaluate = Callable[[pa.RecordBatch], Any]  # gives a pa.Array or pa.Scalar
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.conditions import leaves
 from ceql.analysis.cutting import Condition, Read
 from ceql.automata.correlated import Correlated
 from ceql.automata.steps import BoundReads, BoundTest, Program, Simple
@@ -36,8 +35,8 @@ from ceql.predicates.side_by_side import attribute_of, bind_side_by_side, truths
 from ceql.predicates.time_arithmetic import finest, in_ticks, in_unit, unit_for, unit_in, unit_of_type
 from ceql.predicates.values import ValueNumbers, common_time
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression
+from ceql.syntax.walking import leaves, nodes
 
 _INTS = {"+": p.ADD_INT, "-": p.SUBTRACT_INT, "*": p.MULTIPLY_INT, "%": p.REMAINDER_INT}
 _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": p.DIVIDE_FLOAT, "%": p.REMAINDER_FLOAT}
@@ -357,14 +356,7 @@ class Operands:
 
 def _reads(node: Any) -> list[int]:
     """The operands that an expression reads."""
-    match node:
-        case Read(operand):
-            return [operand]
-        case t.Minus(operand) | t.Call(_, (operand,)):
-            return _reads(operand)
-        case t.Arithmetic(_, left, right):
-            return _reads(left) + _reads(right)
-    return []
+    return [part.operand for part in nodes(node) if isinstance(part, Read)]
 
 
 def _type_in(schema: pa.Schema, node: t.Attribute) -> pa.DataType:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ceql.errors import QueryError
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import nodes
 
 
 def like_to_regex(pattern: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.conditions import leaves, replaced
+from ceql.analysis.conditions import replaced
 from ceql.errors import no_column
 from ceql.io.schemas import names_near
 from ceql.jit import Array
 from ceql.predicates.bind import BoundGuards, InputSchema, bind_predicate
 from ceql.predicates.logic import ColumnTest, Truths, code, evaluate
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 Leaf = t.Ref | t.Prev | t.Attribute
 

@@ -12,7 +12,6 @@ from copy import copy
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.conditions import leaves
 from ceql.errors import SchemaError, no_column
 from ceql.io.numbering import Numbering
 from ceql.io.schemas import column_of, is_comparable, kind_of, names_near, value_type
@@ -21,6 +20,7 @@ from ceql.jit import Array
 from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.time_arithmetic import unit_in
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 
 class ValueNumbers:

@@ -7,7 +7,7 @@ substreams, the columns of the result. A query that does not fit the columns is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +15,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ceql.analysis.conditions import leaves
 from ceql.analysis.lengths import is_hidden
 from ceql.analysis.measures import measured_attributes
 from ceql.analysis.neighbours import attribute_in, lags_in
@@ -46,6 +45,7 @@ from ceql.recognition.options import Options
 from ceql.recognition.result_columns import ResultColumns
 from ceql.recognition.window import BoundWindow, bind_window
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 
 class Symbols(Protocol):
@@ -89,8 +89,6 @@ class BoundPlan:
     decided: SymbolsOver | None = None
     """Reads the symbols of guards that were decided elsewhere (in Spark's JVM). Then the events need no type, nor the
     attributes that guards read."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """The columns of attributes that lags are of, where they have other names than these."""
     sharing: Sharing | None = None
     """What the query does together with others."""
     _steps: dict[tuple[int, ...], Steps] = field(default_factory=dict, init=False, repr=False)
@@ -210,7 +208,7 @@ class BoundPlan:
 
     def lagged_events(self) -> LaggedEvents | None:
         """The lags that guards read, for one recognition; None if they read none."""
-        return LaggedEvents(self.plan.lags, self.columns) if self.plan.lags else None
+        return LaggedEvents(self.plan.lags) if self.plan.lags else None
 
     @cached_property
     def window(self) -> BoundWindow:

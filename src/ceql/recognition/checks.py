@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.analysis.conditions import leaves as attributes_of
 from ceql.analysis.conditions import replaced
 from ceql.analysis.lengths import bound_name, key_name
 from ceql.analysis.shape import Claim, Comparand, Either, Leaves, Length, Same, Shape, Test
@@ -28,7 +27,8 @@ from ceql.predicates.side_by_side import attribute_of, bind_side_by_side, column
 from ceql.recognition.folds import Folds, outside
 from ceql.recognition.kernels import look_up_positions, mark_positions
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import leaves as attributes_of
+from ceql.syntax.walking import nodes
 
 Take = Callable[[Array], pa.RecordBatch]
 """The attributes that checks read, of the events at these (ascending) positions."""

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
-from ceql.analysis.conditions import leaves
 from ceql.io.ordering import InOrder
 from ceql.io.parquet_pieces import Piece
 from ceql.io.parquet_scan import Held, Left, Looking, ParquetScan, Sieve, Wanted
@@ -27,6 +26,7 @@ from ceql.recognition.input import Input
 from ceql.recognition.rows import Positions, RowStore
 from ceql.recognition.types_seen import TypesSeen
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 _WIDE = 64  # positions that lie this far apart are sorted
 

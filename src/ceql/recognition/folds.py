@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,8 @@ from ceql.recognition import decimals
 from ceql.recognition.kernels import fold_best, fold_sums
 from ceql.recognition.lists import count_different, percentiles, variances
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression
+from ceql.syntax.walking import mapped, nodes
 
 OWN = ("FIRST", "LAST", "MIN", "MAX")  # whose value is one of the values
 _BETWEEN = ("MEDIAN", "PERCENTILE")  # whose value lies between two of them
@@ -241,26 +242,8 @@ def outside(node: Any, parts: list[Any], wanted: Any, name: Callable[[int], t.Ex
     >>> outside(whole, found, t.Aggregate, lambda k: t.Attribute(f"#{k}")).left, found
     (Attribute(name='#0'), [Aggregate(function='COUNT', variable='b', operand=None, distinct=False, number=None)])
     """
-
-    def inner(node: Any) -> Any:
-        return outside(node, parts, wanted, name)
-
     if isinstance(node, wanted):
         if node not in parts:
             parts.append(node)
         return replace(name(parts.index(node)), span=node.span)
-    match node:
-        case t.Arithmetic(_, left, right) | t.Comparison(_, left, right):
-            return replace(node, left=inner(left), right=inner(right))
-        case t.Minus(operand) | t.Like(operand) | t.In(operand) | t.IsNull(operand):
-            return replace(node, operand=inner(operand))
-        case t.Between(operand, low, high):
-            return replace(node, operand=inner(operand), low=inner(low), high=inner(high))
-        case t.Call(_, arguments):
-            return replace(node, arguments=tuple(map(inner, arguments)))
-        case t.Conj(items) | t.Disj(items):
-            return replace(node, items=tuple(map(inner, items)))
-        case t.Neg(item):
-            return replace(node, item=inner(item))
-        case _:
-            return node
+    return mapped(node, partial(outside, parts=parts, wanted=wanted, name=name))

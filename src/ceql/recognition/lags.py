@@ -40,10 +40,8 @@ def with_lags(schema: pa.Schema, lags: tuple[Lag, ...]) -> pa.Schema:
 class LaggedEvents:
     """The last events of each substream, and the lags of the events that come."""
 
-    def __init__(self, lags: tuple[Lag, ...], columns: Mapping[str, str]) -> None:
+    def __init__(self, lags: tuple[Lag, ...]) -> None:
         self.lags = lags
-        self._column_of = columns
-        """The columns of attributes, where they have other names than these."""
         self.depth = max(steps for _, steps in lags)
         self._names = tuple(dict.fromkeys(attribute for attribute, steps in lags if steps))
         self._pieces: list[pa.RecordBatch] = []
@@ -86,7 +84,7 @@ class LaggedEvents:
                         columns[attribute, steps] = values.take(pa.array(places[k]))
             self._keep(own, partitions)
         for attribute, steps in self.lags:
-            index = batch.schema.get_field_index(self._column_of.get(attribute, attribute))
+            index = batch.schema.get_field_index(attribute)
             if index >= 0:
                 column = columns.get((attribute, steps))
                 column = pa.nulls(rows, batch.schema.field(index).type) if column is None else column
@@ -97,7 +95,7 @@ class LaggedEvents:
         """The columns that are asked for later, without codes, which are those of one batch."""
         columns = {}
         for name in self._names:
-            index = batch.schema.get_field_index(self._column_of.get(name, name))
+            index = batch.schema.get_field_index(name)
             if index >= 0:
                 column = batch.column(index)
                 columns[name] = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

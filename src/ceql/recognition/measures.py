@@ -8,7 +8,7 @@ for each measure. What a measure reads of a match (aggregates, attributes, times
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ceql.analysis.conditions import replaced
 from ceql.analysis.measures import measured_attributes
 from ceql.io.schemas import value_type
 from ceql.jit import Array
@@ -26,8 +25,8 @@ from ceql.recognition.checks import numbered
 from ceql.recognition.folds import Folds, outside
 from ceql.recognition.result_columns import as_lists, true_name
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
 from ceql.syntax.printer import print_expression
+from ceql.syntax.walking import nodes
 
 Take = Callable[[Array], pa.RecordBatch]
 """The attributes that measures read, of the events at these ascending positions."""
@@ -145,16 +144,3 @@ class _Look:
         offsets = self.offsets(variable)
         none = offsets[:-1] == offsets[1:]
         return values.take(pa.array(row[np.minimum(offsets[:-1], len(row) - 1)], mask=none))
-
-
-def renamed(query: t.Query, names: dict[str, str]) -> t.Query:
-    """The query whose measures read attributes of other names."""
-
-    def change(leaf: t.Ref | t.Prev | t.Attribute) -> t.Expression:
-        return replace(leaf, attribute=names[leaf.attribute]) if isinstance(leaf, t.Ref) else leaf
-
-    found = (
-        replace(m, expression=replaced(m.expression, change), name=m.name or print_expression(m.expression))
-        for m in query.measures
-    )
-    return replace(query, measures=tuple(found))

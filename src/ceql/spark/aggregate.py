@@ -7,7 +7,7 @@ spread over tasks, and added up. So as many rows are shuffled as there are group
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from ceql.analysis.aggregates import Summary, read_summaries
-from ceql.analysis.conditions import replaced
+from ceql.analysis.aggregates import read_summaries
 from ceql.errors import ArgumentError
 from ceql.io.schemas import one_batch
 from ceql.jit import Array
@@ -33,8 +32,7 @@ from ceql.spark.prepare import Frames, check_order, prepare
 from ceql.spark.result_rows import spark_type
 from ceql.spark.task_recognizer import Task, TaskRecognizer, task_of
 from ceql.spark.task_report import reported
-from ceql.spark.task_spec import TaskSpec, key_column
-from ceql.syntax import tree as t
+from ceql.spark.task_spec import TaskSpec, key_column, own_name
 
 WHOLE = pa.decimal128(38, 0)
 """The type of whole numbers: Spark has none that is wider, and must know it beforehand."""
@@ -85,7 +83,8 @@ def aggregate(
         types=tuple(map(spark_type, layout.types)),
     )
     rows = rows_in_tasks(prepared, partitions)
-    task = task_of(partial(_Adding, Told(prepared.spec, request, layout)))
+    shipped = replace(request, by=tuple(own_name(key_column(prepared.spec.keys.index(key))) for key in keys))
+    task = task_of(partial(_Adding, prepared.spec, shipped, layout))
     parts = rows.mapInArrow(reported("aggregate", task), _spark_schema(layout.partial_schema))
     groups = [name for name, _ in layout.groups]
     if groups:
@@ -102,40 +101,17 @@ def _spark_schema(schema: pa.Schema) -> StructType:
     return StructType([StructField(field.name, from_arrow_type(field.type)) for field in schema])
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a task is told."""
-
-    spec: TaskSpec
-    request: Request
-    layout: Layout
-
-    @property
-    def shipped(self) -> Request:
-        """The request over shipped columns."""
-        by = tuple(key_column(self.spec.keys.index(name)) for name in self.request.by)
-        return replace(self.request, summaries=tuple(map(self._renamed, self.request.summaries)), by=by)
-
-    def _renamed(self, summary: Summary) -> Summary:
-        def change(leaf: t.Ref | t.Prev | t.Attribute) -> t.Expression:
-            return replace(leaf, attribute=self.spec.place[leaf.attribute]) if isinstance(leaf, t.Ref) else leaf
-
-        operand = summary.aggregate.operand
-        changed = None if operand is None else replaced(operand, change)
-        return replace(summary, aggregate=replace(summary.aggregate, operand=changed))
-
-
 class _Adding(TaskRecognizer):
-    """Adds up the matches of a task."""
+    """Adds up the matches of a task, for a request over the view and the layout of the whole result."""
 
-    def __init__(self, task: Told, schema: pa.Schema) -> None:
-        super().__init__(task.spec, schema)
-        self._task = task
-        self.aggregation = Aggregation(task.shipped, self.recognition.bound)
+    def __init__(self, spec: TaskSpec, request: Request, layout: Layout, schema: pa.Schema) -> None:
+        super().__init__(spec, schema)
+        self._layout = layout
+        self.aggregation = Aggregation(request, self.recognition.bound)
         follow(self.aggregation, self.recognition, self._take)
 
     def _take(self, positions: Array) -> pa.RecordBatch:
-        return one_batch(self.rows.take(positions).rename_columns(self._columns))
+        return one_batch(self.rows.take(positions))
 
     def _find_main(self, main: pa.Array) -> None:
         super()._find_main(main)
@@ -152,7 +128,7 @@ class _Adding(TaskRecognizer):
     def _partial(self) -> pa.RecordBatch:
         """The totals, under the names and types of the result."""
         own = self.aggregation.layout.partial(self.aggregation.totals)
-        wanted = self._task.layout.partial_schema
+        wanted = self._layout.partial_schema
         columns = [column.cast(field.type) for column, field in zip(own.columns, wanted, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=wanted)
 

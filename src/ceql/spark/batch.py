@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from pyspark.sql import DataFrame, Observation
@@ -25,43 +24,35 @@ from ceql.syntax import tree as t
 from ceql.syntax.absence import trailing
 
 
-class Way(Enum):
-    """A way to divide the work."""
+class Division(Enum):
+    """The ways to divide the work."""
 
     KEYED = "by key"
     CHUNKED = "by chunks of time"
     SINGLE = "in one task"
 
 
-@dataclass(frozen=True)
-class Division:
-    """The way in which the work is divided, and the reason."""
-
-    way: Way
-    why: str
-
-
-def divide(prepared: Prepared, skewed: bool = False) -> Division:
-    """Choose the way that the meaning of the query allows; `skewed` keys are cut by time where that is one of them."""
+def divide(prepared: Prepared, skewed: bool = False) -> tuple[Division, str]:
+    """The way that the meaning of the query allows, and the reason; `skewed` keys are cut by time where that is one."""
     plan = prepared.plan
     query = plan.query
     if prepared.spec.suppress is not None and not plan.shown_keys:
-        return Division(Way.SINGLE, "suppress= goes by all matches, since there are no keys")
+        return Division.SINGLE, "suppress= goes by all matches, since there are no keys"
     if query.consume is t.Consume.ANY:
-        return Division(Way.SINGLE, "CONSUME BY ANY forgets the events of all substreams at every match")
+        return Division.SINGLE, "CONSUME BY ANY forgets the events of all substreams at every match"
     uncut = _uncut(prepared)
     if prepared.spec.suppress is not None:
         skewed = False  # a key's matches are counted in one task
     if plan.partition and skewed and uncut is None and not isinstance(query.window, t.EventsWindow):
-        return Division(Way.CHUNKED, "the keys are skewed, and the window bounds how far back a match can reach")
+        return Division.CHUNKED, "the keys are skewed, and the window bounds how far back a match can reach"
     if plan.shown_keys:
-        return Division(Way.KEYED, "the PARTITION BY clause splits the stream into substreams")
+        return Division.KEYED, "the PARTITION BY clause splits the stream into substreams"
     if plan.split_by:
         names = ", ".join(dict.fromkeys(ref.attribute for part in plan.split_by for ref in part.refs))
-        return Division(Way.KEYED, f"all events of a match agree in {names}, which splits the stream into substreams")
+        return Division.KEYED, f"all events of a match agree in {names}, which splits the stream into substreams"
     if uncut is not None:
-        return Division(Way.SINGLE, uncut)
-    return Division(Way.CHUNKED, "the window bounds how far back a match can reach")
+        return Division.SINGLE, uncut
+    return Division.CHUNKED, "the window bounds how far back a match can reach"
 
 
 def _uncut(prepared: Prepared) -> str | None:
@@ -94,13 +85,13 @@ def run(
 def rows_in_tasks(prepared: Prepared, partitions: int | None, skewed: bool = False) -> DataFrame:
     """The shipped rows, divided among tasks, in order."""
     frame = prepared.frame
-    match divide(prepared, skewed).way:
-        case Way.KEYED:
+    match divide(prepared, skewed)[0]:
+        case Division.KEYED:
             keys = prepared.keys
             frame = frame.repartition(partitions, *keys) if partitions else frame.repartition(*keys)
-        case Way.CHUNKED:
+        case Division.CHUNKED:
             frame = chunked(prepared, partitions)
-        case Way.SINGLE:
+        case Division.SINGLE:
             frame = frame.repartition(1)
     shipped = [*prepared.shipped, *([MAIN] if MAIN in frame.columns else [])]
     return frame.sortWithinPartitions(*prepared.order).select(*shipped)

@@ -25,15 +25,15 @@ from ceql.jit import Array
 from ceql.recognition import snapshot
 from ceql.recognition.changes import Changes
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
-from ceql.spark.carried_over import adapted, check_columns, retyped
+from ceql.spark.carried_over import adapted, check_columns
 from ceql.spark.key_clocks import KeyClocks
 from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
-from ceql.spark.task_spec import TIME, Specs, TaskSpec
+from ceql.spark.task_spec import TIME, Specs, TaskSpec, own_name
 from ceql.syntax import tree as t
 
 KIND = "spark bucket"
-LAYOUT = 2
-"""Of checkpoints: how keys are divided among buckets, and what shipped columns are called."""
+LAYOUT = 3
+"""Of checkpoints: how keys are divided among buckets, and what columns are called."""
 
 
 @dataclass(frozen=True)
@@ -210,8 +210,9 @@ class Bucket:
     def _clock_ends_at(self) -> int | None:
         """The watermark from which nothing is remembered of the events so far, unless more come; None if never."""
         assert self._clocks is not None
-        windows = [plan.query.window for plan in (one.plan for one in self._spec.specs)]
-        over = [window.size for window in windows if isinstance(window, t.AttributeWindow) and window.attribute == TIME]
+        windows = [one.plan.query.window for one in self._spec.specs]
+        timed = [window for window in windows if isinstance(window, t.AttributeWindow)]
+        over = [window.size for window in timed if window.attribute == own_name(TIME)]
         self._newest = self._clocks.newest if self._clocks.newest is not None else self._newest
         if self._newest is None:
             return None
@@ -269,13 +270,9 @@ class Bucket:
                 self._newest = header["newest"]
                 self._clocks.known = tables["clocks"][0] if "clocks" in tables else None
             if header["shard"] is not None:
-                own, schema = header["shard"], self._schema
-                assert schema is not None
-                if not schema.equals(schema_from_text(own["first_schema"])):
-                    own = own | {"first_schema": schema_to_text(schema)}
-                    tables = retyped(tables, schema)
-                self._recognizer = TaskRecognizer(spec, schema)
-                self._recognizer.restore(own, arrays, tables, None if changes is None else changes.kept)
+                assert self._schema is not None
+                self._recognizer = TaskRecognizer(spec, self._schema)
+                self._recognizer.restore(header["shard"], arrays, tables, None if changes is None else changes.kept)
 
 
 def _adopt(before: pa.Schema, now: pa.Schema, spec: Specs) -> pa.Schema:
@@ -324,7 +321,7 @@ def _check(header: dict[str, Any], terms: CheckpointTerms) -> Changes | None:
     """Refuse a state that does not fit; what changed, if it is that of another set of queries."""
     if header.get("layout") != LAYOUT:
         raise DataError(
-            f"the checkpoint was made by an earlier version of ceql, which divided its keys in another way; {_AGAIN}"
+            f"the checkpoint was made by an earlier version of ceql, which kept its states in another way; {_AGAIN}"
         )
     changes: Changes | None = None
     if header["query"] != terms.fingerprint and terms.queries and header.get("queries"):

@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructType
 from ceql.errors import SchemaError
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import nodes
 
 _COMPARE_NOTHING = {"FIRST", "LAST", "LOWER", "UPPER", "LENGTH", "SUBSTRING", "CONCAT", "COALESCE"}
 """Functions of text in measures that mean the same under any collation."""

@@ -26,7 +26,6 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ceql.analysis.conditions import leaves
 from ceql.analysis.neighbours import attribute_in, lag_of
 from ceql.io.schemas import value_type
 from ceql.predicates.bind import BoundGuards
@@ -43,7 +42,7 @@ from ceql.predicates.ranges import Ranges
 from ceql.predicates.text_column import TextColumn
 from ceql.spark.arithmetic import NEGATED, ArithmeticTranslator, compare
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import leaves, nodes
 
 Number = int | float
 Closed = list[tuple[Number, Number]]

@@ -22,8 +22,6 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from ceql.io.schemas import take_rows
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.prepare import WATERMARK, Prepared
-from ceql.spark.settle import settle
-from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.stream_job import StreamJob
 from ceql.spark.task_recognizer import larger
 from ceql.spark.task_report import reported
@@ -40,7 +38,7 @@ _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 @dataclass(frozen=True)
-class Division:
+class Packing:
     """A way in which rows are divided among buckets: the column that has the bucket, NULL for rows that concern no
     query, and the columns that are packed, each with its name in the blob."""
 
@@ -50,7 +48,7 @@ class Division:
     """Those of the buckets."""
 
     @classmethod
-    def whole(cls, names: Sequence[str], numbers: range) -> Division:
+    def whole(cls, names: Sequence[str], numbers: range) -> Packing:
         """All columns of rows whose first one has the bucket."""
         return cls(names[0], tuple((name, name) for name in names[1:]), numbers)
 
@@ -82,12 +80,12 @@ def _to_all(buckets: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterat
             yield pa.RecordBatch.from_arrays(columns, names=PACKED.names)
 
 
-def shipped_rows(job: StreamJob) -> tuple[DataFrame, tuple[Division, ...]]:
+def shipped_rows(job: StreamJob) -> tuple[DataFrame, tuple[Packing, ...]]:
     """One scan of each stream, and the columns of each division."""
     carriers = [group.carrier for group in job.groups]
     buckets = [range(first, first + count) for first, count in map(job.buckets_of, range(len(carriers)))]
     divisions = tuple(
-        Division(f"{BUCKET}{k}", tuple((_own(k, name), name) for name in carrier.frame.columns), numbers)
+        Packing(f"{BUCKET}{k}", tuple((_own(k, name), name) for name in carrier.frame.columns), numbers)
         for k, (carrier, numbers) in enumerate(zip(carriers, buckets, strict=True))
     )
     frames = []
@@ -110,7 +108,7 @@ def shipped_rows(job: StreamJob) -> tuple[DataFrame, tuple[Division, ...]]:
 
 def _own(number: int, name: str) -> str:
     """The column of a division; most are those of all divisions."""
-    return f"{name}_of_{number}" if name.startswith("key") or name == WINDOW else name
+    return f"{name}_of_{number}" if name.startswith("key") else name
 
 
 def _bucket(carrier: Prepared, columns: Mapping[str, Column], numbers: range) -> Column:
@@ -125,7 +123,7 @@ _woken: set[str] = set()
 
 
 def pack(
-    divisions: Sequence[Division], batches: Iterable[pa.RecordBatch], token: str | None = None
+    divisions: Sequence[Packing], batches: Iterable[pa.RecordBatch], token: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows as one blob for each bucket: a few large rows in place of many small ones.
 
@@ -140,7 +138,6 @@ def pack(
         for division in divisions:
             yield from _divided(batch, division)
     yield _empty([SEAL])
-    settle()
 
 
 def _empty(numbers: Sequence[int]) -> pa.RecordBatch:
@@ -149,7 +146,7 @@ def _empty(numbers: Sequence[int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(numbers), pa.binary())], names=PACKED.names)
 
 
-def _divided(batch: pa.RecordBatch, division: Division) -> Iterator[pa.RecordBatch]:
+def _divided(batch: pa.RecordBatch, division: Packing) -> Iterator[pa.RecordBatch]:
     found = batch.column(division.bucket)
     rows = batch.select([column for column, _ in division.columns])
     rows = rows.rename_columns([name for _, name in division.columns])

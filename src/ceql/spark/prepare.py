@@ -40,7 +40,6 @@ from ceql.spark.guard_columns import GuardColumn, guard_columns, name_of
 from ceql.spark.key_expressions import key_text, key_types, keys_as_text, order_text
 from ceql.spark.match_options import MatchArguments
 from ceql.spark.result_types import event_type, result_schema
-from ceql.spark.shipped_plan import WINDOW
 from ceql.spark.task_spec import (
     BITS,
     ORDER,
@@ -143,14 +142,16 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     guards = tuple(by_stream[0])
     undecided = tuple(k for k, guard in enumerate(guards) if not guard.exact)
     reads = sorted({name for k in undecided for name in guards[k].needs})
+    window = plan.query.window
+    measured = (window.attribute,) if isinstance(window, t.AttributeWindow) else ()
     compared = compared_attributes(plan)
     telling = told_by(arguments, schema)
     spec = TaskSpec(
         query=plan.source,
         options=replace(options, lateness=0),
-        attributes=tuple(dict.fromkeys([*shown, *telling, *compared, *reads])),
+        attributes=tuple(dict.fromkeys([*shown, *telling, *compared, *reads, *measured])),
         keys=tuple(name for name, _ in bound.result.keys),
-        hidden_keys=len(plan.split_by),
+        key_columns=tuple(map(key_column, range(len(plan.partition)))),
         compared=compared,
         shared=_shared(bound, spark_types),
         keys_as_text=keys_as_text(plan, spark_types),
@@ -347,8 +348,6 @@ def _ship(
         condition = _after_watermark(condition, time)
     columns = {TIME: time} | dict(zip(spec.bit_columns, _bits(guards, spec), strict=True))
     columns |= {key_column(k): key for k, key in enumerate(keys)}
-    if isinstance(plan.query.window, t.AttributeWindow):
-        columns[WINDOW] = name_of(plan.query.window.attribute)
     if several:
         columns[STREAM] = F.lit(number)
     order = []

@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
-from ceql.analysis.conditions import leaves
 from ceql.analysis.neighbours import attribute_in
 from ceql.errors import ArgumentError, naming
 from ceql.plan import plan_query
@@ -29,7 +28,7 @@ from ceql.query import Query
 from ceql.query_set import QuerySet, compile_all
 from ceql.recognition.bound_plan import BoundPlan, compared_attributes
 from ceql.recognition.snapshot import schema_to_text
-from ceql.spark.batch import Way, divide, rows_in_tasks
+from ceql.spark.batch import Division, divide, rows_in_tasks
 from ceql.spark.collations import refuse_collations
 from ceql.spark.lacking_types import telling
 from ceql.spark.match_options import MatchArguments
@@ -40,6 +39,7 @@ from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
 from ceql.spark.task_spec import SetSpec
 from ceql.syntax import tree as t
+from ceql.syntax.walking import leaves
 
 FIXED = ("query", "start_time", "end_time", "bindings", "measures", "events")
 
@@ -113,24 +113,24 @@ def _groups(frames: Frames, bound: _Bound, arguments: MatchArguments, streaming:
 
     A stream is divided by keys or not at all.
     """
-    found: dict[tuple[Way, Hashable], dict[str, BoundPlan]] = {}
+    found: dict[tuple[Division, Hashable], dict[str, BoundPlan]] = {}
     for name, own in bound.bounds.items():
-        window, way = own.plan.query.window, divide(replace(bound.whole, bound=own)).way
+        window, division = own.plan.query.window, divide(replace(bound.whole, bound=own))[0]
         alone = streaming or arguments.suppressing(own.plan, name) is not None
-        way = Way.SINGLE if alone and way is not Way.KEYED else way
+        division = Division.SINGLE if alone and division is not Division.KEYED else division
         attribute = window.attribute if isinstance(window, t.AttributeWindow) else None  # it is shipped
-        cut_by = type(window) if way is Way.CHUNKED else None
-        found.setdefault((way, (own.plan.partition, attribute, cut_by)), {})[name] = own
-    return [_group(frames, bound, own, way, arguments, streaming) for (way, _), own in found.items()]
+        cut_by = type(window) if division is Division.CHUNKED else None
+        found.setdefault((division, (own.plan.partition, attribute, cut_by)), {})[name] = own
+    return [_group(frames, bound, own, division, arguments, streaming) for (division, _), own in found.items()]
 
 
-def _identity(way: Way, bounds: Mapping[str, BoundPlan]) -> int:
+def _identity(division: Division, bounds: Mapping[str, BoundPlan]) -> int:
     """A number that follows from what divides the rows of these queries."""
     plan = next(iter(bounds.values())).plan
     window = plan.query.window
     parts = [[[ref.attribute, ref.name or ""] for ref in part.refs] for part in plan.partition]
     attribute = window.attribute if isinstance(window, t.AttributeWindow) else None
-    told = json.dumps([way.name, parts, attribute])
+    told = json.dumps([division.name, parts, attribute])
     return int.from_bytes(blake2b(told.encode(), digest_size=8).digest())
 
 
@@ -138,7 +138,7 @@ def _group(
     frames: Frames,
     bound: _Bound,
     bounds: Mapping[str, BoundPlan],
-    way: Way,
+    division: Division,
     arguments: MatchArguments,
     streaming: bool,
 ) -> RowGroup:
@@ -150,7 +150,7 @@ def _group(
     shipped = tuple(dict.fromkeys([*shown, *telling, *guarded, *compared]))
     if streaming:  # rules to come may read any column of the events that wait
         shipped = tuple(dict.fromkeys([*shown, *whole.bound.schema.names]))
-    stand_in = _standing_for(list(bounds.values()), way)
+    stand_in = _standing_for(list(bounds.values()), division)
     carrier = prepare(
         frames, stand_in, replace(arguments, read=shipped, ids=False, id=(), match_id=None, suppress=None)
     )
@@ -161,7 +161,6 @@ def _group(
             carrier.spec,
             query=plan.source,
             keys=tuple(part.refs[0].attribute for part in plan.shown_keys),
-            hidden_keys=len(plan.split_by),
             compared=compared_attributes(plan),
             shown=shown,
             ids=arguments.ids,
@@ -177,7 +176,9 @@ def _group(
         )
         _ = own.plan  # made here once, and pickled along
         specs.append(own)
-    return RowGroup(carrier, SetSpec(tuple(bounds), tuple(specs), tuple(bound.keys.items())), _identity(way, bounds))
+    return RowGroup(
+        carrier, SetSpec(tuple(bounds), tuple(specs), tuple(bound.keys.items())), _identity(division, bounds)
+    )
 
 
 def _read_by_guards(bound: BoundPlan) -> set[str]:
@@ -191,15 +192,15 @@ def _read_by_guards(bound: BoundPlan) -> set[str]:
     return found | ({bound.type} if bound.type is not None else set())
 
 
-def _standing_for(bounds: list[BoundPlan], way: Way) -> Plan:
+def _standing_for(bounds: list[BoundPlan], division: Division) -> Plan:
     """The query by which the rows of a group are shipped and divided."""
     plans = [bound.plan for bound in bounds]
     windows = [plan.query.window for plan in plans]
     # the longest; in a group, all are of one kind, or do not matter
     longest = max((window for window in windows if window is not None), key=_length, default=None)
-    keeps = isinstance(longest, t.AttributeWindow) or way is Way.CHUNKED
+    keeps = isinstance(longest, t.AttributeWindow) or division is Division.CHUNKED
     counts = any(not bound.skips or bound.plan.counts_events for bound in bounds)
-    return _any_event(plans, plans[0].partition, longest if keeps else None, way is Way.SINGLE, counts)
+    return _any_event(plans, plans[0].partition, longest if keeps else None, division is Division.SINGLE, counts)
 
 
 def _length(window: t.Window) -> int | float:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ceql.plan import make_plan
 from ceql.recognition.options import Options
 from ceql.spark.bucket import Bucket, CheckpointTerms
-from ceql.spark.packing import BUCKET, DATA, Division, pack
+from ceql.spark.packing import BUCKET, DATA, Packing, pack
 from ceql.spark.streaming import BucketUpdate
 from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_spec import TIME, TaskSpec, bits_column, key_column
@@ -34,6 +34,7 @@ def _run(query: str) -> None:
         options=Options("type", "ts"),
         attributes=("ts", "v"),
         keys=("k",),
+        key_columns=(key_column(0),),
         shown=("ts", "v"),
         ids=False,
         exact=tuple(range(len(plan.guards))),
@@ -47,7 +48,7 @@ def _run(query: str) -> None:
     for second in range(3):
         rows = _rows(spec, second)
         whole = rows.add_column(0, BUCKET, pa.array([0] * rows.num_rows, pa.int32()))
-        blobs, _ = pack([Division.whole(whole.schema.names, range(1))], [whole])
+        blobs, _ = pack([Packing.whole(whole.schema.names, range(1))], [whole])
         update = BucketUpdate(Bucket(spec, terms), frozenset(), state, 1000 * second)
         for _ in update.run(blobs.column(DATA).to_pylist()):
             pass

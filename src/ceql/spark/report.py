@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ceql.explain.text import section, wrapped
-from ceql.spark.batch import Way, divide
+from ceql.spark.batch import Division, divide
 from ceql.spark.prepare import Prepared
 from ceql.spark.streaming import tasks
-from ceql.spark.swappable import some_can_swap
+from ceql.spark.ties import some_can_swap
 from ceql.spark.time_chunks import chunk_count
 
 
@@ -22,27 +22,27 @@ def report(prepared: Prepared, partitions: int | None, buckets: int, skewed: boo
 
 
 def _division(prepared: Prepared, partitions: int | None, buckets: int, skewed: bool) -> str:
-    division = divide(prepared, skewed and not prepared.streaming)
+    division, reason = divide(prepared, skewed and not prepared.streaming)
     if prepared.streaming:
-        if division.way is Way.KEYED:
+        if division is Division.KEYED:
             return (
-                f"Streaming: the keys are divided into {buckets} buckets by hash, each with one state; {division.why}. "
+                f"Streaming: the keys are divided into {buckets} buckets by hash, each with one state; {reason}. "
                 f"A micro-batch has {tasks(prepared)} tasks for them (spark.sql.shuffle.partitions when the query "
                 "first starts)."
             )
-        why = division.why if division.way is Way.SINGLE else "there are no keys to divide by"
+        why = reason if division is Division.SINGLE else "there are no keys to divide by"
         return f"Streaming: one bucket, one state, one task at a time; {why}."
-    match division.way:
-        case Way.KEYED:
+    match division:
+        case Division.KEYED:
             number = f"{partitions} tasks" if partitions else "as many tasks as Spark's shuffle has"
-            return f"By key, in {number}, one recogniser over all keys of a task; {division.why}."
-        case Way.CHUNKED:
+            return f"By key, in {number}, one recogniser over all keys of a task; {reason}."
+        case Division.CHUNKED:
             return (
                 f"In at most {chunk_count(prepared, partitions)} chunks of time of like numbers of rows, each preceded "
-                f"by a window of warm-up whose matches are left to the chunk before; {division.why}."
+                f"by a window of warm-up whose matches are left to the chunk before; {reason}."
             )
-        case Way.SINGLE:
-            return f"In one task: {division.why}."
+        case Division.SINGLE:
+            return f"In one task: {reason}."
 
 
 def _jvm(prepared: Prepared) -> list[str]:

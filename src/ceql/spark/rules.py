@@ -180,17 +180,14 @@ class Ruling:
 
     def _spec(self, division: int, name: str, plan: Plan) -> TaskSpec:
         template, keys = self.templates[division], self.divisions[division]
-        window = plan.query.window
         return replace(
             template,
             query=plan.source,
             keys=tuple(part.refs[0].attribute for part in plan.shown_keys),
-            hidden_keys=len(plan.split_by),
-            key_places=tuple(
+            key_columns=tuple(
                 key_column(keys.index(column)) if column in keys else template.place[column]
                 for column in _key_columns(plan)
             ),
-            window=template.place[window.attribute] if isinstance(window, t.AttributeWindow) else template.window,
             compared=compared_attributes(plan),
             exact=(),
             undecided=tuple(range(len(plan.guards))),

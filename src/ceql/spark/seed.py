@@ -28,9 +28,8 @@ from ceql.spark.api import BUCKETS, stream_job
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.extras import KIND, MATCHES
 from ceql.spark.match_options import DEFAULTS, MatchOptions, read_match
-from ceql.spark.packing import BUCKET, DATA, Division, shipped_rows
+from ceql.spark.packing import BUCKET, DATA, Packing, shipped_rows
 from ceql.spark.prepare import Frames, check_order
-from ceql.spark.settle import settle
 from ceql.spark.stream_job import spec_of
 from ceql.spark.streaming import Seed, unpacker
 from ceql.spark.task_recognizer import larger
@@ -93,7 +92,7 @@ def state_of(
     return History(states, _START + timedelta(microseconds=last), matches)
 
 
-def _in_buckets(shipped: DataFrame, division: Division) -> DataFrame:
+def _in_buckets(shipped: DataFrame, division: Packing) -> DataFrame:
     """The rows that a division takes, behind the numbers of their buckets."""
     bucket = F.col(division.bucket)
     columns = [F.col(column).alias(name) for column, name in division.columns]
@@ -138,7 +137,6 @@ def _replaying(specs: Mapping[int, Specs], terms: CheckpointTerms, until: int) -
                 for found in bucket.replay(rows.slice(start, stop - start)):
                     yield _row(number, None, to_ipc([found]))
         yield from _closed(number, bucket, until)
-        settle()
 
     return run
 

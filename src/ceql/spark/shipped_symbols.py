@@ -21,7 +21,7 @@ from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.predicates.time_arithmetic import with_unit
 from ceql.recognition.lags import with_lags
 from ceql.recognition.snapshot import schema_from_text
-from ceql.spark.task_spec import BITS, SetSpec, TaskSpec, bits_column
+from ceql.spark.task_spec import BITS, SetSpec, TaskSpec, bits_column, own_name
 
 _DENSE = 20  # up to so many guards, every combination has a place in a table
 
@@ -40,7 +40,6 @@ class ShippedSymbols:
             schema = with_lags(schema, lags_in(predicate for guard in guards for predicate in guard.predicates))
             events = InputSchema(schema, False, spec.type, spec.streams, spec.untyped)
             self._undecided = Symbolizer(bind(guards, events, spec.plan.source), self._own_table)
-            self._names = schema.names
         small = not spec.undecided and len(spec.exact) <= _DENSE
         self._dense: Array | None = np.full(1 << len(spec.exact), -1, np.int32) if small else None
         self._known: dict[tuple[int, ...], int] = {}
@@ -83,11 +82,11 @@ class ShippedSymbols:
 
     @staticmethod
     def _column(batch: pa.RecordBatch, name: str) -> Array:
-        return np.asarray(batch.column(name).to_numpy(zero_copy_only=False))
+        return np.asarray(batch.column(own_name(name)).to_numpy(zero_copy_only=False))
 
     def _decide(self, batch: pa.RecordBatch) -> Array:
         assert self._undecided is not None
-        return self._undecided.symbols(*self._spec.read(self._names, batch)).astype(np.int64)
+        return self._undecided.symbols(*self._spec.with_streams(batch)).astype(np.int64)
 
     def _number(self, row: tuple[int, ...]) -> int:
         """The symbol of a combination: the shipped words of bits, then the undecided guards' symbol."""

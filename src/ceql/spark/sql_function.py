@@ -42,14 +42,13 @@ from ceql.spark.prepare import (
     shown_attributes,
 )
 from ceql.spark.result_types import result_schema
-from ceql.spark.shipped_plan import WINDOW
-from ceql.spark.table_task import SortColumns, TableTask, TableTaskSpec
-from ceql.spark.task_spec import ORDER, TIME, attribute_column, key_column
+from ceql.spark.table_task import PARTITION, SortColumns, TableTask
+from ceql.spark.task_spec import ORDER, TIME, TaskSpec, attribute_column, key_column
 from ceql.spark.worker_errors import by_message
 from ceql.syntax import tree as t
 
 _BUCKETS = 256
-"""How many partitions the keys of a whole table are divided into."""
+"""The number of partitions into which the keys of a whole table are divided."""
 _ADDED = "partition_by_0"
 """The column that Spark adds to the rows of a TABLE argument with PARTITION BY."""
 
@@ -160,12 +159,12 @@ def analyse(columns: StructType, plan: Plan, arguments: MatchArguments, whole: b
         require_column(name, schema, "order_by")
     keys = [key_text(part, k, bound, 0, types) for k, part in enumerate(plan.partition)]
     reads = bound.needed_columns()
-    spec = TableTaskSpec(
+    spec = TaskSpec(
         query=plan.source,
         options=replace(arguments.options, lateness=0),
         attributes=tuple(dict.fromkeys([*shown, *reads])),
         keys=tuple(name for name, _ in bound.result.keys),
-        hidden_keys=len(plan.split_by),
+        key_columns=(*map(key_column, range(len(keys))), PARTITION),
         compared=compared_attributes(plan),
         keys_as_text=keys_as_text(plan, types),
         shown=shown,
@@ -183,7 +182,7 @@ def analyse(columns: StructType, plan: Plan, arguments: MatchArguments, whole: b
     alone = plan.query.consume is t.Consume.ANY  # it forgets the events of all substreams
     analysis = Analysis(
         schema=result_schema(bound, spec, types),
-        select=_shipped(spec, plan, time, keys, arguments.order_by, whole),
+        select=_shipped(spec, time, keys, arguments.order_by, whole),
         task=TableTask(spec, tuple(reads), sort, together=not alone),
     )
     if whole:
@@ -196,13 +195,11 @@ def analyse(columns: StructType, plan: Plan, arguments: MatchArguments, whole: b
 
 
 def _shipped(
-    spec: TableTaskSpec, plan: Plan, time: str, keys: list[str], order_by: tuple[str, ...], whole: bool
+    spec: TaskSpec, time: str, keys: list[str], order_by: tuple[str, ...], whole: bool
 ) -> list[SelectedColumn]:
     """The shipped columns, each with its expression."""
     columns = [SelectedColumn(quoted(time), TIME)]
     columns += [SelectedColumn(key, key_column(k)) for k, key in enumerate(keys)]
-    if isinstance(plan.query.window, t.AttributeWindow):
-        columns.append(SelectedColumn(quoted(plan.query.window.attribute), WINDOW))
     if order_by:
         columns.append(SelectedColumn(order_text(order_by), ORDER))
     columns += [SelectedColumn(quoted(name), attribute_column(name)) for name in spec.attributes]

@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from ceql.errors import ArgumentError
-from ceql.spark.batch import Way, divide
+from ceql.spark.batch import Division, divide
 from ceql.spark.bucket import CheckpointTerms
 from ceql.spark.prepare import Prepared
 from ceql.spark.rules import Ruling
 from ceql.spark.task_spec import Specs
 
 _NUMBERS = 1 << 31
-"""How many numbers there are for buckets."""
+"""The count of numbers for buckets."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RowGroup:
     @property
     def is_keyed(self) -> bool:
         """Whether the rows are divided among buckets; if not, there is one."""
-        return divide(self.carrier).way is Way.KEYED
+        return divide(self.carrier)[0] is Division.KEYED
 
 
 @dataclass(frozen=True)

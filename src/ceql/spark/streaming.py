@@ -45,11 +45,10 @@ from ceql.spark.guard_columns import quoted
 from ceql.spark.packing import BLOB, BUCKET, DATA, ROWS, SEAL, packed
 from ceql.spark.prepare import WATERMARK, Prepared
 from ceql.spark.result_types import arrow_types
-from ceql.spark.second_watermark import refusing, tell_if_held_back
-from ceql.spark.settle import settle
 from ceql.spark.stream_job import StreamJob, spec_of
+from ceql.spark.streaming_checks import refusing, tell_if_held_back
 from ceql.spark.task_metrics import BY_BUCKET, Counts, observed_name, sums
-from ceql.spark.task_report import Task, TaskLog
+from ceql.spark.task_report import Task, TaskLog, settle
 from ceql.spark.task_spec import Specs
 from ceql.spark.worker_errors import message_alone
 
@@ -341,7 +340,6 @@ def unpacker(schema: StructType, kinds: tuple[int, ...] = ()) -> Task:
                     continue
                 for found in from_ipc(blob):
                     yield placed(found, kind, kinds, wanted) if kinds else found
-        settle()
 
     return unpack
 

@@ -1,14 +1,30 @@
-"""Checks of a streaming DataFrame, on the driver, before the query starts."""
+"""Checks a streaming DataFrame before its query starts, and what is done with its matches.
+
+Spark has one watermark for a streaming query: the least of all that `withWatermark` asks for. One on the matches begins
+with the first match, and the first match waits for the watermark to begin: each waits for the other, and nothing ever
+comes, without an error. Spark itself refuses a second watermark behind a stateful step, but only once the watermark has
+begun.
+
+So the DataFrame that `match` gives, and those that are derived from it by its own methods, refuse `withWatermark`.
+None is needed where every match is decided by its last event: `end_time` carries the watermark of the events then
+(`streaming.opened`).
+
+Views and unions get around it. Then the stateful step sees that events wait though no watermark has begun, which it
+logs: it might be another stream without any event so far, so that it is no error.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
-from ceql.errors import SchemaError
+from ceql.errors import ArgumentError, SchemaError
+from ceql.spark.frame_methods import with_methods
 from ceql.spark.prepare import WATERMARK, Frames
 
 
@@ -79,3 +95,54 @@ def _nodes(node: Any) -> Any:
     children = node.children()
     for k in range(children.size()):
         yield from _nodes(children.apply(k))
+
+
+WHAT_TO_DO = (
+    "Write the matches to a table or a topic and put the watermark into a second streaming query that reads it, or add "
+    "the matches up in foreachBatch()"
+)
+_YEAR = 366 * 86_400 * 10**6
+_log = logging.getLogger("ceql")
+
+
+def refusing(found: DataFrame, waits: bool) -> DataFrame:
+    """The DataFrame itself, from now on without `withWatermark`; `waits`: some matches are decided after their end."""
+    refuse = _refuse_any if waits else _refuse_needless
+    return with_methods(found, lambda name, method: refuse if name == "withWatermark" else method)
+
+
+_NOTHING = (
+    "behind match() would give nothing, ever: Spark has one watermark for a streaming query, the least of all, so that "
+    "match() would wait for its own matches. "
+)
+
+
+def _refuse_needless(eventTime: str, delayThreshold: str) -> NoReturn:
+    raise ArgumentError(
+        f"withWatermark({eventTime!r}, {delayThreshold!r}) {_NOTHING}Leave it out: end_time carries the watermark of "
+        "the events, and windows, joins and dropDuplicatesWithinWatermark can go by it"
+    )
+
+
+def _refuse_any(eventTime: str, delayThreshold: str) -> NoReturn:
+    raise ArgumentError(
+        f"withWatermark({eventTime!r}, {delayThreshold!r}) {_NOTHING}{WHAT_TO_DO} (NOT at the end and AFTER MATCH "
+        "decide a match some time after its last event, so that its end_time may be behind the watermark)"
+    )
+
+
+def tell_if_held_back(earliest: int) -> None:
+    """Log that events wait without any watermark, though earlier micro-batches had events; `earliest` is the time of
+    the first of them in microseconds. Soon after 1970 there is none for a while."""
+    if earliest > _YEAR:
+        _tell()
+
+
+@cache
+def _tell() -> None:
+    _log.warning(
+        "events came in an earlier micro-batch, and there is still no watermark. If another stream of the query had no "
+        "event so far, this will pass. If a withWatermark() stands behind match(), in a view or a union, there "
+        "will never be any match. %s",
+        WHAT_TO_DO,
+    )

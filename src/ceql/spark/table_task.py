@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -20,24 +19,14 @@ from ceql.io.schemas import take_rows
 from ceql.io.sort_keys import encode
 from ceql.io.soundness import check
 from ceql.jit import Array
-from ceql.plans import Plan
 from ceql.recognition.snapshot import schema_to_text
 from ceql.spark.task_recognizer import FEED_ROWS, TaskRecognizer
 from ceql.spark.task_spec import TIME, TaskSpec
 
-_PARTITION = "partition"
+PARTITION = "partition"
+"""The column of the partition's number, the last key."""
 _Rows = tuple[int, pa.RecordBatch]
 """The number of a partition, and rows of it."""
-
-
-@dataclass(frozen=True)
-class TableTaskSpec(TaskSpec):
-    """A task whose plan has the number of the partition as its last key."""
-
-    @cached_property
-    def plan(self) -> Plan:
-        """The plan over the shipped columns."""
-        return self._plan_by((*self.key_columns, _PARTITION))
 
 
 @dataclass(frozen=True)
@@ -53,7 +42,7 @@ class SortColumns:
 class TableTask:
     """The rows of one task, partition after partition."""
 
-    def __init__(self, spec: TableTaskSpec, reads: tuple[str, ...], sort: SortColumns, together: bool) -> None:
+    def __init__(self, spec: TaskSpec, reads: tuple[str, ...], sort: SortColumns, together: bool) -> None:
         self._spec = spec
         self._reads = reads
         self._sort = sort
@@ -112,7 +101,7 @@ class TableTask:
         """The rows that wait here, with the numbers of their partitions, if they are in order."""
         batch = pa.concat_batches([rows for _, rows in waiting])
         numbers = np.repeat([k for k, _ in waiting], [rows.num_rows for _, rows in waiting])
-        batch = batch.append_column(_PARTITION, pa.array(numbers, pa.int64()))
+        batch = batch.append_column(PARTITION, pa.array(numbers, pa.int64()))
         waiting.clear()
         self._rows -= batch.num_rows
         self._check_order(batch if self._last is None else pa.concat_batches([self._last, batch]))
@@ -131,7 +120,7 @@ class TableTask:
                 f"an event has no time: column '{self._sort.time}' is NULL; filter such rows out, or give them a time"
             )
         times = encode(column, TIME)
-        numbers = batch.column(_PARTITION).to_numpy()
+        numbers = batch.column(PARTITION).to_numpy()
         together: Array = numbers[1:] == numbers[:-1]
         if (together & (times[1:] < times[:-1])).any():
             raise DataError(

@@ -21,7 +21,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ceql.jit.told import since_last
 from ceql.spark.prepare import Prepared
 from ceql.spark.result_types import arrow_types, as_rows
-from ceql.spark.settle import settle
 from ceql.spark.task_recognizer import TaskRecognizer, larger
 from ceql.spark.task_report import reported
 from ceql.spark.task_spec import TaskSpec
@@ -138,4 +137,3 @@ def _counting(batches: Iterable[pa.RecordBatch], spec: TaskSpec, wanted: pa.Sche
         counts = Counts.of(recognizer, shipped)
         yield from map(widened, recognizer.finish())
         yield as_rows([None] * (len(wanted) - 1) + [pa.array([counts.to_json()])], wanted)
-    settle()

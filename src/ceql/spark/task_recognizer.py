@@ -15,6 +15,7 @@ from ceql import jit
 from ceql.engine.common.check import require
 from ceql.engine.common.layout import Events
 from ceql.errors import DataError
+from ceql.io.schemas import no_rows
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.soundness import check
@@ -28,13 +29,11 @@ from ceql.recognition.rows import RowStore
 from ceql.results.combined import key_fields
 from ceql.results.reader import pieces
 from ceql.results.suppression import Periods, keys_of, period_in
-from ceql.spark.carried_over import adapted
+from ceql.spark.carried_over import adapted, retyped
 from ceql.spark.result_rows import result_rows, rows_of
-from ceql.spark.settle import settle
 from ceql.spark.shipped_symbols import ShippedSymbols, Together
-from ceql.spark.swappable import swappable_symbols
-from ceql.spark.task_spec import MAIN, TIME, SetSpec, Specs, TaskSpec
-from ceql.spark.ties import TieCheck
+from ceql.spark.task_spec import MAIN, TIME, SetSpec, Specs, TaskSpec, own_name
+from ceql.spark.ties import TieCheck, swappable_symbols
 
 PERIODS = "periods:"
 """Before the names of queries in a state, for what they suppress."""
@@ -66,12 +65,10 @@ class TaskQuery:
         sharing: Sharing | None = None,
     ) -> None:
         self.spec = spec
-        options = replace(spec.options, type=None, time=TIME)
-        times = (spec.place[spec.options.time],) if spec.options.time in spec.place else ()
+        options = replace(spec.options, type=None, time=own_name(TIME))
+        times = (spec.options.time,) if spec.options.time in spec.place else ()
         decided = symbols or partial(ShippedSymbols, spec)
-        bound = BoundPlan(
-            spec.plan, schema, (None,), options, timed=times, decided=decided, columns=spec.place, sharing=sharing
-        )
+        bound = BoundPlan(spec.plan, schema, (None,), options, timed=times, decided=decided, sharing=sharing)
         self.recognition = recognise(bound)
         self._ties = TieCheck(swappable_symbols(spec.plan), self.recognition.table, spec.ordered_by)
         self.recognition.inspect = self._inspect
@@ -79,7 +76,8 @@ class TaskQuery:
         """Those in which matches are suppressed."""
         if spec.suppress is not None:
             count, nanoseconds = spec.suppress
-            self.periods = Periods(count, period_in(nanoseconds, schema.field(TIME).type, spec.options.time_unit))
+            time = schema.field(own_name(TIME)).type
+            self.periods = Periods(count, period_in(nanoseconds, time, spec.options.time_unit))
         self.relevant = 0
         """Events that were recognised since this was made: without those that can change nothing."""
         self.matches = 0
@@ -141,9 +139,9 @@ class TaskRecognizer:
         self.specs = specs
         self.spec = spec = specs.first
         self.schema = schema
-        self._queries = _queries(specs, schema)
-        self._columns = [spec.place[name] for name in spec.kept]
-        self.rows = RowStore(self._named(schema.empty_table().select(self._columns)).schema)
+        self._view = spec.view(no_rows(schema)).schema
+        self._queries = _queries(specs, self._view)
+        self.rows = RowStore(pa.schema([self._view.field(name) for name in spec.kept]))
         self._emit_from = 0
         self._kept = 0  # rows after the last compaction
         self._held = np.zeros(0, np.int64)  # their positions
@@ -177,10 +175,6 @@ class TaskRecognizer:
         }
         return {name: counts for name, counts in found.items() if any(counts.values())}
 
-    def _named(self, data: Any) -> Any:
-        """The kept attributes under their own names."""
-        return data.rename_columns(list(self.spec.kept))
-
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Recognise rows that come in time order; matches come out as rows of the result."""
         if not batch.num_rows:
@@ -192,9 +186,10 @@ class TaskRecognizer:
             time_keys(batch, TIME, None, "the DataFrame", self.rows.following)
         if MAIN in batch.schema.names:
             self._find_main(batch.column(MAIN))
-        self.rows.add(self._named(batch.select(self._columns)))
+        view = self.spec.view(batch)
+        self.rows.add(view.select(list(self.spec.kept)))
         for number, query in enumerate(self._queries):
-            for found in query.recognition.feed(EventBatch(batch, 0)):
+            for found in query.recognition.feed(EventBatch(view, 0)):
                 yield from self._results(number, found)
         if self.rows.count > 2 * self._kept + _COMPACT_ROWS:
             yield from self.compact()
@@ -269,6 +264,8 @@ class TaskRecognizer:
         only: frozenset[str] | None = None,
     ) -> None:
         """Go on from a `state`: of a set, these queries alone, while the others begin anew."""
+        if header["first_schema"] != snapshot.schema_to_text(self.schema):
+            tables = retyped(tables, self._view)
         self._restore_queries(header, arrays, tables, only)
         rows = adapted(tables["rows"][0], self.rows.schema) if tables["rows"] else None
         self._held = arrays["rows.positions"] if rows is not None else self._held
@@ -287,7 +284,7 @@ class TaskRecognizer:
             if query.periods is not None and periods is not None and (only is None or name in only):
                 query.periods.restore(periods)
         arrays = {name: array for name, array in arrays.items() if not name.startswith(PERIODS)}
-        headers = [{**own, "schema": header["first_schema"]} for own in header["recognitions"]]
+        headers = [{**own, "schema": snapshot.schema_to_text(self._view)} for own in header["recognitions"]]
         known = dict(zip(header["queries"], snapshot.parted(headers, arrays, tables), strict=True))
         if only is not None:
             known = {name: state for name, state in known.items() if name in only}
@@ -354,7 +351,6 @@ def task_of(make: Callable[[pa.Schema], TaskRecognizer]) -> Task:
             yield from recognizer.feed(batch)
         if recognizer is not None:
             yield from recognizer.finish()
-        settle()
 
     return run
 

@@ -7,10 +7,12 @@ logs where that is on.
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 import pyarrow as pa
 
@@ -61,8 +63,19 @@ def reported(name: str, task: Task) -> Task:
                 given += found.num_rows
                 yield found
         log.say(f"{taken:,} rows in, {given:,} rows out, {time.perf_counter() - began:.2f} s")
+        settle()
 
     return run
+
+
+@cache
+def settle() -> None:
+    """Leave out of garbage collections what this process has loaded; at the end of its first task.
+
+    Spark collects garbage in a worker after every task. Numba, Arrow and ceql are two hundred thousand objects that
+    will never be garbage. To look at them all takes a tenth of a second, which is more than many a task.
+    """
+    gc.freeze()
 
 
 def _task() -> str:

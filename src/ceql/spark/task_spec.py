@@ -5,18 +5,18 @@ The JVM ships columns to Python under names of their own, which never clash with
     bits0 ...   which guards hold
     time
     key0 ...    what substreams are made by, the PARTITION BY clause first
-    window      the attribute of `WITHIN n [a]`
     order       a hash of the columns that order events of the same time
     main        whether a row belongs to its chunk, or only warms it up
     a_...       attributes of events: for the output, to compare events, and for guards that the JVM cannot decide
 
+A task gives them other names again (`TaskSpec.view`), so that its query finds attributes under the user's.
 Everything here is plain data, pickled to the workers. A task has one query (`TaskSpec`) or several (`SetSpec`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -29,7 +29,8 @@ from ceql.predicates.shared_symbols import SharedGuards
 from ceql.predicates.time_arithmetic import with_unit
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_from_text
-from ceql.spark.shipped_plan import WINDOW, shipped_plan
+from ceql.spark.shipped_plan import shipped_plan
+from ceql.syntax import tree as t
 
 TIME, ORDER, MAIN, CHUNK, STREAM = "time", "order", "main", "chunk", "stream"
 ATTRIBUTE = "a_"
@@ -45,6 +46,11 @@ def bits_column(index: int) -> str:
 def key_column(index: int) -> str:
     """The shipped column of a key."""
     return f"key{index}"
+
+
+def own_name(column: str) -> str:
+    """The name that a shipped column has in a view, where it is no attribute; users cannot give such a name."""
+    return f"\x1e{column}"
 
 
 def attribute_column(name: str) -> str:
@@ -72,12 +78,9 @@ class TaskSpec:
     ids: bool
     """Whether events are shown by the values of that attribute."""
     exact: tuple[int, ...]
-    key_places: tuple[str, ...] = ()
-    """The shipped columns of keys, where these are not `key0` and those after it."""
-    window: str = WINDOW
-    """The shipped column of the attribute that a window measures."""
-    hidden_keys: int = 0
-    """How many keys are shipped besides: all events of a match have them in common, though no clause says so."""
+    key_columns: tuple[str, ...] = ()
+    """The shipped columns of keys; those that the result shows come first. By the others all events of a match agree,
+    though no clause says so."""
     compared: tuple[str, ...] = ()
     """The attributes that are compared between events, other than by keys."""
     shared: tuple[tuple[str, str], ...] = ()
@@ -129,17 +132,17 @@ class TaskSpec:
     @cached_property
     def deciding(self) -> frozenset[str]:
         """The shipped columns that decide about matches: all but those that are only shown, once the JVM has looked."""
+        window = self.plan.query.window
         names = {*self.compared, *(schema_from_text(self.schema).names if self.schema else ())}
+        names |= {window.attribute} if isinstance(window, t.AttributeWindow) else set()
         return frozenset(self.place[name] for name in names if name in self.place)
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan over the shipped columns."""
-        return self._plan_by(self.key_columns)
-
-    def _plan_by(self, keys: tuple[str, ...]) -> Plan:
-        compared = tuple((name, self.place[name]) for name in self.compared)
-        return shipped_plan(self.query, keys, compared, self.window, TIME if self.now else None)
+        """The plan over the view."""
+        names = {column: name for name, column in self.place.items() if column.startswith(ATTRIBUTE)}
+        clock = own_name(TIME) if self.now else None
+        return shipped_plan(self.query, tuple(names.get(key) or own_name(key) for key in self.key_columns), clock)
 
     def recognising_now(self) -> TaskSpec:
         """The same for events that come in order of time by key alone."""
@@ -147,23 +150,23 @@ class TaskSpec:
         _ = found.plan  # made here once, and pickled along
         return found
 
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The shipped columns of keys."""
-        return self.key_places or tuple(key_column(k) for k in range(len(self.keys) + self.hidden_keys))
-
     @cached_property
     def place(self) -> dict[str, str]:
         """The shipped column of each attribute."""
         return {name: attribute_column(name) for name in self.attributes} | dict(self.shared)
 
-    def read(self, names: list[str], batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
-        """These attributes (and lags, which have no other names) under their own names, and the stream of each row."""
-        columns = [batch.column(self.place.get(name, name)) for name in names]
-        streams: int | Array = 0
-        if len(self.streams) > 1:
-            streams = np.asarray(batch.column(STREAM).to_numpy(zero_copy_only=False)).astype(np.int32)
-        return pa.RecordBatch.from_arrays(columns, names=names), streams
+    def view(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows as queries read them: attributes under the user's names, the other columns under names of their
+        own."""
+        others = [name for name in batch.schema.names if not name.startswith(ATTRIBUTE)]
+        columns = [batch.column(name) for name in (*self.place.values(), *others)]
+        return pa.RecordBatch.from_arrays(columns, names=[*self.place, *map(own_name, others)])
+
+    def with_streams(self, view: pa.RecordBatch) -> tuple[pa.RecordBatch, int | Array]:
+        """The rows of a view, and the stream of each."""
+        if len(self.streams) == 1:
+            return view, 0
+        return view, np.asarray(view.column(own_name(STREAM)).to_numpy(zero_copy_only=False)).astype(np.int32)
 
     @property
     def bit_columns(self) -> list[str]:
@@ -197,7 +200,7 @@ class SetSpec:
         schema = with_unit(schema_from_text(first.schema), first.options.time, first.options.time_unit)
         events = InputSchema(schema, False, first.type, first.streams, first.untyped)
         queries = [(() if one.plan.lags else one.plan.guards, one.plan.source) for one in self.specs]
-        return SharedGuards(bind_together(queries, events), partial(first.read, schema.names))
+        return SharedGuards(bind_together(queries, events), first.with_streams)
 
     @property
     def deciding(self) -> frozenset[str]:

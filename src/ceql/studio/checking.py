@@ -13,7 +13,7 @@ from ceql.query import Query, compile
 from ceql.studio.data import Data
 from ceql.studio.streams import for_query, to_input
 from ceql.syntax import tree as t
-from ceql.syntax.limits import nodes
+from ceql.syntax.walking import nodes
 
 
 def check(text: str, data: Data | None) -> dict[str, Any]:

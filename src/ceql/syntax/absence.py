@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ceql.errors import Span
 from ceql.syntax import tree
-from ceql.syntax.limits import QueryProblem, nodes
+from ceql.syntax.limits import QueryProblem
+from ceql.syntax.walking import nodes
 
 _ALONE = "NOT says what does not come between, before or after other events: write A ; NOT B ; C."
 

@@ -8,18 +8,16 @@ from attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from ceql.errors import Span
-from ceql.syntax.limits import QueryProblem, nodes
+from ceql.syntax.limits import QueryProblem
 from ceql.syntax.tree import (
     Aggregate,
-    Arithmetic,
     Attribute,
     Between,
     Bracket,
-    Call,
     Comparison,
     Condition,
     Conj,
@@ -30,12 +28,13 @@ from ceql.syntax.tree import (
     IsNull,
     Lapse,
     Like,
-    Minus,
     Neg,
     Predicate,
     Ref,
 )
+from ceql.syntax.walking import leaves, mapped, nodes
 
+N = TypeVar("N", bound=Condition | Expression)
 LAPSES = ("START_TIME", "END_TIME", "DURATION")
 
 
@@ -88,13 +87,7 @@ def as_filter(node: Condition) -> FilterCondition:
             return replace(node, items=tuple(as_filter(item) for item in items))
         case Neg(item):
             return replace(node, item=as_filter(item))
-        case Comparison():
-            node = replace(node, left=_with_lapses(node.left), right=_with_lapses(node.right))
-        case Between():
-            low, high = _with_lapses(node.low), _with_lapses(node.high)
-            node = replace(node, operand=_with_lapses(node.operand), low=low, high=high)
-        case _:
-            node = replace(node, operand=_with_lapses(node.operand))
+    node = mapped(node, _with_lapses)
     names = _names(node)
     if isinstance(node, Comparison) or any(isinstance(part, Aggregate | Lapse) for part in nodes(node)):
         return node
@@ -104,81 +97,34 @@ def as_filter(node: Condition) -> FilterCondition:
             place(node),
             "Only comparisons (=, !=, <, <=, >, >=) may relate variables to each other.",
         )
-    return Bracket(names[0], _in_brackets(node), span=node.span)
+    return Bracket(names[0], mapped(node, _bare), span=node.span)
 
 
 def _names(node: Predicate) -> list[str]:
     """The variables that a condition names, each once, in the order of the text."""
     names: dict[str, None] = {}
-    for operand in _operands(node):
-        for leaf in _leaves(operand):
-            if isinstance(leaf, Attribute):
-                raise QueryProblem(
-                    f"'{leaf.name}' does not say whose attribute it is",
-                    place(leaf),
-                    f"Write 'x.{leaf.name}', or the condition inside 'x[...]', with your variable in place of x. "
-                    f"A text is written in quotes: '{leaf.name}'.",
-                )
-            if isinstance(leaf, Ref):
-                names[leaf.variable] = None
+    for leaf in leaves(node, of_aggregates=False):
+        if isinstance(leaf, Attribute):
+            raise QueryProblem(
+                f"'{leaf.name}' does not say whose attribute it is",
+                place(leaf),
+                f"Write 'x.{leaf.name}', or the condition inside 'x[...]', with your variable in place of x. "
+                f"A text is written in quotes: '{leaf.name}'.",
+            )
+        if isinstance(leaf, Ref):
+            names[leaf.variable] = None
     return list(names)
 
 
-def _operands(node: Predicate) -> tuple[Expression, ...]:
-    match node:
-        case Comparison(_, left, right):
-            return left, right
-        case Between(operand, low, high):
-            return operand, low, high
-        case Like(operand) | In(operand) | IsNull(operand):
-            return (operand,)
-    raise AssertionError(node)
-
-
-def _leaves(node: Expression) -> Iterator[Expression]:
-    match node:
-        case Arithmetic(_, left, right):
-            yield from _leaves(left)
-            yield from _leaves(right)
-        case Minus(operand):
-            yield from _leaves(operand)
-        case Call(_, arguments):
-            for argument in arguments:
-                yield from _leaves(argument)
-        case _:
-            yield node
-
-
 def _with_lapses(node: Expression) -> Expression:
-    def lapse(leaf: Expression) -> Expression:
-        if isinstance(leaf, Attribute) and leaf.name.upper() in LAPSES:
-            return Lapse(leaf.name.upper(), span=leaf.span)
-        return leaf
-
-    return _mapped(node, lapse)
-
-
-def _in_brackets(node: Predicate) -> Predicate:
     match node:
-        case Between(operand, low, high):
-            return replace(node, operand=_bare(operand), low=_bare(low), high=_bare(high))
-        case Like(operand) | In(operand) | IsNull(operand):
-            return replace(node, operand=_bare(operand))
-    raise AssertionError(node)
+        case Attribute(name) if name.upper() in LAPSES:
+            return Lapse(name.upper(), span=node.span)
+        case Aggregate():
+            return node
+    return mapped(node, _with_lapses)
 
 
-def _bare(node: Expression) -> Expression:
+def _bare(node: N) -> N | Attribute:
     """`x.a` as it is written inside `x[...]`."""
-    return _mapped(node, lambda leaf: Attribute(leaf.attribute, span=leaf.span) if isinstance(leaf, Ref) else leaf)
-
-
-def _mapped(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """An expression with what it is made of changed."""
-    match node:
-        case Arithmetic(_, left, right):
-            return replace(node, left=_mapped(left, change), right=_mapped(right, change))
-        case Minus(operand):
-            return replace(node, operand=_mapped(operand, change))
-        case Call(_, arguments):
-            return replace(node, arguments=tuple(_mapped(argument, change) for argument in arguments))
-    return change(node)
+    return Attribute(node.attribute, span=node.span) if isinstance(node, Ref) else mapped(node, _bare)

@@ -7,7 +7,8 @@ from typing import TypeGuard
 
 from ceql.errors import Span, did_you_mean
 from ceql.syntax import tree
-from ceql.syntax.limits import QueryProblem, nodes
+from ceql.syntax.limits import QueryProblem
+from ceql.syntax.walking import nodes
 
 # the least and the most arguments; None: any number
 FUNCTIONS: dict[str, tuple[int, int | None]] = {

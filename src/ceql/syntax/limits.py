@@ -1,17 +1,16 @@
 """Limits on the size of a query, so that no text can make the parser or a later stage run away.
 
-In: text, or a tree. Out: nothing, or a `QueryProblem` at the place where a limit is passed. The walk over a tree keeps
-its own stack, since the trees that it refuses are those that recursion cannot walk.
+In: text, or a tree. Out: nothing, or a `QueryProblem` at the place where a limit is passed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 
 from ceql.errors import Span
 from ceql.syntax.tree import All, Event, Then
+from ceql.syntax.walking import nodes, with_depths
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 200
@@ -83,7 +82,7 @@ def check_text(text: str) -> None:
 def check_depth(root: object) -> None:
     """Refuse a tree (of `tree`'s nodes) deeper than MAX_DEPTH."""
     place = Span(0, 0)
-    for node, depth in _walk(root):
+    for node, depth in with_depths(root):
         place = getattr(node, "span", None) or place
         if depth > MAX_DEPTH:
             raise QueryProblem(f"The query is nested deeper than {MAX_DEPTH} levels", place)
@@ -101,24 +100,6 @@ def check_size(root: object) -> None:
             )
     if events > MAX_EVENTS:
         raise QueryProblem(f"The query names {events:,} events; at most {MAX_EVENTS:,} are compiled", Span(0, 1))
-
-
-def nodes(root: object) -> Iterator[object]:
-    """The nodes of a tree, in no particular order."""
-    return (node for node, _ in _walk(root))
-
-
-def _walk(root: object) -> Iterator[tuple[object, int]]:
-    stack = [(root, 1)]
-    while stack:
-        node, depth = stack.pop()
-        if isinstance(node, tuple):
-            stack.extend((child, depth) for child in node)
-            continue
-        slots: tuple[str, ...] = getattr(node, "__slots__", ())
-        if "span" in slots:
-            yield node, depth
-            stack.extend((getattr(node, slot), depth + 1) for slot in slots if slot != "span")
 
 
 def read_number(text: str, span: Span) -> int | Decimal:

@@ -21,8 +21,7 @@ from ceql.errors import QueryError, Span
 from ceql.jit.cache import cache_root
 from ceql.syntax import tree
 from ceql.syntax.absence import check_absence
-from ceql.syntax.after_match import check_after_match
-from ceql.syntax.clauses import Builder
+from ceql.syntax.clauses import Builder, check_after_match
 from ceql.syntax.limits import QueryProblem, check_depth, check_size, check_text
 from ceql.syntax.messages import problem_of
 

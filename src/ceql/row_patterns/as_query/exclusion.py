@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from ceql.syntax import tree
+from ceql.syntax.walking import below, leaves
 
 MOST_CASES = 64
 _OUTCOMES = {"<": {-1}, "<=": {-1, 0}, "=": {0}, ">=": {0, 1}, ">": {1}, "!=": {-1, 1}}
@@ -35,7 +36,7 @@ def not_true(condition: tree.Condition) -> tree.Condition:
             return tree.Conj(tuple(map(not_true, items)))
         case tree.IsNull(operand, negated):
             return tree.IsNull(operand, not negated)
-    missing = [tree.IsNull(operand) for operand in _operands(condition) if list(references(operand))]
+    missing = [tree.IsNull(operand) for operand in below(condition) if leaves(operand)]
     return tree.Disj((_inverse(condition), *missing))
 
 
@@ -50,25 +51,7 @@ def never_null(condition: tree.Condition | None) -> set[tree.Expression]:
             return set.intersection(*map(never_null, items))
         case tree.IsNull(operand, negated):
             return set(_needed(operand)) if negated else set()
-    return {leaf for operand in _operands(condition) for leaf in _needed(operand)}
-
-
-def references(node: object) -> Iterator[tree.Attribute | tree.Prev | tree.Ref]:
-    """All attributes of events that a condition or expression names."""
-    match node:
-        case tree.Attribute() | tree.Prev() | tree.Ref():
-            yield node
-        case tree.Conj(items) | tree.Disj(items) | tree.Call(_, items):
-            for item in items:
-                yield from references(item)
-        case tree.Comparison(_, left, right) | tree.Arithmetic(_, left, right):
-            yield from references(left)
-            yield from references(right)
-        case tree.Between(operand, low, high):
-            for part in (operand, low, high):
-                yield from references(part)
-        case tree.In(operand) | tree.Like(operand) | tree.IsNull(operand) | tree.Minus(operand):
-            yield from references(operand)
+    return {leaf for operand in below(condition) for leaf in _needed(operand)}
 
 
 def _needed(expression: tree.Expression) -> Iterator[tree.Attribute | tree.Prev | tree.Ref]:
@@ -86,17 +69,6 @@ def _needed(expression: tree.Expression) -> Iterator[tree.Attribute | tree.Prev 
             yield from _needed(operand)
         case tree.Attribute() | tree.Prev() | tree.Ref():
             yield expression
-
-
-def _operands(condition: tree.Condition) -> tuple[tree.Expression, ...]:
-    match condition:
-        case tree.Comparison(_, left, right):
-            return left, right
-        case tree.Between(operand, low, high):
-            return operand, low, high
-        case tree.In(operand) | tree.Like(operand) | tree.IsNull(operand):
-            return (operand,)
-    raise AssertionError(condition)
 
 
 def _inverse(condition: tree.Condition) -> tree.Condition:
@@ -131,7 +103,7 @@ def _cases(condition: tree.Condition | None) -> list[list[tree.Condition]]:
 def _contradictory(atoms: list[tree.Condition], same_match: bool) -> bool:
     """True if the conditions cannot all hold."""
     if not same_match:
-        atoms = [atom for atom in atoms if not any(isinstance(leaf, tree.Ref) for leaf in references(atom))]
+        atoms = [atom for atom in atoms if not any(isinstance(leaf, tree.Ref) for leaf in leaves(atom))]
     needed = set[tree.Expression]().union(*(never_null(atom) for atom in atoms))
     outcomes: defaultdict[tuple[tree.Expression, tree.Expression], set[int]] = defaultdict(lambda: {-1, 0, 1})
     with_literals: defaultdict[tree.Expression, list[tree.Condition]] = defaultdict(list)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from ceql.errors import QueryError, Span, did_you_mean
 from ceql.query import Query, compile
 from ceql.row_patterns.as_query.conditions import End, Labels, Reader, nanoseconds, refuse
-from ceql.row_patterns.as_query.exclusion import never_null, references
+from ceql.row_patterns.as_query.exclusion import never_null
 from ceql.row_patterns.as_query.measures import MeasureReader
 from ceql.row_patterns.as_query.pattern import read_pattern
 from ceql.row_patterns.as_query.preference import (
@@ -29,6 +29,7 @@ from ceql.row_patterns.pattern import Choice, Leaf, Node, Repeat, Sequence, leav
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.syntax import tree
 from ceql.syntax.printer import print_query
+from ceql.syntax.walking import leaves as attributes_of
 
 
 def translate(sql: str, dialect: Dialect) -> Query:
@@ -183,7 +184,7 @@ class _Translation:
             if step < 0:
                 continue
             leaf = self._program.leaves[step]
-            if any(isinstance(ref, tree.Prev) for ref in references(defined.get(leaf.variable))):
+            if any(isinstance(ref, tree.Prev) for ref in attributes_of(defined.get(leaf.variable))):
                 raise Refused(
                     f"'{leaf.variable}' can be the first row of a match, and PREV looks at the row before the match",
                     leaf.span,
