@@ -117,6 +117,7 @@ PREFERRED = st.one_of(
     preferred_cases(UNARY)(),
     preferred_cases(UNARY)(True),
     preferred_cases(absent_cases)(),
+    preferred_cases(absent_cases)(False, True, True),
     preferred_cases(neighbour_cases)(),
     preferred_cases(CORRELATED)(),
     preferred_cases(CONDITIONED)(),

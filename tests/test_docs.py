@@ -76,6 +76,12 @@ def test_figures_above_a_chart_are_those_of_its_tables() -> None:
     assert checked > 20
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_belongs_to_an_item_of_a_list_is_indented_by_four(page: Path) -> None:
+    """The site takes what is indented by less out of the list, and the items after it with it."""
+    assert re.findall(r"(?m)^\n {2,3}\S.*", page.read_text()) == []
+
+
 def test_what_is_too_long_is_told() -> None:
     long = docs_check.Page("x.md", 1501, (docs_check.Block(3, False, 81),))
     assert long.faults == ["x.md: 1501 words, of at most 1500", "x.md:3: 81 words, of at most 80"]

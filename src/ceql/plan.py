@@ -20,7 +20,7 @@ from ceql.analysis.measures import check_measures, with_lapses
 from ceql.analysis.neighbours import with_lags
 from ceql.analysis.normal import Compared, normalize, to_normal
 from ceql.analysis.one_form import one_form
-from ceql.analysis.preferred import check_decided, check_preferred
+from ceql.analysis.preferred import check_preferred
 from ceql.analysis.resolve import has_cases, resolve
 from ceql.analysis.scopes import check, types, variables
 from ceql.analysis.shape import Shape
@@ -258,14 +258,16 @@ def _preferred(draft: Draft) -> Plan:
     assert shape is not None
     compares = bool(shape.denials) or not (draft.whole is None or draft.single)
     shape = shape.at_leaves() if compares else shape
-    check_preferred(shape, query, draft.source)
     plan = partial(Plan, query, draft.source, draft.whole, draft.shown_keys, draft.split_by, shape, Loop.PREFERRED)
     normal = to_normal(shape, compared=Compared.LEFT_OUT) if compares else normalize(shape)
     cea = without_lags_at_first(compile_formula(normal, variables(query)))
     if not (shape.denials or (compares and shape.claims)):
-        return plan(cea, compile_ordered(normal, cea.guards))
+        leads = query.window is not None and any(map(shape.leads, range(len(shape.absences))))
+        ordered = compile_ordered(normal, cea.guards, refusing=leads)
+        check_preferred(shape, query, ordered.before, (), draft.source)
+        return plan(cea, ordered)
     ordered, comparing, left = prefer(shape, cea.guards)
-    check_decided(left, draft.source)
+    check_preferred(shape, query, ordered.before, left, draft.source)
     return plan(cea, ordered, comparing, comparing)
 
 

@@ -203,6 +203,11 @@ class Plan:
         return after is not None and after.skip is t.Skip.PAST_LAST and self.query.window is None
 
     @property
+    def looks_back(self) -> bool:
+        """Whether NOT at the beginning, beside AFTER MATCH, reaches as far back as the window of each match."""
+        return self.ordered is not None and self.query.window is not None and any(self.ordered.before)
+
+    @property
     def is_late(self) -> bool:
         """Whether some match is decided at the end of the input alone: a run may wait for a further event for ever."""
         return self.ordered is not None and self.query.window is None and self.ordered.is_patient

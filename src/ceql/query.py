@@ -181,7 +181,7 @@ class Query:
 
     @spelt_out(ReadingOptions)
     def diagnose(self, events: Any, **options: Unpack[ReadingOptions]) -> Diagnosis:
-        """Why did nothing (or so little) match? Reads `events` as `run` does, and says how far it got.
+        """Explain why nothing (or so little) matched. It reads `events` as `run` does, and says how far matches got.
 
         The result has: the types that came and those that never did, how often each condition held, the furthest
         step that any partial match reached and what it waited for, and what each clause and each condition across

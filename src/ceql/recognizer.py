@@ -74,7 +74,7 @@ class Feeding(Generic[_Result]):
 
     @abstractmethod
     def _result(self, fed: Fed) -> _Result:
-        """What users read the matches of a feed by."""
+        """The columns by which users read the matches of a feed."""
 
     def _settled(self, fed: Fed) -> None:
         """Find the matches of a new feed now, if nobody may wait for them."""
@@ -153,7 +153,7 @@ class Feeding(Generic[_Result]):
 
     @property
     def fed(self) -> int:
-        """How many events were taken in: recognised, still waiting for their turn, or late."""
+        """The number of events that were taken in: recognised, still waiting for their turn, or late."""
         return self._intake.fed
 
     def late(self) -> pa.Table:
@@ -163,7 +163,7 @@ class Feeding(Generic[_Result]):
 
     @property
     def position(self) -> int:
-        """How many events have been recognised so far; the position of the next one."""
+        """The number of events recognised so far, which is the position of the next one."""
         journal = self._intake.journal
         return journal.position if journal is not None else 0
 
@@ -184,7 +184,7 @@ class Feeding(Generic[_Result]):
 
     @property
     def partitions(self) -> int:
-        """How many substreams of PARTITION BY hold partial matches, or did when memory was last looked through."""
+        """The number of substreams that hold partial matches, or did when memory was last looked through."""
         return max((one.keys.known for one in self._recognitions if one.keys is not None), default=1)
 
     @property
@@ -192,7 +192,7 @@ class Feeding(Generic[_Result]):
         return self._intake.journal.recognitions if self._intake.journal is not None else []
 
     def metrics(self) -> Metrics:
-        """What the recogniser has done and holds, as numbers. Other threads may ask in the middle of a feed."""
+        """Return counters of what the recogniser has done and holds. Other threads may ask in the middle of a feed."""
         intake = self._intake
         sequencer, journal, last = intake.sequencer, intake.journal, intake.last
         measures = journal.measures() if journal is not None else {}
@@ -444,7 +444,7 @@ class SetRecognizer(Feeding[MatchSet]):
 
 
 def open_fed(events: Any, options: Options, known: pa.Schema | None, nested: Sequence[str]) -> Source:
-    """What is fed to a stream as a source; `known` are the columns that the stream has shown before."""
+    """Return what is fed to a stream as a source; `known` are the columns that the stream has shown before."""
     source = open_source(events)
     source.time = options.time
     if known is not None and source.time in known.names:

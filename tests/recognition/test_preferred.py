@@ -117,7 +117,8 @@ def test_what_is_done_with_matches() -> None:
     ("query", "message"),
     [
         ("A AS a ; B AS b FILTER CONCAT(a.s, b.s) = 'xy'", "cannot be decided beside AFTER MATCH yet"),
-        ("NOT A ; B WITHIN 3 SECONDS", "NOT A at the beginning"),
+        ("NOT A ; B WITHIN 3 [v]", "NOT A at the beginning"),
+        ("(NOT A ; B OR C) WITHIN 3 SECONDS", "NOT A at the beginning"),
     ],
 )
 def test_what_several_events_decide_is_refused(query: str, message: str) -> None:
@@ -186,6 +187,17 @@ def test_keys_without_runs_are_forgotten() -> None:
     assert recognizer.partitions < rows // 2
 
 
+def test_forbidden_events_are_forgotten_with_the_window() -> None:
+    query = ceql.compile("SELECT * WHERE NOT A ; B PARTITION BY k WITHIN 3 SECONDS AFTER MATCH SKIP PAST LAST EVENT")
+    rows = 200_000
+    start = np.datetime64("2026-01-01", "ms")
+    events = pa.table({"type": ["A", "B"] * rows, "time": start + np.arange(2 * rows) * 100, "k": np.arange(2 * rows)})
+    recognizer = query.recognizer(keep_rows=False)
+    matches = sum(recognizer.feed(events.slice(first, 10_000)).count() for first in range(0, 2 * rows, 10_000))
+    assert matches == rows
+    assert recognizer.partitions < rows // 2
+
+
 @pytest.mark.parametrize(
     "formula",
     [
@@ -193,6 +205,7 @@ def test_keys_without_runs_are_forgotten() -> None:
         "A AS a ; A* AS more PARTITION BY k AFTER MATCH SKIP TO NEXT EVENT",
         "A AS a ; B AS b FILTER a.v < b.v PARTITION BY k AFTER MATCH SKIP PAST LAST EVENT",
         "A ; B? ; A PARTITION BY k WITHIN 3 EVENTS AFTER MATCH SKIP TO LAST A",
+        "NOT B ; A ; A? PARTITION BY k WITHIN 3 EVENTS AFTER MATCH SKIP PAST LAST EVENT",
     ],
 )
 def test_batches_change_nothing_of_many_substreams(formula: str) -> None:

@@ -129,7 +129,7 @@ class _Beginnings:
         before = told.to_the_left(around.node) & self.shape.below(around.node)
         same: list[t.Predicate] = [t.Comparison("=", mine[0], other, span=part.span) for other in mine[1:]]
         if around.node not in self.shape.above(told.joint.node) or not before:
-            return [t.IsNull(mine[0], negated=True, span=part.span), *same]
+            return [t.Comparison("=", mine[0], mine[0], span=part.span), *same]  # neither NULL nor NaN
         terms: dict[int, tuple[t.Expression, ...]] = {}
         for number in before:
             refs_of = [ref for ref in part.refs if ref.name is None or ref.name in around.seen[number]]

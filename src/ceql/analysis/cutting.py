@@ -21,7 +21,7 @@ WHOLE = ""  # in place of a variable: all events of the filtered part
 FIRST_LAST = ("FIRST", "LAST")
 _CARRIED = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST")  # aggregates of which a value so far is enough
 _OF_TRUTHS = {("MAX", "<"): "MIN", ("MAX", ">"): "MAX", ("MIN", "<"): "MAX", ("MIN", ">"): "MIN"}
-"""Whether all must satisfy the comparison, or one: the least or the greatest of truth values."""
+"""The aggregate of truth values: MIN if all must satisfy the comparison, MAX if one must."""
 
 
 class Role(NamedTuple):

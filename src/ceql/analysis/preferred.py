@@ -13,18 +13,21 @@ from ceql.errors import QueryError, Span
 from ceql.syntax import tree as t
 
 
-def check_preferred(shape: Shape, query: t.Query, source: str) -> None:
-    """Refuse NOT that looks back as far as a window reaches."""
-    for number, absence in enumerate(shape.absences):
-        if shape.leads(number) and query.window is not None:
-            advice = "Leave out WITHIN, or the NOT."
-            raise _refused(f"{absence.text} at the beginning, beside WITHIN,", advice, source, absence.span)
-
-
-def check_decided(left: Sequence[Claim], source: str) -> None:
-    """Refuse conditions that only whole matches tell: another may then be preferred."""
+def check_preferred(shape: Shape, query: t.Query, before: Sequence[int], left: Sequence[Claim], source: str) -> None:
+    """Refuse conditions that only whole matches tell, since another match may then be preferred; and NOT at the
+    beginning that looks back by an attribute, or that some matches ask for and others do not:
+    `before` says what may not come before each event at which matches begin."""
     for claim in left:
         raise _refused(claim.text, "Without AFTER MATCH any condition can.", source, claim.span)
+    around = query.formula  # a window over an attribute stands there (see `lengths.window_that_decides`)
+    by_attribute = isinstance(around, t.Within) and isinstance(around.window, t.AttributeWindow)
+    if not by_attribute and (query.window is None or len(set(before)) == 1):
+        return
+    for number, absence in enumerate(shape.absences):
+        if shape.leads(number):
+            where = "beside WITHIN over an attribute" if by_attribute else "of one of several parts, beside WITHIN,"
+            advice = "Leave out WITHIN, or the NOT."
+            raise _refused(f"{absence.text} at the beginning {where}", advice, source, absence.span)
 
 
 def _refused(what: str, advice: str, source: str, span: Span | None) -> QueryError:

@@ -17,7 +17,7 @@ from ceql.errors import ResourceError
 
 NONE: Leaves = frozenset()
 MOST_EDGES = 30_000
-"""What is carried is worked out for each of them, which takes a few seconds."""
+"""The limit on edges: working out what each of them carries takes a few seconds."""
 
 
 class Read(NamedTuple):

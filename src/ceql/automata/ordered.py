@@ -157,15 +157,18 @@ class _Part(NamedTuple):
         return any(isinstance(ahead, _Out) for ahead in self.begin)
 
 
-def compile_ordered(formula: Normal, guards: Sequence[Atom] = (), empty: bool = False) -> Ordered:
+def compile_ordered(
+    formula: Normal, guards: Sequence[Atom] = (), empty: bool = False, refusing: bool = False
+) -> Ordered:
     """The ordered automaton of `formula`; its guards are numbered after those given. With `empty`, a match may have no
-    event, if the formula may."""
-    builder = _Builder(guards)
+    event, if the formula may. With `refusing`, something else than its conditions may refuse a match."""
+    builder = _Builder(guards, refusing)
     return builder.finished(builder.build(formula), empty)
 
 
 class _Builder:
-    def __init__(self, guards: Sequence[Atom]) -> None:
+    def __init__(self, guards: Sequence[Atom], refusing: bool) -> None:
+        self.refusing = refusing
         self.guards = {guard: k for k, guard in enumerate(guards)}
         self.atoms: list[tuple[int, Label, int]] = []
         self.after: list[_List] = []
@@ -283,10 +286,10 @@ class _Builder:
                 if isinstance(ahead, _Out) and ahead.unless:
                     waits.setdefault(last := Wait((), False, ahead.unless, place), len(waits))
                     following[waits[last]] = None
-                    break
+                    continue  # a forbidden event may end it
                 if isinstance(ahead, _Out):
                     following[ACCEPT] = None
-                    if place < 0:
+                    if place < 0 and not self.refusing:
                         break
                     continue  # conditions may refuse the match
                 tight = ahead.joint is Joint.TOUCH

@@ -65,14 +65,14 @@ def prefer(shape: Shape, guards: Sequence[Atom]) -> Preferring:
 
 
 def _with_values(shape: Shape, known: Iterable[Equality]) -> Shape:
-    """The shape with guards for what each event of an equality must have by itself: no NULL, and one value."""
+    """The shape with guards for what each event of an equality must have by itself: one value, which is neither NULL
+    nor NaN."""
     leaf = dict(shape.leaf)
     for equality in known:
         for place, values in equality.terms.items():
             if place < 0:
                 continue
-            asked: list[t.Predicate] = [t.IsNull(values[0], negated=True)]
-            asked += [t.Comparison("=", values[0], other) for other in values[1:]]
+            asked: list[t.Predicate] = [t.Comparison("=", values[0], other) for other in (*values[1:], values[0])]
             leaf[place] = replace(leaf[place], predicates=(*leaf[place].predicates, *asked))
     return replace(shape, leaf=leaf)
 

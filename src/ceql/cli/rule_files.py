@@ -23,7 +23,7 @@ from ceql.cli.exit_codes import UsageError
 from ceql.errors import did_you_mean
 
 KEYS = ("name", "version", "severity", "owner", "tags", "enabled", "valid_from", "description")
-"""What may be said of a rule."""
+"""The keys that a rule may have."""
 _TESTS = ("name", "events", "matches", "count", "type", "time", "time_unit", "id")
 QUERY, YAML = ".ceql", (".yaml", ".yml")
 

@@ -9,9 +9,8 @@ import pyarrow.compute as pc
 
 from ceql.errors import DataError
 from ceql.io.schemas import is_text
+from ceql.io.sort_keys import PER_SECOND
 from ceql.io.times import type_of_times
-
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 class TextTimes:
@@ -84,6 +83,6 @@ def shown_times(table: pa.Table | pa.RecordBatch, names: tuple[str, ...], unit: 
             table = table.set_column(index, name, column.cast(pa.int64()).cast(pa.timestamp(unit)))
         elif pa.types.is_floating(column.type):
             # a double holds the seconds since 1970 to a microsecond
-            micros = pc.round(pc.multiply(column.cast(pa.float64()), 1e6 / _PER_SECOND[unit]))
+            micros = pc.round(pc.multiply(column.cast(pa.float64()), 1e6 / PER_SECOND[unit]))
             table = table.set_column(index, name, micros.cast(pa.int64(), safe=False).cast(pa.timestamp("us")))
     return table

@@ -1,1 +1,1 @@
-"""Why there is no match."""
+"""Explains why a query finds no match."""

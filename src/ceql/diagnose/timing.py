@@ -1,4 +1,4 @@
-"""When events came, how late the late ones were, and how long matches take beside the window.
+"""Measures when events came, how late the late ones were, and how long matches take beside the window.
 
 In: batches in order of time, and what was followed through a window as wide as can be. Out: a `TimeFinding` and a
 `Length`, with what is suspicious about them: times whose unit makes them lie in a year that nobody meant.

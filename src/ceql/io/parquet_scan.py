@@ -36,7 +36,7 @@ class Sieve(NamedTuple):
 
 
 Looking = Callable[[], Sieve | None]
-"""What decides now; None, if all events are wanted."""
+"""Returns the sieve that decides now; None, if all events are wanted."""
 
 
 class Wanted(NamedTuple):

@@ -19,7 +19,8 @@ from ceql.errors import DataError
 Int64s = npt.NDArray[np.int64]
 
 NO_BOUND = np.iinfo(np.int64).min
-_TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""The ticks of a second by unit."""
 
 
 def is_ordered(type: pa.DataType) -> bool:
@@ -118,11 +119,11 @@ def ticks(nanoseconds: int, type: pa.DataType, time_unit: str | None) -> Fractio
     elif pa.types.is_date64(type):
         per_second = Fraction(1_000)
     elif pa.types.is_temporal(type):
-        per_second = Fraction(_TICKS_PER_SECOND[type.unit])
+        per_second = Fraction(PER_SECOND[type.unit])
     elif time_unit is None:
         return None
     else:
-        per_second = Fraction(_TICKS_PER_SECOND[time_unit])
+        per_second = Fraction(PER_SECOND[time_unit])
     return Fraction(nanoseconds, 10**9) * per_second
 
 

@@ -25,7 +25,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 """An array of any type and shape: what is in it is said beside its name."""
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-"""Whether kernels run as plain Python."""
+"""True if kernels run as plain Python."""
 
 RECORDS: list[type] = []
 """The classes under `record`."""

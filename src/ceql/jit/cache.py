@@ -32,11 +32,11 @@ from uuid import uuid4
 
 PACKAGE = Path(__file__).parents[1]
 BEFOREHAND = PACKAGE / "_kernels"
-"""Where a platform wheel has its kernels."""
+"""The folder in which a platform wheel has its kernels."""
 ABOUT = "about.json"
 _IMPORT = re.compile(r"^from ceql(?:\.([\w.]+))? import (?:\(([\w\s,]+)\)|([\w ,]+))", re.MULTILINE)
 _ALWAYS = tuple(PACKAGE / "jit" / name for name in ("__init__.py", "ways.py", "patches.py", "records.py"))
-"""What changes all compiled code."""
+"""The files on which all compiled code depends."""
 _log = logging.getLogger("ceql")
 
 
@@ -161,7 +161,7 @@ def about(place: Place) -> str:
 
 _given: list[Path] = []
 misfits: list[str] = []
-"""Why code that was made beforehand is not used."""
+"""The reasons why code that was made beforehand is not used."""
 
 
 def look_in(folder: Path) -> None:

@@ -20,6 +20,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
+from ceql.io.sort_keys import PER_SECOND
+
 End = int | float | None  # None: the range has no end on this side
 Range = tuple[End, End]
 Ranges = list[Range]
@@ -165,7 +167,7 @@ def _temporal(literal: object, type: pa.DataType) -> Fraction:
         if pa.types.is_time(type):
             clock = time.fromisoformat(literal)
             seconds = Fraction(clock.hour * 3600 + clock.minute * 60 + clock.second)
-            return (seconds + Fraction(clock.microsecond, 10**6)) * _per_second(type.unit)
+            return (seconds + Fraction(clock.microsecond, 10**6)) * PER_SECOND[type.unit]
         if pa.types.is_duration(type):
             raise Mismatch("holds durations: write one without quotes, such as 5 MINUTES")
         moment = datetime.fromisoformat(literal)
@@ -182,7 +184,7 @@ def _temporal(literal: object, type: pa.DataType) -> Fraction:
     seconds = Fraction((moment - epoch) // timedelta(microseconds=1), 10**6)
     if pa.types.is_date32(type):
         return seconds / 86_400
-    return seconds * _per_second("ms" if pa.types.is_date64(type) else type.unit)
+    return seconds * PER_SECOND["ms" if pa.types.is_date64(type) else type.unit]
 
 
 def _zone(name: str) -> ZoneInfo | timezone:
@@ -193,7 +195,3 @@ def _zone(name: str) -> ZoneInfo | timezone:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise Mismatch(f"has the time zone '{name}', which is not known here; write the text with a zone") from None
-
-
-def _per_second(unit: str) -> int:
-    return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]

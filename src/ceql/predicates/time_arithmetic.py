@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.io.schemas import kind_of, value_type
-from ceql.io.sort_keys import ticks
+from ceql.io.sort_keys import PER_SECOND, ticks
 
 Calculate = Callable[[Any, Any], Any]
 
 _UNITS = ("s", "ms", "us", "ns")
-_SIZES = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds
 _UNIT = b"ceql.time_unit"
 
 
@@ -46,13 +45,13 @@ def finest(*units: str) -> str:
 
 def unit_for(nanoseconds: int) -> str:
     """The coarsest unit in which a duration is a whole number."""
-    return next(unit for unit in _UNITS if nanoseconds % _SIZES[unit] == 0)
+    return next(unit for unit in _UNITS if nanoseconds * PER_SECOND[unit] % 10**9 == 0)
 
 
 def duration_scalar(nanoseconds: int) -> pa.Scalar:
     """A duration as Arrow has it."""
     unit = unit_for(nanoseconds)
-    return pa.scalar(nanoseconds // _SIZES[unit], pa.int64()).cast(pa.duration(unit))
+    return pa.scalar(nanoseconds * PER_SECOND[unit] // 10**9, pa.int64()).cast(pa.duration(unit))
 
 
 def in_ticks(nanoseconds: int, unit: str) -> Fraction:

@@ -45,6 +45,7 @@ class OrderedRuns:
             counted=False,
             mode=ENUMERATE,
             skip=_SKIPS[skip],
+            looks_back=False,
             shared=skip is t.Skip.PAST_LAST and not windowed,
         )
         carrier = self._made.carrier if program.registers else None

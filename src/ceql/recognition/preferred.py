@@ -78,6 +78,7 @@ class PreferredRecognition(Recognition):
             counted=windowed and window.column is None,
             mode=COUNT if self.counting else ENUMERATE,
             skip=_SKIPS[skip],
+            looks_back=self.plan.looks_back,
             shared=self.plan.ends_starts,
         )
         machine = PreferredMachine(

@@ -23,7 +23,7 @@ from ceql.recognition import decimals
 from ceql.recognition.lists import numbers_of_values
 
 Counts = dict[Any, int]
-"""How often each value came."""
+"""The number of times that each value came."""
 
 
 class Moments(NamedTuple):

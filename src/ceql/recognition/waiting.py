@@ -146,7 +146,7 @@ class Waiting:
     # --- state ---
 
     def state(self, name: str, anew: Array | None, by_place: bool) -> dict[str, Array]:
-        """What waits, as arrays; `anew` are new numbers of substreams, which are part of numbers `by_place`."""
+        """Return the waiting matches as arrays; `anew` are new numbers of substreams, part of numbers `by_place`."""
         held = self.peek()
         if held is None:
             return {}

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ceql.io.sort_keys import PER_SECOND
+
 Floats = npt.NDArray[np.float64]
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -34,7 +36,7 @@ def to_numbers(column: pa.Array) -> tuple[Floats, bool] | None:
         if pa.types.is_timestamp(kind) and kind.tz is not None:
             column = pc.local_timestamp(column)
         ticks = column.cast(pa.timestamp(getattr(column.type, "unit", "ms"))).cast(pa.int64())
-        per_second = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[getattr(column.type, "unit", "ms")]
+        per_second = PER_SECOND[getattr(column.type, "unit", "ms")]
         return np.asarray(ticks, np.float64) / per_second, True
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return np.asarray(column.cast(pa.float64())), False

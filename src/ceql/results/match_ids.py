@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.errors import DataError, did_you_mean
+from ceql.io.sort_keys import PER_SECOND
 from ceql.jit import Array
 from ceql.recognition.result_columns import as_lists, true_name, variable_fields
 from ceql.results.combined import key_fields
 
 _BYTES = 16
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86_400_000
 
 
@@ -174,7 +174,7 @@ def _text(value: object, kind: pa.DataType) -> str:
             return f"d{value // _DAY if kind.bit_width == 64 else value}"
         case int():
             mark = "t" if pa.types.is_timestamp(kind) else "h" if pa.types.is_time(kind) else "i"
-            return f"{mark}{value * _NANOSECONDS[kind.unit]}"
+            return f"{mark}{value * 10**9 // PER_SECOND[kind.unit]}"
     if pa.types.is_decimal(kind):
         digits = format(value, "f")
         return f"n{digits.rstrip('0').rstrip('.') if '.' in digits else digits}"

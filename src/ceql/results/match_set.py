@@ -170,11 +170,11 @@ class MatchSet:
         raise TypeError("matches are found as they are read, so that they have no len(): write matches.count()")
 
     def __bool__(self) -> bool:
-        """Whether any query has matches."""
+        """True if any query has matches."""
         return any(batch.num_rows for batch in self.to_batches())
 
     def count(self) -> dict[str, int]:
-        """How many matches each query has; they are counted without being enumerated where that is possible."""
+        """Count the matches of each query, without enumerating them where that is possible."""
         if self._counts is None:
             source, found = self._source, self._found
             counts = source.counts() if found is None else [self[name].count() for name in self.names]

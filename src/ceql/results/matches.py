@@ -39,7 +39,7 @@ _SHOWN = 10
 _MUCH = 8  # the share of the memory from which on it pays to count what is to come: that is another pass
 
 EventsAs = Literal["rows", "wide", "long"]
-"""How a table shows events: by their rows' numbers, as columns of the match, as rows of their own."""
+"""The ways in which a table shows events: by their rows' numbers, as columns of the match, as rows of their own."""
 
 
 class Matches:
@@ -107,7 +107,7 @@ class Matches:
         return self._reader.objects()
 
     def __bool__(self) -> bool:
-        """Whether there are any matches; the input is read no further than the first."""
+        """True if there are any matches; the input is read no further than the first."""
         if self._reader.any is None:
             self._reader.any = (self.head(1).num_rows if self._count is None else self._count) > 0
         return self._reader.any
@@ -157,7 +157,7 @@ class Matches:
         return pa.concat_tables([pa.table(batch) for batch in batches], promote_options="permissive")
 
     def count(self) -> int:
-        """How many matches there are; they are counted without being enumerated where that is possible."""
+        """Count the matches, without enumerating them where that is possible."""
         if self._count is None:
             if self._reader.table is not None:
                 self._count = int(self._reader.table.num_rows)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ceql.errors import DataError
 from ceql.io.schemas import is_text
+from ceql.io.sort_keys import PER_SECOND
 
 _CELL = 40
 _ITEMS = 8
@@ -33,7 +34,7 @@ def to_python(column: pa.Array | pa.ChunkedArray, separator: str = "T") -> list[
     """
     if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_time(column.type)):
         if pa.types.is_duration(column.type):
-            size = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[column.type.unit]
+            size = 10**9 // PER_SECOND[column.type.unit]
             show = iso_duration if separator == "T" else duration
             return [None if ticks is None else show(ticks * size) for ticks in column.cast(pa.int64()).to_pylist()]
         try:

@@ -50,7 +50,7 @@ _FLOATS: dict[type[exp.Expr], int] = {
 }
 INT, FLOAT, TEXT, DECIMAL, TRUTH = "whole number", "float", "text", "decimal", "truth"
 MANY = 1 << 30
-"""How many different values are told apart."""
+"""The number of different values that are told apart."""
 _NOT_STRICT: tuple[type[exp.Expr], ...] = (
     exp.And,
     exp.Or,

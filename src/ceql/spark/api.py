@@ -27,7 +27,7 @@ from ceql.spark.task_metrics import metrics
 
 BUCKETS = 16
 OnBad = Literal["reject", "fail"]
-"""What is done about an event of a stream that makes no sense."""
+"""The ways to treat an event of a stream that cannot be recognised."""
 
 
 @spelt_out(MatchOptions, DEFAULTS)

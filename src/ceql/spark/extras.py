@@ -1,4 +1,4 @@
-"""What a stream gives besides matches: events that came late, events that make no sense, rules that do not.
+"""Names the columns that a stream has besides matches: late events, rejected events, rejected rules.
 
 A row of the stateful step is of a kind. The result has a column for each kind that is wanted besides matches; the other
 columns are NULL in its rows.

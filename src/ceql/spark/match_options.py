@@ -13,7 +13,7 @@ from ceql.results.match_ids import names_of
 from ceql.results.suppression import read_limit
 
 EventsAs = Literal["rows", "ids", "columns"]
-"""How the result shows events."""
+"""The ways in which the result shows events."""
 DEFAULTS: dict[str, Any] = {"order_by": (), "events": "rows", "id": None, "match_id": None, "suppress": None}
 
 

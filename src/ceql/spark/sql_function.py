@@ -48,7 +48,7 @@ from ceql.spark.worker_errors import by_message
 from ceql.syntax import tree as t
 
 _BUCKETS = 256
-"""How many partitions the keys of a whole table are divided into."""
+"""The number of partitions into which the keys of a whole table are divided."""
 _ADDED = "partition_by_0"
 """The column that Spark adds to the rows of a TABLE argument with PARTITION BY."""
 

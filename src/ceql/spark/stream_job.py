@@ -16,7 +16,7 @@ from ceql.spark.rules import Ruling
 from ceql.spark.task_spec import Specs
 
 _NUMBERS = 1 << 31
-"""How many numbers there are for buckets."""
+"""The count of numbers for buckets."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class Call:
 
 
 EVERY_MATCH = "*"
-"""What COUNT(*) has in place of a variable."""
+"""Stands for the variable in COUNT(*)."""
 
 
 @dataclass(frozen=True, slots=True)

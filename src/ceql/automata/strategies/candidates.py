@@ -16,7 +16,7 @@ from ceql.jit import Array
 Places = Callable[[Array], Array]
 """The places of events, given by position, in their substreams."""
 Choose = Callable[[Chunk, Places], Array]
-"""Which candidates stay, by number."""
+"""Returns the numbers of the candidates that stay."""
 _FAR = np.iinfo(np.int64).max
 
 

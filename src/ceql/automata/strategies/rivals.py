@@ -38,7 +38,7 @@ class Moves(NamedTuple):
 
 
 Compare = Callable[[Rivals, Moves, bool], Rivals]
-"""How the rivals stand after an event that the run itself read bound (True) or unbound."""
+"""Returns how the rivals stand after an event that the run itself read bound (True) or unbound."""
 
 NO_RIVALS = Rivals(NONE, frozenset([NOT_STARTED]), NONE)
 

@@ -21,7 +21,7 @@ from ceql.engine.common.sums import Floats, Weights, Wholes
 from ceql.jit import Array
 
 Weigh = Callable[[Array, Array], Weights]
-"""What events weigh: at these positions, with these labels."""
+"""Returns the weights of the events at these positions, with these labels."""
 FindTotals = Callable[[Array, Weights, Floats | None, Wholes | None, int, bool], None]
 """Finds the totals of nodes inside a window; the last argument says whether sizes are logarithms."""
 

@@ -33,11 +33,12 @@ MET = OWN_COLUMNS + 3  # which of the events have been there that may not come b
 PRESENT = OWN_COLUMNS + 4  # the waits of its runs, as bits
 MARKED = OWN_COLUMNS + 5  # its marks, and the runs that are matches if they last as long as their window
 SEEN = OWN_COLUMNS + 6  # the events so far, if windows inside the formula count them
-COLUMNS = OWN_COLUMNS + 7
+COLUMNS = OWN_COLUMNS + 7  # then come, of each bit of `MET`, the key of the latest such event
 
 # Entries of a list; then come the registers of the run, those that its wait carries.
 WAIT, NODE, KEY, START = range(4)
-ENTRY = 4  # words
+REACH = 4  # the key of the latest event that may not come before the match; the window must have left it at its end
+ENTRY = 5  # words
 MARK = -1  # in place of a wait: here stands the match of a start, or of several in a row
 
 # Nodes: an event of a run, or a match that waits until it is decided.
@@ -105,4 +106,5 @@ class Settings(NamedTuple):
     counted: bool  # whether the window counts events, so that each event says that none of those to come is inside
     mode: int
     skip: int
+    looks_back: bool  # whether an event before the match forbids it as long as it is in the window
     shared: bool  # whether a run of a later start gives way to any in the same wait

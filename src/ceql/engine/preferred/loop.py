@@ -32,6 +32,7 @@ from ceql.engine.groups.layout import Carrier
 from ceql.engine.preferred.layout import (
     AT,
     BOUND,
+    COLUMNS,
     COUNT,
     DECIDED,
     ENTRY,
@@ -120,6 +121,7 @@ def advance(
                 for bit in range(len(auto.forbids)):
                     if auto.holds[event[SYMBOL], auto.forbids[bit]] != 0:
                         row[MET] |= np.int64(1) << bit
+                        row[COLUMNS + bit] = event[OWN_KEY]
                 regs[PHASE] = OUTPUT
             row[COUNTER] += settings.window == W_COUNTED
         if regs[PHASE] == OUTPUT:

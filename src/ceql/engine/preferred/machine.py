@@ -9,13 +9,17 @@ import numpy as np
 from ceql.engine.common.check import require, require_between, require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import (
+    BOUND,
     COLLECT,
     DONE,
     EVENT,
     FULL,
+    HORIZON,
     MATCHES,
+    NO_KEY,
     NODES,
     PHASE,
+    W_GIVEN,
     Events,
 )
 from ceql.engine.common.machine import Machine, ascending
@@ -68,6 +72,8 @@ ALL_PASSED = np.iinfo(np.int64).max
 """A bound that no window reaches."""
 _LEAST_POOL = 1 << 8
 _FEW_CELLS = 1 << 12
+_COLUMNS = ("counter", "bound", "floor", "list", "count", "room", "met", "present", "marked", "seen")
+assert len(_COLUMNS) == COLUMNS
 
 
 class PreferredMachine(Machine):
@@ -75,7 +81,6 @@ class PreferredMachine(Machine):
 
     node_words = 3
     scratch_rows = 0
-    columns = ("counter", "bound", "floor", "list", "count", "room", "met", "present", "marked", "seen")
     settings: Settings
 
     def __init__(
@@ -90,8 +95,8 @@ class PreferredMachine(Machine):
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
     ) -> None:
+        self.columns = (*_COLUMNS, *(f"met{bit}" for bit in range(len(auto.forbids))))
         super().__init__(settings, REGISTERS, 1, timed, memory, matches, positions, nodes)
-        assert len(self.columns) == COLUMNS
         self.auto = auto
         self.variable = variable
         self.known: Known | None = None
@@ -132,13 +137,22 @@ class PreferredMachine(Machine):
 
     def idle(self, partitions: Array) -> Array:
         """Those of these partitions that hold nothing."""
-        idle: Array = partitions[(self.table[partitions, COUNT] == 0) & (self.table[partitions, MET] == 0)]
+        table = self.table[partitions]
+        idle: Array = partitions[(table[:, COUNT] == 0) & ~self._forbids(table)]
         return idle
+
+    def _forbids(self, table: Array) -> Array:
+        """Of these partitions, whether an event was there that may not come before a match to come."""
+        forbids: Array = table[:, MET] != 0
+        if self.settings.looks_back:
+            bounds = self.regs[HORIZON] if self.settings.window == W_GIVEN else table[:, BOUND]
+            forbids &= table[:, COLUMNS:].max(axis=1, initial=NO_KEY) >= bounds
+        return forbids
 
     @property
     def remembers(self) -> bool:
         """Whether what was read changes what a match may start with."""
-        return bool(self.table[:, MET].any())
+        return bool(self._forbids(self.table).any())
 
     # --- feeding ---
 

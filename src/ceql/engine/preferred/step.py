@@ -23,6 +23,7 @@ from ceql.engine.preferred.carrying import carries_on, is_new, put_registers, st
 from ceql.engine.preferred.layout import (
     AT,
     BOUND,
+    COLUMNS,
     COUNT,
     DECIDED,
     ENTRY,
@@ -43,6 +44,7 @@ from ceql.engine.preferred.layout import (
     PARENT,
     PAST_LAST,
     POSITION,
+    REACH,
     READY,
     STAMP,
     STANDS,
@@ -182,7 +184,7 @@ def _start(
     if not settings.shared:
         regs[STAMP] += 1
     before = regs[FOUND]
-    moved = _begin(auto, carrier, nodes, times, regs, row, work, event)
+    moved = _begin(auto, carrier, nodes, times, regs, row, work, settings, event)
     if moved == PASSED and auto.empty >= 0:
         moved = _accept_nothing(auto, nodes, times, regs, work, event)
     if moved < 0:
@@ -208,6 +210,12 @@ def _start(
 def _lasts(auto: Automaton, wait: Word) -> bool:
     """Whether a run that waits like this is a match once its window has passed (NOT at the end)."""
     return bool(auto.waits[wait] == auto.waits[wait + 1])
+
+
+@inlined
+def _is_forbidden(work: Work, event: Array) -> bool:
+    """Whether an event before the run at hand is in the window of a match that ends here (NOT at the beginning)."""
+    return bool(work.run[0, REACH] != NO_KEY and work.run[0, REACH] >= event[BOUND])
 
 
 @inlined
@@ -268,6 +276,7 @@ def _append(regs: Array, work: Work, wait: Word, node: Word, key: Word, start: W
     work.entries[entry, NODE] = node
     work.entries[entry, KEY] = key
     work.entries[entry, START] = start
+    work.entries[entry, REACH] = work.run[0, REACH]
     regs[FOUND] = entry + 1
 
 
@@ -296,17 +305,22 @@ def _node(nodes: Array, regs: Array, position: Word, parent: Word, label: Word) 
 @inlined
 def _begin(
     auto: Automaton, carrier: Carrier | None, nodes: Array, times: Array, regs: Array, row: Array, work: Work,
-    event: Array,
+    settings: Settings, event: Array,
 ) -> int:  # fmt: skip
     """Let runs begin at an event."""
     run = work.run
     run[0, WAIT], run[0, NODE], run[0, KEY], run[0, START] = MARK, NO_NODE, event[OWN_KEY], event[AT]
+    run[0, REACH] = NO_KEY
     if carrier is not None:
         for word in range(ENTRY, run.shape[1]):
             run[0, word] = NO_VALUE
     for k in range(len(auto.initial)):
         leaf = auto.initial[k]
-        if auto.holds[event[SYMBOL], auto.guards[leaf]] != 0 and row[MET] & auto.unmet[k] == 0:
+        met = row[MET] & auto.unmet[k]
+        if auto.holds[event[SYMBOL], auto.guards[leaf]] != 0 and (met == 0 or settings.looks_back):
+            for bit in range(len(auto.forbids)):
+                if met >> bit & 1 != 0:
+                    run[0, REACH] = max(run[0, REACH], row[COLUMNS + bit])
             read = _read(auto, carrier, nodes, times, regs, work, event, leaf, len(auto.leaves) + k)
             if read != PASSED:
                 return read
@@ -360,6 +374,8 @@ def _read(
     key, start = work.run[0, KEY], work.run[0, START]
     for k in range(auto.after[leaf], auto.after[leaf + 1]):
         wait = auto.following[k]
+        if _is_forbidden(work, event) and (wait == ACCEPT or _lasts(auto, wait)):
+            continue
         if carrier is not None:
             e: Word = np.int64(auto.first[reads] + k - auto.after[leaf])
             carried: Word = np.int64(auto.carried[wait] if wait != ACCEPT else 0)
