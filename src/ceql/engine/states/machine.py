@@ -64,6 +64,7 @@ from ceql.jit import Array
 LOG_WORDS = 6
 _LEAST_TABLES = 1 << 18  # bytes
 _LEAST_POOL = 256  # words
+_POOL_SHARE = 2  # words of the pool for each node
 
 
 class Tabled(Protocol):
@@ -182,7 +183,11 @@ class StateMachine(Reading):
         if reason == HOLE:
             self._fill()
         elif reason == COLLECT:
-            self.compact()
+            size = len(self.parts.pool)
+            self._store()
+            # while the pool is small beside the graph, it grows without a collection, which looks at both
+            if size == len(self.parts.pool) or size > _POOL_SHARE * len(self.nodes):
+                self.compact()
         else:
             assert reason == GROW
             self._store()
