@@ -132,7 +132,7 @@ def on_group_state(df: DataFrame, query: str) -> DataFrame:
             step, STEPPED, STATE, "append", GroupStateTimeout.EventTimeTimeout
         )
 
-    streaming.stepped = instead
+    streaming.stepped = instead  # type: ignore[assignment]
     try:
         return ceql.spark.match(df, query, type="side", time="ts", events="ids", id="ts")
     finally:

@@ -1,4 +1,4 @@
-"""Rules over a Kafka topic of JSON events. Alerts go to a topic and, each once, to a table.
+"""Rules over a Kafka topic of JSON events. Alerts go to a topic and, each once, to a table; bad records to a topic.
 
     python job.py --rules rules --table alerts --checkpoint checkpoint          # until it is stopped
     python job.py --rules rules --table alerts --checkpoint checkpoint --once   # all there is, then end
@@ -39,12 +39,22 @@ def read_rules(folder: Path) -> dict[str, str]:
     return {file.stem: file.read_text() for file in sorted(folder.glob("*.ceql"))}
 
 
+def opened(records: DataFrame) -> DataFrame:
+    """Kafka's records, whose key and value are bytes, with the event that each holds: NULLs for what cannot be read."""
+    return records.withColumn("event", F.from_json(F.col("value").cast("string"), VALUE))
+
+
 def decoded(records: DataFrame) -> DataFrame:
-    """Events from Kafka's records, whose key and value are bytes."""
-    value = F.from_json(F.col("value").cast("string"), VALUE)
-    events = records.select(F.col("key").cast("string").alias("card"), value.alias("event"))
-    # JSON that cannot be read gives NULLs. An event without a time cannot be placed: it is left out here
-    return events.select("card", "event.*").where("time IS NOT NULL")
+    """The events of records. One without a time cannot be placed in a stream: `undecoded` has it."""
+    events = opened(records).where("event.time IS NOT NULL")
+    return events.select(F.col("key").cast("string").alias("card"), "event.*")
+
+
+def undecoded(records: DataFrame) -> DataFrame:
+    """The records that hold no event, with where they stood."""
+    place = F.concat_ws(":", "topic", "partition", "offset").cast("binary").alias("value")
+    headers = F.array(F.struct(F.lit("record").alias("key"), place))
+    return opened(records).where("event.time IS NULL").select("key", "value", headers.alias("headers"))
 
 
 def alerts(events: DataFrame, given: argparse.Namespace) -> DataFrame:
@@ -57,7 +67,7 @@ def alerts(events: DataFrame, given: argparse.Namespace) -> DataFrame:
 
 def in_batch(events: DataFrame, given: argparse.Namespace) -> DataFrame:
     """What the rules find in a table of events; a rule that came while the stream ran, in those since then."""
-    events = events.dropDuplicates(["id"])
+    events = events.where("time IS NOT NULL").dropDuplicates(["id"])
     if not given.live:
         return match(events, read_rules(Path(given.rules)), **OPTIONS).select("match_id", "query")
     rows = [json.loads(line) for file in sorted(Path(given.live).glob("*.json")) for line in file.open()]
@@ -113,8 +123,8 @@ def writing(table: str, format: str, topic: Callable[[DataFrame], None]) -> Call
     return write
 
 
-def start(spark: SparkSession, given: argparse.Namespace) -> Any:
-    """The streaming query."""
+def start(spark: SparkSession, given: argparse.Namespace) -> list[Any]:
+    """The streaming queries: of alerts, and of what is no event."""
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", given.servers)
     source = source.option("subscribe", given.events).option("startingOffsets", "earliest")
     source = source.option("maxOffsetsPerTrigger", given.batch).option("failOnDataLoss", "true")
@@ -123,11 +133,14 @@ def start(spark: SparkSession, given: argparse.Namespace) -> Any:
         sink = rows.write.format("kafka").option("kafka.bootstrap.servers", given.servers)
         sink.option("topic", given.alerts).save()
 
+    trigger: Any = {"availableNow": True} if given.once else {"processingTime": given.every}
     found = alerts(decoded(source.load()), given)
     writer = found.writeStream.foreachBatch(writing(given.table, given.format, to_topic))
     writer = writer.option("checkpointLocation", given.checkpoint).queryName("alerts")
-    trigger: Any = {"availableNow": True} if given.once else {"processingTime": given.every}
-    return writer.trigger(**trigger).start()
+    bad = undecoded(source.load()).writeStream.format("kafka").option("kafka.bootstrap.servers", given.servers)
+    bad = bad.option("topic", given.bad).option("checkpointLocation", f"{given.checkpoint}-bad")
+    bad = bad.queryName("bad records")
+    return [writer.trigger(**trigger).start(), bad.trigger(**trigger).start()]
 
 
 def send(spark: SparkSession, given: argparse.Namespace) -> None:
@@ -160,8 +173,14 @@ def check(spark: SparkSession, given: argparse.Namespace) -> bool:
     wanted = {row["match_id"]: row["query"] for row in batch.collect()}
     table = [row["match_id"] for row in spark.read.format(given.format).load(given.table).select("match_id").collect()]
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", given.servers)
-    values = source.option("subscribe", given.alerts).load().select(F.col("value").cast("string").alias("value"))
-    topic = [row[0] for row in values.select(F.get_json_object("value", "$.match_id")).collect()]
+
+    def sent(topic: str, path: str) -> list[str]:
+        values = source.option("subscribe", topic).load().select(F.col("value").cast("string").alias("value"))
+        return [row[0] for row in values.select(F.get_json_object("value", path)).collect()]
+
+    topic = sent(given.alerts, "$.match_id")
+    bad = {int(id) for id in sent(given.bad, "$.id")}
+    timeless = {row[0] for row in spark.read.parquet(given.check).where("time IS NULL").select("id").collect()}
     report = {
         "alerts": len(wanted),
         "by rule": dict(sorted(Counter(wanted.values()).items())),
@@ -172,9 +191,12 @@ def check(spark: SparkSession, given: argparse.Namespace) -> bool:
         "in the topic": len(topic),
         "missing in the topic": len(set(wanted) - set(topic)),
         "twice in the topic": len(topic) - len(set(topic)),
+        "records that are no event": len(timeless),
+        "of these missing in their topic": len(timeless - bad),
+        "events in their topic": len(bad - timeless),
     }
     print(json.dumps(report), flush=True)
-    return sorted(table) == sorted(wanted) and set(topic) == set(wanted)
+    return sorted(table) == sorted(wanted) and set(topic) == set(wanted) and bad == timeless
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -183,6 +205,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     options.add_argument("--servers", default="localhost:9092")
     options.add_argument("--events", default="payments", help="the topic of events")
     options.add_argument("--alerts", default="alerts", help="the topic of alerts")
+    options.add_argument("--bad", default="bad-records", help="the topic of records that are no event")
     options.add_argument("--rules", default=str(Path(__file__).with_name("rules")), help="a folder of .ceql files")
     options.add_argument("--live", help="in their place, a folder of JSON rows of rules, which may grow")
     options.add_argument("--table", default="alerts", help="the folder of the table of alerts")
@@ -226,9 +249,12 @@ def main() -> None:
         spark.streams.addListener(Progress(given.progress))
     if given.metrics:
         serve_metrics(spark, given.metrics)
-    query = start(spark, given)
+    queries = start(spark, given)
     print("started", flush=True)
-    query.awaitTermination()
+    if not given.once:
+        spark.streams.awaitAnyTermination()  # if one has failed, the job ends, and is started again from outside
+    for query in queries:
+        query.awaitTermination()
     if given.check and not check(spark, given):
         raise SystemExit("the alerts differ from those of the batch")
 

@@ -69,6 +69,14 @@ def test_what_is_wrong_is_told(folder: Path) -> None:
     (folder / "rise2.ceql").write_text("-- name: rise\nSELECT * WHERE A")
     (folder / "odd.yaml").write_text("text: SELECT * WHERE A\nseverty: high")
     (folder / "no.yaml").write_text("text: [")
+    (folder / "owned.ceql").write_text("-- ownr: x\nSELECT * WHERE A")
+    (folder / "when.ceql").write_text("-- valid_from: 2024-05-01 12:00\nSELECT * WHERE A")
+    (folder / "maybe.yaml").write_text("text: SELECT * WHERE A\nenabled: 'no'")
+    unknown = [{"events": [{"type": "A"}], "matches": [{"aa": 0}]}]
+    (folder / "off.yaml").write_text(
+        json.dumps({"text": "SELECT a WHERE A AS a", "owner": "x", "enabled": False, "tests": unknown})
+    )
+    (folder / "never.ceql").write_text("-- owner: x\nSELECT * WHERE A+ AS x FILTER x[v > PREV.v]")
     (folder / "cold.ceql").write_text("-- owner: x\nSELECT * WHERE A ; B")
     tests = [{"events": [{"type": "A"}, {"type": "B"}, {"type": "B"}], "matches": [[0, 1], [1, 2]], "count": 3}]
     (folder / "cold.tests.json").write_text(json.dumps(tests))
@@ -83,7 +91,13 @@ def test_what_is_wrong_is_told(folder: Path) -> None:
         "test 1: 2 matches are found, and 3 expected",
         "test 1: missing: [1, 2]",
         "test 1: not expected: [0, 2]",
-        "7 rules, 6 tests: 7 failed",
+        "owned.ceql: a rule has no 'ownr'. Did you mean 'owner'?",
+        "when.ceql: valid_from is a time with its zone, such as 2024-05-01T12:00:00Z, not '2024-05-01 12:00'",
+        "maybe.yaml: enabled is true or false, not 'no'",
+        "FAIL off (x, off)",
+        "test 1: its matches have no variable or measure 'aa'",
+        "the query can never match: PREV is NULL on the first event",
+        "12 rules, 7 tests: 12 failed",
     ):
         assert told in result.output, result.output
 
@@ -99,8 +113,13 @@ def test_rules_as_rows(folder: Path) -> None:
         "valid_from": "2024-01-01T00:00:00Z",
     }
     assert (rise["version"], rise["text"]) == ("3", GOOD)
+    assert ceql("rules", "rows", folder, "--valid-from", "2024-01-01").exit_code == 2
     (folder / "wrong.ceql").write_text("SELECT")
     assert ceql("rules", "rows", folder).exit_code == 2
+    (folder / "wrong.ceql").write_text("-- name: rise\nSELECT * WHERE A")
+    result = ceql("rules", "rows", folder)
+    assert result.exit_code == 2
+    assert "there are 2 rules of this name" in result.output
 
 
 def test_folders_that_are_none(tmp_path: Path) -> None:

@@ -128,3 +128,14 @@ def test_patterns_that_are_exponential_elsewhere() -> None:
         for define in ("A AS x = 1, B AS x = 2", "A AS x = 1, B AS x > FIRST(A.x)"):
             sql = f"SELECT * FROM t MATCH_RECOGNIZE (MEASURES 1 AS n PATTERN ({pattern}) DEFINE {define})"
             assert ceql.match_recognize(sql, ones).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("measure", "wrong"),
+    [("SUBSTRING(CLASSIFIER(), x)", "takes a constant here"), ("EXTRACT(CENTURY FROM x)", "no unit of time")],
+)
+def test_arguments_that_no_function_takes_are_named(measure: str, wrong: str) -> None:
+    sql = f"SELECT * FROM t MATCH_RECOGNIZE (MEASURES {measure} AS m PATTERN (A) DEFINE A AS x > 1)"
+    with pytest.raises(ceql.QueryError, match=wrong) as caught:
+        ceql.match_recognize(sql, pa.table({"x": [1, 2]}))
+    assert caught.value.line == 1

@@ -411,7 +411,8 @@ def _alike(cases: Sequence[generators.Generated], events: list[dict[str, Any]]) 
         example = ways.Example.of(print_query(case.query), events)
         if reads_plain_times(example) or waits_for_events(case.query):
             continue
-        window, plan = case.query.window, example.query.plan
+        plan = example.query.plan
+        window = plan.query.window  # a window around the whole formula is one of the clause
         attribute = window.attribute if isinstance(window, t.AttributeWindow) else None
         groups[plan.partition, attribute, plan.query.consume is t.Consume.ANY].append(example)
     return list(groups.values())

@@ -29,7 +29,7 @@ import maven
 import servers
 
 JOB = Path(__file__).parents[2] / "examples" / "pipeline" / "job.py"
-TOPICS = ("payments", "alerts")
+TOPICS = ("payments", "alerts", "bad-records")
 DELAY = 60  # seconds that events may be late
 STEP = 10  # milliseconds from one event to the next
 PATIENCE = 900
@@ -38,7 +38,10 @@ KINDS = np.array(["Payment", "Withdrawal", "Login", "PasswordChange"])
 
 
 def events(count: int, seed: int = 5) -> pa.Table:
-    """Events as they arrive: late by up to a third of the delay, one in a hundred twice; the last ends the stream."""
+    """Events as they arrive: late by up to a third of the delay, one in a hundred twice; the last ends the stream.
+
+    Some have no time.
+    """
     draw = np.random.default_rng(seed)
     ids = np.arange(count)
     time = START + ids * STEP
@@ -52,7 +55,7 @@ def events(count: int, seed: int = 5) -> pa.Table:
         {
             "id": ids,
             "type": kinds,
-            "time": pa.array(time, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+            "time": pa.array(time, pa.timestamp("ms", "UTC"), mask=ids % 997 == 5).cast(pa.timestamp("us", "UTC")),
             "card": pa.array(draw.integers(0, max(100, count // 200), count)).cast(pa.string()),
             "amount": np.round(draw.exponential(150, count), 2),
             "country": np.array(["CL", "BE", "FR", "AT"])[draw.integers(0, 4, count)],
@@ -215,7 +218,8 @@ def main(count: int, folder: Path) -> None:
 def report(folder: Path, last: Job) -> None:
     """Print the comparison, throughput and latency."""
     print(next(line for line in last.log.read_text().splitlines() if line.startswith('{"alerts"')))
-    progress = [json.loads(line) for line in (folder / "progress").read_text().splitlines()]
+    every = [json.loads(line) for line in (folder / "progress").read_text().splitlines()]
+    progress = [p for p in every if p["name"] == "alerts"]
     full = [p for p in progress if p["numInputRows"] > 0]
     seconds = sorted(p["durationMs"]["triggerExecution"] / 1000 for p in full)
     rows = sum(p["numInputRows"] for p in full)

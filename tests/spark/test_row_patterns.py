@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -71,8 +76,109 @@ def test_all_that_is_wrong_is_said_before_a_job_runs(spark: SparkSession) -> Non
         ceql.spark.sql(spark, statement)
 
 
-def test_a_stream_is_refused(spark: SparkSession) -> None:
-    stream = spark.readStream.format("rate").load()
-    stream.createOrReplaceTempView("ticks")
-    with pytest.raises(ceql.ArgumentError, match="runs over tables"):
+BEGIN = datetime(2026, 1, 1)
+SCHEMA = pa.schema({"symbol": pa.string(), "at": pa.timestamp("us", "UTC"), "price": pa.int64()})
+
+
+class Ticks:
+    """A streaming view of files, of which each micro-batch reads one; the watermark is two seconds behind."""
+
+    def __init__(self, spark: SparkSession, folder: Path):
+        self.spark, self.folder = spark, folder
+        self.rows: list[tuple[str, int, int | None]] = []
+        self._files = 0
+
+    def add(self, *files: list[tuple[str, int, int | None]]) -> None:
+        (self.folder / "source").mkdir(exist_ok=True)
+        for rows in files:
+            self.rows += rows
+            file = self.folder / "source" / f"{self._files:03}.parquet"
+            pq.write_table(self.table(rows), file)
+            os.utime(file, (1_000_000 + self._files,) * 2)
+            self._files += 1
+        reader = self.spark.readStream.schema("symbol string, at timestamp, price long")
+        stream = reader.option("maxFilesPerTrigger", 1).parquet(str(self.folder / "source"))
+        stream.withWatermark("at", "2 seconds").createOrReplaceTempView("ticks")
+
+    @staticmethod
+    def table(rows: list[tuple[str, int, int | None]]) -> pa.Table:
+        columns = zip(*((symbol, BEGIN + timedelta(seconds=s), price) for symbol, s, price in rows), strict=True)
+        return pa.table([pa.array(c, t) for c, t in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA)
+
+    def run(self, statement: str) -> list[dict[str, Any]]:
+        """What comes out until the files are read."""
+        found: list[dict[str, Any]] = []
+        writer = ceql.spark.sql(self.spark, statement).writeStream.foreachBatch(
+            lambda batch, _: found.extend(row.asDict() for row in batch.collect())
+        )
+        query = writer.option("checkpointLocation", str(self.folder / "kept")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        self.late = sum(
+            metrics["late_rows"]
+            for progress in query.recentProgress
+            for name, metrics in progress["observedMetrics"].items()
+        )
+        return found
+
+
+def test_a_stream_gives_its_matches_when_no_row_can_change_them(spark: SparkSession, tmp_path: Path) -> None:
+    """With rows out of order and late ones, a condition on a row to come, keys that wait, and a restart."""
+    clause = """MATCH_RECOGNIZE (
+      PARTITION BY symbol ORDER BY at
+      MEASURES MATCH_NUMBER() AS n, FIRST(at) AS begin, LAST(down.price) AS low, NEXT(LAST(price)) AS later
+      PATTERN (top down+ up+) WITHIN INTERVAL '20' SECOND
+      DEFINE down AS price < PREV(price) AND price < top.price, up AS price > PREV(price) AND NEXT(price) IS NOT NULL)
+    """
+    statement = (
+        f"SELECT m.symbol, n, low, later, name AS then FROM ticks {clause} AS m JOIN names ON m.symbol = names.symbol"
+    )
+    spark.createDataFrame([("a", "Alpha"), ("b", "Beta")], ["symbol", "name"]).createOrReplaceTempView("names")
+    ticks = Ticks(spark, tmp_path)
+    ticks.add(
+        [("a", 2, 7), ("b", 1, 5), ("a", 0, 9)],
+        [("a", 1, 8), ("b", 2, 3), ("b", 3, 4), ("b", 4, 4), ("b", 7, 4)],
+        [("a", 9, 8), ("b", 9, 4), ("a", 10, 3)],
+    )
+    first = ticks.run(statement)
+    assert first == [{"symbol": "b", "n": 1, "low": 3, "later": 4, "then": "Beta"}]
+    ticks.add([("a", 11, 5), ("a", 12, 1), ("a", 3, 100)], [("a", 20, 2)], [("a", 60, 2), ("a", 61, 1)], [("b", 90, 1)])
+    second = ticks.run(statement)
+    assert ticks.late == 1
+    expected = ceql.match_recognize(
+        f"SELECT symbol, n, low, later FROM ticks {clause}",
+        ticks.table([row for row in ticks.rows if row != ("a", 3, 100)]),
+        dialect="spark",
+    ).to_pylist()
+    given = [{key: value for key, value in row.items() if key != "then"} for row in first + second]
+    assert sorted(given, key=repr) == sorted(expected, key=repr)
+    assert [row["n"] for row in given if row["symbol"] == "a"] == [1, 2]
+
+
+def test_tables_have_times_and_other_types(spark: SparkSession) -> None:
+    """HOUR is that of the session's zone, as in Spark."""
+    rows = "(1, TIMESTAMP '2026-01-01 23:30:00', 1.25BD, true), (2, TIMESTAMP '2026-01-02 00:30:00', NULL, false)"
+    spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, at, price, flag)").createOrReplaceTempView("typed")
+    found = ceql.spark.sql(
+        spark,
+        """SELECT *, hour(begin) AS same FROM typed MATCH_RECOGNIZE (ORDER BY at
+             MEASURES FIRST(at) AS begin, HOUR(FIRST(at)) AS h, SUM(price) AS s, LAST(flag) AS f,
+               DAYOFWEEK(FIRST(at)) AS d, REPLACE(CLASSIFIER(), 'B', 'b') AS label
+             PATTERN (A B) DEFINE B AS at - A.at = INTERVAL '1' HOUR)""",
+    )
+    (row,) = found.collect()
+    assert (row.h, row.same, row.s, row.f, row.d, row.label) == (23, 23, Decimal("1.25"), False, 5, "b")
+
+
+def test_what_a_stream_cannot_decide_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    spark.readStream.format("rate").load().createOrReplaceTempView("ticks")
+    with pytest.raises(ceql.SchemaError, match="needs a watermark"):
         ceql.spark.sql(spark, "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY timestamp PATTERN (A) DEFINE A AS true)")
+    Ticks(spark, tmp_path).add([("a", 0, 1)])
+    for clause, wrong in (
+        ("ORDER BY at DESC PATTERN (A)", "begins with 'at', ascending"),
+        ("PATTERN (A)", "begins with 'at', ascending"),
+        ("ORDER BY at PATTERN (A B$)", r"\$ never holds"),
+        ("ORDER BY at ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A)", "WITH UNMATCHED ROWS is not evaluated"),
+    ):
+        with pytest.raises(ceql.QueryError, match=wrong):
+            ceql.spark.sql(spark, f"SELECT * FROM ticks MATCH_RECOGNIZE ({clause} DEFINE A AS price = 1)")

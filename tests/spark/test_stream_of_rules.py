@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import ceql
 from ceql.spark import match, metrics
@@ -99,6 +100,55 @@ def test_rules_take_effect_at_their_times(ruled: Ruled) -> None:
     assert sum(metrics(p)["matches"] for p in ruled.progress) == sum(row["events"] is not None for row in ruled.rows)
 
 
+def test_a_row_that_makes_no_rule_is_told(ruled: Ruled) -> None:
+    """As NULL, a time that is none would let its rule begin at once."""
+    ruled.rule("pair", PAIR)
+    ruled.rule("off", PAIR, enabled="no")
+    ruled.rule("maybe", PAIR, enabled="maybe")
+    ruled.rule("when", PAIR, valid_from="yesterday")
+    ruled.rule("never", "SELECT * WHERE A+ AS x FILTER x[id > PREV.id] PARTITION BY k")
+    (ruled.folder / "cut.json").write_text('{"name": "cut", "text": "SELECT a\n')
+    ruled.stream.add([("A", 0, "x", 1), ("B", 5, "x", 2)], [END])
+    rows = ruled.stream.spark.readStream.schema("name string, text string, enabled string, valid_from string")
+    both: list[Any] = [str(ruled.folder), rows.json(str(ruled.folder))]
+    for number, rules in enumerate(both):
+        found = match(ruled.stream.read(), rules=rules, keys="k", errors="error")
+        run = ruled.stream.run(found, str(number))
+        errors = {row["query"]: row["error"] for row in run.rows if row["error"] is not None}
+        assert {row["query"] for row in run.rows if row["error"] is None} == {"pair"}
+        assert errors.keys() == {"maybe", "when", "never", None}
+        assert errors["maybe"] == "enabled is no boolean: maybe"
+        assert errors["when"] == "valid_from is no timestamp: yesterday"
+        assert "can never match" in errors["never"]
+        assert "no JSON" in errors[None]
+
+
+def test_the_stream_gains_a_column_and_loses_it(ruled: Ruled) -> None:
+    """A rule that reads the column is in effect while there is one; the others go on."""
+    numbers = iter(range(500))
+    wider = "SELECT a, b WHERE A AS a ; B AS b FILTER b[extra = 1] PARTITION BY k WITHIN 50 MILLISECONDS"
+    ruled.rule("pair", PAIR)
+    watermarks = []
+    for begin, extra in ((0, False), (30, True), (60, False)):
+        if extra:
+            ruled.rule("wider", wider)
+        ruled.stream.add(some(numbers, begin, count=8), some(numbers, begin + 20, count=8))
+        events = ruled.stream.read()
+        found = match(
+            events.withColumn("extra", F.lit(1)) if extra else events,
+            rules=str(ruled.folder), keys="k", errors="error", order_by="id", buckets=3, events="ids", id="id",
+        )  # fmt: skip
+        ruled.rows += ruled.stream.run(found).rows
+        watermarks.append(max(event[1] for event in ruled.stream.events) - DELAY)
+    ruled.stream.add([END])
+    ruled.run(keys="k")
+    assert [row for row in ruled.rows if row["error"] is not None] == []
+    assert ruled.found("pair") == expected(ruled.stream.events, PAIR)
+    own = expected(ruled.between(watermarks[0] + 1, watermarks[1] + 1), PAIR)
+    came = {pair: n for pair, n in own.items() if pair[1] >= 16}  # those of before have NULL there
+    assert ruled.found("wider") == Counter(came) != Counter()
+
+
 def test_events_without_a_time_are_rejected(ruled: Ruled) -> None:
     ruled.rule("pair", PAIR)
     ruled.stream.add([("A", 0, "x", 1), ("B", 5, "x", 2)], [END])
@@ -126,7 +176,7 @@ def test_what_makes_no_sense_is_refused(ruled: Ruled) -> None:
         ({"rules": folder, "query": PAIR}, "pass a query, or rules="),
         ({"rules": folder, "errors": "version"}, "errors='version' is already a column"),
         ({"rules": ruled.stream.spark.readStream.schema("name string, rule string").json(folder)}, "no column 'text'"),
-        ({"errors": "e", "query": PAIR}, "go with rules="),
+        ({"errors": "e", "query": PAIR}, "errors= goes with rules="),
         ({}, "takes a query after the DataFrame"),
     ]
     for options, message in cases:

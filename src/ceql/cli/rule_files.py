@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -83,24 +84,39 @@ def _of_query(path: Path) -> Rule:
         if not line.startswith("--"):
             break
         key, mark, value = line[2:].partition(":")
-        if mark and key.strip() in KEYS:
-            said[key.strip()] = value.strip()
+        key = key.strip()
+        if mark and key in KEYS:
+            said[key] = value.strip()
+        elif mark and (hint := did_you_mean(key, list(KEYS))):
+            raise RuleError(f"a rule has no '{key}'. {hint}")
     if "tags" in said:
         said["tags"] = [tag.strip() for tag in said["tags"].split(",")]
-    if "enabled" in said:
-        said["enabled"] = _flag(said["enabled"])
+    if said.get("enabled") in ("true", "false"):
+        said["enabled"] = said["enabled"] == "true"
     beside = path.with_name(path.name.removesuffix(QUERY) + ".tests.json")
     try:
         tests = json.loads(_text(beside)) if beside.exists() else []
     except ValueError as error:
         raise RuleError(f"{beside.name} is no JSON: {error}") from error
-    return Rule(path, text, said, _tests(tests, path.parent))
+    return Rule(path, text, _checked(said), _tests(tests, path.parent))
 
 
-def _flag(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise RuleError(f"enabled is true or false, not {text!r}")
-    return text == "true"
+def _checked(said: dict[str, Any]) -> dict[str, Any]:
+    """What is said of a rule, if a stream of rules can go by it."""
+    if not isinstance(said.get("enabled", True), bool):
+        raise RuleError(f"enabled is true or false, not {said['enabled']!r}")
+    return said | ({"valid_from": time_of(said["valid_from"])} if "valid_from" in said else {})
+
+
+def time_of(given: Any) -> str:
+    """A time from which on a rule is in effect, as ISO text; it must have a zone, lest a session chooses one."""
+    try:
+        time = given if isinstance(given, datetime) else datetime.fromisoformat(str(given))
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise RuleError(f"valid_from is a time with its zone, such as 2024-05-01T12:00:00Z, not '{given}'")
+    return given if isinstance(given, str) else time.isoformat()
 
 
 def _of_yaml(path: Path) -> Rule:
@@ -118,7 +134,7 @@ def _of_yaml(path: Path) -> Rule:
     if not isinstance(given.get("text"), str):
         raise RuleError("it has no 'text', the query of the rule")
     said = {key: value for key, value in given.items() if key in KEYS}
-    return Rule(path, given["text"], said, _tests(given.get("tests") or [], path.parent))
+    return Rule(path, given["text"], _checked(said), _tests(given.get("tests") or [], path.parent))
 
 
 def _tests(given: Any, folder: Path) -> list[RuleTest]:

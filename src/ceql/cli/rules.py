@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 import ceql
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
-from ceql.cli.rule_files import Rule, RuleTest, read_rules
+from ceql.cli.rule_files import Rule, RuleTest, read_rules, time_of
 from ceql.errors import CeqlError
 
 rules_app = typer.Typer(help="Check a folder of rules, and write them for a stream.", no_args_is_help=True)
@@ -25,18 +26,19 @@ def check(folder: Path, required: Sequence[str], tested: bool) -> ExitCode:
     for line in wrong:
         print(f"FAIL {line}")
     failed, tests = len(wrong), 0
-    names = Counter(rule.name for rule in rules)
+    twice = _twice(rules)
     for rule in rules:
-        complaints = [f"there are {names[rule.name]} rules of this name"] * (names[rule.name] > 1)
+        complaints = list(twice.get(rule.name, ()))
         complaints += [f"it does not say its {key}" for key in required if not rule.said.get(key)]
         complaints += ["it has no tests"] * (tested and not rule.tests)
         complaints += _complaints(rule)
         tests += len(rule.tests)
         failed += bool(complaints)
-        about = ", ".join(str(rule.said[key]) for key in ("severity", "owner") if key in rule.said)
-        told = f"{rule.name}{f' ({about})' if about else ''}"
+        told = [str(rule.said[key]) for key in ("severity", "owner") if key in rule.said]
+        about = ", ".join(told + ["off"] * (not rule.said.get("enabled", True)))
+        shown = f"{rule.name}{f' ({about})' if about else ''}"
         count = f"{len(rule.tests)} test{'s' * (len(rule.tests) != 1)}" if rule.tests else "no tests"
-        print(f"FAIL {told}: {rule.path}" if complaints else f"ok   {told}: {count}")
+        print(f"FAIL {shown}: {rule.path}" if complaints else f"ok   {shown}: {count}")
         for complaint in complaints:
             print("     " + complaint.replace("\n", "\n     "))
     every = len(rules) + len(wrong)
@@ -47,24 +49,33 @@ def check(folder: Path, required: Sequence[str], tested: bool) -> ExitCode:
 def rows(folder: Path, valid_from: str | None) -> ExitCode:
     """Write each rule as a line of JSON, as `ceql.spark.match(..., rules=FOLDER)` reads them."""
     rules, wrong = read_rules(folder)
+    twice, valid_from = _twice(rules), None if valid_from is None else time_of(valid_from)
     for rule in rules:
-        wrong += [f"{rule.path}: {complaint}" for complaint in _compiled(rule)[1]]
+        wrong += [f"{rule.path}: {complaint}" for complaint in (*twice.get(rule.name, ()), *_compiled(rule)[1])]
     if wrong:
         raise UsageError("\n".join(wrong))
     for rule in rules:
         row = {"name": rule.name, "text": rule.text, "enabled": rule.said.get("enabled", True)}
         row |= {"version": str(rule.said["version"])} if "version" in rule.said else {}
         since = rule.said.get("valid_from", valid_from)
-        row |= {"valid_from": str(since)} if since is not None else {}
+        row |= {"valid_from": since} if since is not None else {}
         print(json.dumps(row, ensure_ascii=False))
     return ExitCode.DONE
 
 
+def _twice(rules: Sequence[Rule]) -> dict[str, list[str]]:
+    """What is wrong with rules that have one name."""
+    names = Counter(rule.name for rule in rules)
+    return {name: [f"there are {count} rules of this name"] for name, count in names.items() if count > 1}
+
+
 def _compiled(rule: Rule) -> tuple[ceql.Query | None, list[str]]:
-    try:
-        return ceql.compile(rule.text), []
-    except CeqlError as error:
-        return None, [str(error)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ceql.NoMatchWarning)
+        try:
+            return ceql.compile(rule.text), []
+        except (CeqlError, ceql.NoMatchWarning) as error:
+            return None, [str(error)]
 
 
 def _complaints(rule: Rule) -> Iterable[str]:
@@ -90,6 +101,9 @@ def _differences(query: ceql.Query, test: RuleTest) -> Iterable[str]:
     wanted = Counter(map(_text, test.matches))
     by_name = any(isinstance(one, dict) for one in test.matches)
     keys = {key for one in test.matches if isinstance(one, dict) for key in one}
+    if found and (unknown := sorted(keys - {name for _, bound in found for name in bound})):
+        yield f"{test.name}: its matches have no variable or measure '{unknown[0]}'"
+        return
     ours = Counter(_text(_only(bound, keys) if by_name else events) for events, bound in found)
     for what, those in (("missing", wanted - ours), ("not expected", ours - wanted)):
         for text in sorted(those.elements())[:_SHOWN]:

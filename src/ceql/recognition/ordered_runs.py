@@ -15,7 +15,7 @@ from ceql.automata.ordered_program import OrderedProgram
 from ceql.automata.program_arrays import to_arrays
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import ENUMERATE, NO_KEY, NO_VALUES, W_GIVEN, Events
-from ceql.engine.preferred.layout import Automaton, Settings
+from ceql.engine.preferred.layout import COUNT, KEY, LIST, START, Automaton, Settings
 from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.jit import Array
 from ceql.syntax import tree as t
@@ -105,6 +105,19 @@ class OrderedRuns:
         """The matches that are left, once no event will come."""
         yield from self.machine.decide(ALL_PASSED)
         yield from self.machine.flush()
+
+    def undecided(self, substreams: int, bound: int = NO_KEY) -> Array:
+        """Of each substream, the first position whose match events to come may change: past all positions if there is
+        none. Windows of starts with lesser keys than `bound` have passed."""
+        machine = self.machine
+        first: Array = np.full(substreams, self.position)
+        table = machine.table[:substreams]
+        sizes = table[:, COUNT]
+        begins = np.repeat(table[:, LIST] - np.cumsum(sizes) + sizes, sizes)
+        entries = machine.pool[begins + np.arange(len(begins))]
+        open = entries[:, KEY] >= bound
+        np.minimum.at(first, np.repeat(np.arange(len(table)), sizes)[open], entries[open, START])
+        return first
 
     def _number(self, row: Array) -> int:
         number = self._known.setdefault(row.tobytes(), len(self._bits))

@@ -115,7 +115,7 @@ class Words:
                 words[:, own] = ranks.reshape(len(own), self._rows).T
         for k, (column, kind) in enumerate(self._columns):
             if kind in (INT, TRUTH):
-                words[:, k] = _whole(column)
+                words[:, k] = whole(column)
             elif kind == FLOAT:
                 words[:, k] = sort_keys.encode(column.cast(pa.float64()), "DEFINE")
             if column.null_count:
@@ -136,7 +136,7 @@ def kind_of(type: pa.DataType) -> str | None:
     return DECIMAL if pa.types.is_decimal(type) else None
 
 
-def _whole(column: pa.Array) -> Array:
+def whole(column: pa.Array) -> Array:
     """Whole numbers as they are, times in nanoseconds."""
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("ns", getattr(column.type, "tz", None)))

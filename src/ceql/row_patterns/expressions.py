@@ -171,7 +171,10 @@ class _Evaluator:
             name = str(node.this) if isinstance(node, exp.Anonymous) else node.key.upper()
             raise Refused(f"{name} is not evaluated", span_of(node), "Compute it in a column of the rows.")
         arguments = [argument for key in node.arg_types for argument in self._argument(node.args.get(key))]
-        return function(*arguments)
+        try:
+            return function(*arguments)
+        except Refused as problem:
+            raise Refused(problem.message, problem.span or span_of(node), problem.advice) from None
 
     def _argument(self, value: Any) -> list[Any]:
         if isinstance(value, exp.Var):

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from ceql.row_patterns.problem import Refused
+
 
 def _as_text(value: Any) -> Any:
     if pa.types.is_string(value.type) or pa.types.is_large_string(value.type):
@@ -26,15 +28,35 @@ def _concat_ws(separator: Any, *values: Any) -> Any:
     return pc.binary_join_element_wise(*map(_as_text, values), separator, null_handling="skip")
 
 
+def _constant(value: Any) -> Any:
+    """An argument that is no column."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, pa.Scalar):
+        raise Refused("this function takes a constant here, and gets a value of each row", None, _ADVICE)
+    return value.as_py()
+
+
+def _named(name: str) -> Any:
+    """The function of Arrow for a unit of time."""
+    found = getattr(pc, name, None)
+    if found is None:
+        raise Refused(f"'{name}' names no unit of time that is known here", None, _ADVICE)
+    return found
+
+
+_ADVICE = "Compute it in a column of the rows."
+
+
 def _substring(text: Any, start: Any, length: Any = None) -> Any:
-    begin = start.as_py()
+    begin = _constant(start)
     begin = begin - 1 if begin > 0 else begin
-    end = None if length is None else begin + length.as_py()
+    end = None if length is None else begin + _constant(length)
     return pc.utf8_slice_codeunits(text, begin, None if end == 0 and begin < 0 else end)
 
 
 def _round(value: Any, digits: Any = None, *_: Any) -> Any:
-    places = 0 if digits is None else digits.as_py()
+    places = 0 if digits is None else _constant(digits)
     return pc.round(value, places, round_mode="half_towards_infinity")
 
 
@@ -67,19 +89,21 @@ def _extreme(function: Any) -> Callable[..., Any]:
 
 
 def _truncated(value: Any, unit: Any) -> Any:
-    name = unit if isinstance(unit, str) else unit.as_py()
-    return pc.floor_temporal(value, unit=name.lower(), week_starts_monday=True)
+    return pc.floor_temporal(value, unit=_constant(unit).lower(), week_starts_monday=True)
 
 
 def _extract(unit: Any, value: Any) -> Any:
     name = str(unit).lower()
     known = {"dow": "day_of_week", "doy": "day_of_year", "day": "day", "week": "iso_week"}
-    return getattr(pc, known.get(name, name))(value)
+    return _named(known.get(name, name))(value)
 
 
 def _difference(end: Any, start: Any, unit: Any = "DAY") -> Any:
-    name = (unit if isinstance(unit, str) else unit.as_py()).lower()
-    return getattr(pc, f"{name}s_between")(start, end)
+    return _named(f"{_constant(unit).lower()}s_between")(start, end)
+
+
+def _replaced(text: Any, old: Any, new: Any = None) -> Any:
+    return pc.replace_substring(text, pattern=_constant(old), replacement="" if new is None else _constant(new))
 
 
 def _join_list(values: Any, separator: Any) -> Any:
@@ -103,26 +127,35 @@ FUNCTIONS: dict[type[exp.Expr], Callable[..., Any]] = {
     exp.ConcatWs: _concat_ws,
     exp.DateDiff: _difference,
     exp.Day: pc.day,
+    exp.DayOfMonth: pc.day,
+    exp.DayOfWeek: lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7),
+    exp.DayOfYear: pc.day_of_year,
     exp.Exp: lambda value: pc.exp(_real(value)),
     exp.Extract: _extract,
     exp.Floor: lambda value, *_: _whole(value, pc.floor),
     exp.Greatest: _extreme(pc.max_element_wise),
+    exp.Hour: pc.hour,
     exp.Least: _extreme(pc.min_element_wise),
     exp.Length: lambda value, *_: pc.utf8_length(value),
     exp.Ln: lambda value: pc.ln(_real(value)),
     exp.Log: _log,
     exp.Lower: pc.utf8_lower,
+    exp.Minute: pc.minute,
     exp.Month: pc.month,
     exp.Nullif: _null_if,
     exp.Pow: lambda base, power: pc.power(_real(base), _real(power)),
+    exp.Quarter: pc.quarter,
+    exp.Replace: _replaced,
     exp.Round: _round,
+    exp.Second: pc.second,
     exp.Sign: pc.sign,
     exp.Sqrt: lambda value: pc.sqrt(_real(value)),
     exp.Substring: _substring,
     exp.TimestampTrunc: _truncated,
     exp.DateTrunc: lambda unit, value, *_: _truncated(value, unit),
+    exp.TsOrDsToDate: lambda value, *_: value.cast(pa.date32()),
     exp.Trim: lambda value, *_: pc.utf8_trim_whitespace(value),
     exp.Upper: pc.utf8_upper,
     exp.Year: pc.year,
-    exp.StartsWith: lambda value, start: pc.starts_with(value, start.as_py()),
+    exp.StartsWith: lambda value, start: pc.starts_with(value, _constant(start)),
 }

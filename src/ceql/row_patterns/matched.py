@@ -19,10 +19,24 @@ class Partitions:
     """Where each partition begins in the sorted table; the last entry is the number of rows."""
 
     bounds: Array
+    before: Array | None = None
+    """How many matches each had in rows that came earlier, of a stream."""
 
     @cached_property
     def of_row(self) -> Array:
         return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The rows of each partition of a stream in which matches are looked for: from `begin` to `end`."""
+
+    begin: Array
+    end: Array
+    whole: Array
+    """Whether the partition begins there, too."""
+    before: Array
+    """How many matches each partition had in rows that came earlier."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +74,15 @@ class Matches:
         if not len(self.start):
             return np.zeros(0, np.int64)
         first = np.flatnonzero(np.concatenate([[True], np.diff(self.partition) != 0]))
-        return np.arange(len(self.start)) - np.repeat(first, np.diff(np.append(first, len(self.start)))) + 1
+        number = np.arange(len(self.start)) - np.repeat(first, np.diff(np.append(first, len(self.start)))) + 1
+        before = self.partitions.before
+        return number if before is None else np.asarray(number + before[self.partition])
+
+    def only(self, chosen: Array) -> Matches:
+        """Some of the matches."""
+        return Matches(
+            self.start[chosen], self.length[chosen], self.place[np.repeat(chosen, self.length)], self.partitions
+        )
 
 
 @dataclass(frozen=True)

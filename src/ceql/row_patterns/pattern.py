@@ -114,6 +114,17 @@ def exclusions(node: Node) -> Iterator[Excluded]:
             yield from exclusions(item)
 
 
+def anchors(node: Node) -> Iterator[Anchor]:
+    match node:
+        case Anchor():
+            yield node
+        case Sequence(items) | Choice(items) | Permute(items):
+            for item in items:
+                yield from anchors(item)
+        case Repeat(item) | Excluded(item):
+            yield from anchors(item)
+
+
 class _Reader:
     """Recursive descent over the tokens of a pattern; the current one is in `kind`, `text` and `span`."""
 

@@ -8,17 +8,20 @@ cannot be evaluated and the types of the result.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from ceql.jit import Array
 from ceql.row_patterns import conditions, navigation, runs
 from ceql.row_patterns.automaton import OrderedPattern, compile_pattern
-from ceql.row_patterns.matched import Matches, Outputs, outputs
+from ceql.row_patterns.matched import Matches, Outputs, Searched, outputs
 from ceql.row_patterns.measures import MeasureValues
-from ceql.row_patterns.navigation import Reading
+from ceql.row_patterns.navigation import Access, Reading
+from ceql.row_patterns.pattern import anchors
 from ceql.row_patterns.problem import Problems
 from ceql.row_patterns.program import build
 from ceql.row_patterns.rows import Rows, rows_of
@@ -31,7 +34,7 @@ class Plan:
 
     def __init__(self, clause: RowPattern, sql: str, columns: list[str]):
         self.clause = clause
-        self._sql = sql
+        self.sql = sql
         problems = Problems()
         self.measures: dict[str, Reading] = {}
         self.define: dict[str, Reading] = {}
@@ -58,6 +61,18 @@ class Plan:
         looks = ((look, label) for label, reading in self.define.items() for look in reading.looks)
         return self.clause.within is not None or not all(conditions.is_of_row(*look) for look in looks)
 
+    @cached_property
+    def shifts(self) -> list[int]:
+        """How far PREV (less than 0) and NEXT look."""
+        looks = [look for reading in [*self.measures.values(), *self.define.values()] for look in reading.looks]
+        return [look.row.shift for look in looks if isinstance(look, Access)]
+
+    @cached_property
+    def numbered(self) -> bool:
+        """Whether it counts how many matches came before, or whether rows did."""
+        named = (node for measure in self.clause.measures for node in measure.expression.find_all(exp.Anonymous))
+        return any(anchors(self.clause.pattern)) or any(str(node.this).upper() == "MATCH_NUMBER" for node in named)
+
     def check(self, schema: pa.Schema) -> pa.Schema:
         """The columns of the result; or all that cannot be evaluated."""
         return self.run(schema.empty_table()).schema
@@ -79,35 +94,55 @@ class Plan:
     def run(self, table: pa.Table) -> pa.Table:
         """The rows of the result."""
         problems = Problems(self._problems)
-        found: dict[str, pa.Array] = {}
         with problems.noted():
             rows = rows_of(table, self.clause)
-            matches = self._matches(rows, problems)
-            shown = self._shown(matches)
-            results = outputs(matches, shown, table.num_rows, self.clause.all_rows, self.clause.empty)
-            values = MeasureValues(rows.column, matches, self._labels(matches), self.variables, results)
-            for name, reading in self.measures.items():
-                with problems.noted():
-                    found[name] = values.values(reading)
+            return self._result(rows, self._matches(rows, problems), problems)
+        raise problems.error(self.sql)
+
+    def _result(self, rows: Rows, matches: Matches, problems: Problems) -> pa.Table:
+        """The rows of the result, from matches."""
+        found: dict[str, pa.Array] = {}
+        results = outputs(matches, self._shown(matches), rows.table.num_rows, self.clause.all_rows, self.clause.empty)
+        values = MeasureValues(rows.column, matches, self._labels(matches), self.variables, results)
+        for name, reading in self.measures.items():
+            with problems.noted():
+                found[name] = values.values(reading)
         if problems:
-            raise problems.error(self._sql)
+            raise problems.error(self.sql)
         return self._columns(rows, results, found)
 
-    def _matches(self, rows: Rows, problems: Problems) -> Matches:
+    def decided(self, rows: Rows, searched: Searched, passed: int | None) -> tuple[pa.Table, Array, Array]:
+        """Of a stream: the rows of the result that no row to come can change, how many matches each partition has, and
+        where the search goes on in each. All rows to come are later than `passed` (nanoseconds), if that is given."""
+        problems = Problems(self._problems)
+        whole = searched.begin[searched.whole]
+        program = build(self.clause, self.pattern, self.define, rows, self._targets, problems, whole)
+        if program is None:
+            raise problems.error(self.sql)
+        partitions = replace(rows.partitions, before=searched.before)
+        found, goes_on = runs.find_decided(program, partitions, self.clause.skip.to, searched, passed)
+        counts = searched.before + np.bincount(found.partition, minlength=len(goes_on))
+        return self._result(rows, found, problems), counts, goes_on
+
+    @cached_property
+    def _targets(self) -> frozenset[str]:
+        """The variables to whose rows AFTER MATCH skips."""
         skip = self.clause.skip
-        targets = frozenset() if skip.variable is None else self.clause.rows_of(skip.variable)
+        return frozenset() if skip.variable is None else self.clause.rows_of(skip.variable)
+
+    def _matches(self, rows: Rows, problems: Problems) -> Matches:
         if self.carries:
-            program = build(self.clause, self.pattern, self.define, rows, targets, problems)
+            program = build(self.clause, self.pattern, self.define, rows, self._targets, problems)
             if program is None:
                 return _no_matches(rows)
-            return runs.find_matches(program, rows.partitions, skip.to)
+            return runs.find_matches(program, rows.partitions, self.clause.skip.to)
         guards: list[Array | None] = [None]
         guard_of = dict.fromkeys(self.variables, 0)
         for label, reading in self.define.items():
             with problems.noted():
                 guard_of[label] = len(guards)
                 guards.append(conditions.guard(reading, label, rows))
-        return find_matches(self.pattern, guards, guard_of, rows.partitions, skip.to, targets)
+        return find_matches(self.pattern, guards, guard_of, rows.partitions, self.clause.skip.to, self._targets)
 
     def _labels(self, matches: Matches) -> Array:
         """Of each matched row, the number of its variable."""

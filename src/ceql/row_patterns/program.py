@@ -10,19 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from ceql.analysis.normal import Atom
 from ceql.automata.ordered import ACCEPT, Leaf, Ordered, Wait
 from ceql.automata.ordered_program import Asked, OrderedProgram, Reading
-from ceql.automata.registers import EVENT, Source
-from ceql.engine.groups import programs as ops
+from ceql.engine.common.layout import NO_KEY
 from ceql.jit import Array
 from ceql.row_patterns import conditions, navigation
 from ceql.row_patterns.automaton import ALWAYS, AT_LAST, OrderedPattern
-from ceql.row_patterns.carried import INT, Condition, Registers
+from ceql.row_patterns.carried import INT, Condition, Registers, kind_of, whole
 from ceql.row_patterns.expressions import interval
-from ceql.row_patterns.navigation import RowRef
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.rows import Rows
 from ceql.row_patterns.statement import RowPattern
@@ -40,6 +39,9 @@ class Program:
     holds: Array
     """Of each row and guard."""
     words: Array
+    times: Array | None = None
+    """Of each row, if WITHIN says that less than `width` passes between the first row of a match and its last."""
+    width: int = 0
 
 
 def build(
@@ -49,17 +51,19 @@ def build(
     rows: Rows,
     targets: frozenset[str],
     problems: Problems,
+    first_rows: Array | None = None,
 ) -> Program | None:
-    """The program of a clause; None if problems were noted. AFTER MATCH skips to rows of `targets`."""
+    """The program of a clause; None if problems were noted. AFTER MATCH skips to rows of `targets`, `^` stands before
+    `first_rows`: those of all partitions, if they are not given."""
     registers = Registers(rows, clause.variables)
     truths: dict[str, Array | None] = {}
     tests: dict[str, list[Asked]] = {}
     before = len(problems)
+    times: Array | None = None
+    with problems.noted():
+        times = _times(clause, rows)
     for variable in clause.variables:
         tests[variable], truths[variable] = [], None
-        with problems.noted():
-            if clause.within is not None:
-                tests[variable].append(_within(clause, rows, registers))
         reading = define.get(variable)
         if reading is None:
             continue
@@ -75,29 +79,25 @@ def build(
         problems.append(Refused(message, None, "Leave the anchor out, and keep the matches at first rows."))
     if len(problems) > before:
         return None
-    return _assembled(clause, pattern, truths, tests, rows, registers, targets)
+    bounds = rows.partitions.bounds
+    edges = bounds[:-1] if first_rows is None else first_rows, bounds[1:] - 1
+    program, holds = _assembled(clause, pattern, truths, tests, (rows.table.num_rows, *edges), registers, targets)
+    if times is None or clause.within is None:
+        return Program(program, holds, registers.words.encoded())
+    holds &= (times != NO_KEY)[:, None]
+    return Program(program, holds, registers.words.encoded(), times, 1000 * interval(clause.within))
 
 
-def _within(clause: RowPattern, rows: Rows, registers: Registers) -> Asked:
-    """That less time has passed since the first row."""
-    assert clause.within is not None
-    if not rows.order_by:
-        raise Refused("WITHIN needs ORDER BY a time", None)
+def _times(clause: RowPattern, rows: Rows) -> Array | None:
+    """Of each row the time that WITHIN goes by, in nanoseconds; NO_KEY where it is NULL."""
+    if clause.within is None:
+        return None
+    if not clause.order or clause.order[0].descending:
+        raise Refused("WITHIN needs ORDER BY a time, in ascending order", None)
     column = rows.column(rows.order_by[0])
-    width = 1000 * interval(clause.within)
-    first = registers.nth(RowRef(None, last=False), lambda _: column)
-    number, kind = registers.words.add(column)
-    if kind != INT:
+    if kind_of(column.type) != INT:
         raise Refused(f"WITHIN needs ORDER BY a time, and '{rows.order_by[0]}' is {column.type}", None)
-    steps = (
-        (ops.READ, 0),
-        (ops.READ, 1),
-        (ops.KNOWN, 0),
-        (ops.SUBTRACT_INT, 0),
-        (ops.CONSTANT, width),
-        (ops.COMPARE_WORDS, 2),
-    )
-    return Asked(steps, (Source(EVENT, number), *first.reads))
+    return np.where(np.asarray(pc.is_valid(column)), whole(column), NO_KEY)
 
 
 def _assembled(
@@ -105,15 +105,15 @@ def _assembled(
     pattern: OrderedPattern,
     truths: dict[str, Array | None],
     tests: dict[str, list[Asked]],
-    rows: Rows,
+    edges: tuple[int, Array, Array],
     registers: Registers,
     targets: frozenset[str],
-) -> Program:
-    count = rows.table.num_rows
+) -> tuple[OrderedProgram, Array]:
+    """The program, and its guards at each row. `edges` has the number of rows, and which are first and last."""
+    count, first_rows, last_rows = edges
     is_first, is_last = np.zeros(count, bool), np.zeros(count, bool)
-    bounds = rows.partitions.bounds
-    is_first[bounds[:-1][: len(bounds) - 1]] = True
-    is_last[bounds[1:] - 1] = True
+    is_first[first_rows] = True
+    is_last[last_rows] = True
     same = pattern.first.places == pattern.other.places
     columns: list[Array] = []
     guards: dict[tuple[str, int, bool | None], int] = {}
@@ -174,5 +174,4 @@ def _assembled(
     tight = tuple(Wait(own, True, 0) for own in lists)
     ordered = Ordered(atoms, tuple(leaves), tight, tuple(initial), (0,) * len(initial), pattern.other.empty)
     holds = np.stack(columns, axis=1) if columns else np.ones((count, 0), bool)
-    program = OrderedProgram(ordered, tuple(readings), len(registers))
-    return Program(program, holds, registers.words.encoded())
+    return OrderedProgram(ordered, tuple(readings), len(registers)), holds

@@ -47,7 +47,7 @@ class Rows:
         return list(self.table.column_names)
 
     @cached_property
-    def _codes(self) -> Array | None:
+    def codes(self) -> Array | None:
         """The number of each row's partition, in the order of the input; None if there is one partition."""
         codes: Array | None = None
         for name in self._partition:
@@ -65,7 +65,7 @@ class Rows:
         """The rows of the input in order; None if they are."""
         keys = [key for name, by in self._by for key in _keys(_combined(self.table[name]), by)]
         order = None if _ascending(keys) else np.lexsort(keys[::-1])
-        codes = self._codes
+        codes = self.codes
         if codes is None:
             return order
         if order is not None:
@@ -77,12 +77,16 @@ class Rows:
 
     @cached_property
     def partitions(self) -> Partitions:
-        codes = self._codes
+        codes = self.codes
         count = self.table.num_rows
         if codes is None:
             return Partitions(np.array([0, count] if count else [0], np.int64))
         sizes = np.bincount(codes)
         return Partitions(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes[sizes > 0])]))
+
+    def in_order(self, values: Array) -> Array:
+        """Values of the rows of the input, in order."""
+        return values if self.order is None else values[self.order]
 
     def column(self, name: str) -> pa.Array:
         """A column in order."""

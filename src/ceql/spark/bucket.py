@@ -272,7 +272,11 @@ class Bucket:
             if header["shard"] is not None:
                 assert self._schema is not None
                 self._recognizer = TaskRecognizer(spec, self._schema)
-                self._recognizer.restore(header["shard"], arrays, tables, None if changes is None else changes.kept)
+                self._recognizer.restore(header["shard"], arrays, tables, self._going_on(changes))
+
+    def _going_on(self, changes: Changes | None) -> frozenset[str] | None:
+        """The queries that go on with what a blob has of them; None if all do."""
+        return None if changes is None else changes.kept
 
 
 def _adopt(before: pa.Schema, now: pa.Schema, spec: Specs) -> pa.Schema:

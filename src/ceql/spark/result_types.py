@@ -67,9 +67,9 @@ def first_fields(match_id: str | None, suppresses: bool, others: Sequence[str]) 
     return fields
 
 
-def arrow_types(schema: StructType) -> pa.Schema:
+def arrow_types(schema: StructType, zone: str = "UTC") -> pa.Schema:
     """The Arrow types in which a task gives rows of a result. Times are instants, so the zone does not matter."""
-    return pa.schema([pa.field(field.name, arrow_type(field.dataType, "UTC")) for field in schema.fields])
+    return pa.schema([pa.field(field.name, arrow_type(field.dataType, zone)) for field in schema.fields])
 
 
 def as_rows(columns: Sequence[pa.Array | None], wanted: pa.Schema) -> pa.RecordBatch:

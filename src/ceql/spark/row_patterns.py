@@ -7,7 +7,9 @@ a temporary view, whose name stands in the statement in the clause's place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -15,13 +17,17 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from ceql.errors import ArgumentError, QueryError
+from ceql.errors import QueryError
+from ceql.spark.prepare import WATERMARK
+from ceql.spark.streaming_checks import refusing
 from ceql.spark.task_report import reported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-    from ceql.row_patterns.statement import Found, RowPattern, Statement
+    from ceql.row_patterns.plan import Plan
+    from ceql.row_patterns.statement import Found, Statement
 
 ROWS_AT_ONCE = 1_000_000
 """About so many rows are matched at a time in a task, and always all rows of a key."""
@@ -33,8 +39,10 @@ def sql(spark: SparkSession, statement: str, *, dialect: str = "spark") -> DataF
 
     Everything around the clause is Spark's own SQL: joins, WITH, subqueries, GROUP BY. `dialect` says how the inside of
     MATCH_RECOGNIZE is read ("spark", "trino", "flink", "oracle", "snowflake", "databricks", "duckdb"). What cannot be
-    evaluated is a `ceql.QueryError` that names all of it, before any job runs. The rows are those of a table: a
-    streaming DataFrame is refused. This needs sqlglot: pip install 'ceql[sql]'.
+    evaluated is a `ceql.QueryError` that names all of it, before any job runs.
+
+    Over a view of a streaming DataFrame with a watermark, ORDER BY begins with the watermarked time, and a match comes
+    out once no row to come can change it. This needs sqlglot: pip install 'ceql[sql]'.
     """
     from ceql.row_patterns.clauses import read
     from ceql.row_patterns.dialects import dialect_of
@@ -45,34 +53,34 @@ def sql(spark: SparkSession, statement: str, *, dialect: str = "spark") -> DataF
     around = type(parsed)(statement, parsed.dialect, parsed.found, names)
     for number, found in enumerate(parsed.found):
         _matched(spark, around, found, number, dialect).createOrReplaceTempView(names[number])
-    return spark.sql(around.around)
+    result = spark.sql(around.around)
+    return refusing(result, waits=True) if result.isStreaming else result
 
 
 def _matched(spark: SparkSession, statement: Statement, found: Found, number: int, dialect: str) -> DataFrame:
     """The result of one clause."""
     from pyspark.sql import functions as f
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     from ceql.row_patterns.plan import Plan
     from ceql.row_patterns.rows import names_of
+    from ceql.spark.result_types import arrow_types
 
     rows = spark.sql(f"{_with(statement, number)}SELECT * FROM {found.source.text}")
-    if rows.isStreaming:
-        raise ArgumentError(
-            "MATCH_RECOGNIZE runs over tables here; a stream is matched by ceql.spark.match, with AFTER MATCH in CEQL"
-        )
     if len(set(map(str.lower, rows.columns))) < len(rows.columns):
         raise QueryError("the rows have several columns of one name", statement.sql, found.source.span, "Rename one.")
     clause = found.clause
-    given = to_arrow_schema(rows.schema)
+    given = arrow_types(rows.schema, spark.conf.get("spark.sql.session.timeZone") or "UTC")
     plan = Plan(clause, statement.sql, given.names)
     schema = from_arrow_schema(plan.check(given))
     partition, order = names_of(clause, given.names, statement.sql)
+    if rows.isStreaming:
+        return _streamed(rows, plan, given, partition, schema, partial(_plan_of, statement.sql, number, dialect))
     keys = [f.col(_quoted(name)) for name in partition]
     placed = rows.repartition(*keys) if keys else rows.repartition(1)
     by = [_sorted(f.col(_quoted(name)), key.descending, key.nulls_first) for name, key in order]
     placed = placed.sortWithinPartitions(*keys, *by) if keys or by else placed
-    task = _task(statement.sql, number, dialect, partition, to_arrow_schema(schema))
+    task = _task(statement.sql, number, dialect, partition, arrow_types(schema))
     return placed.mapInArrow(reported("MATCH_RECOGNIZE", task), schema)
 
 
@@ -88,8 +96,15 @@ def _with(statement: Statement, number: int) -> str:
     """The common table expressions that the rows of a clause may name: those before it."""
     import sqlglot
     from sqlglot import exp
+    from sqlglot.errors import ParseError
 
-    around = sqlglot.parse_one(statement.around, dialect="spark")
+    if not re.match(r"\s*with\b", statement.around, re.IGNORECASE):
+        return ""
+    try:
+        around = sqlglot.parse_one(statement.around, dialect="spark")
+    except ParseError as error:
+        text = error.errors[0].get("description") if error.errors else str(error)
+        raise QueryError(f"the SQL around MATCH_RECOGNIZE cannot be read: {text}", statement.sql) from None
     own = around.args.get("with_")
     if own is None:
         return ""
@@ -106,16 +121,40 @@ def _task(
     sql: str, number: int, dialect: str, partition: list[str], schema: pa.Schema
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from ceql.row_patterns.clauses import read
-        from ceql.row_patterns.dialects import dialect_of
-        from ceql.row_patterns.plan import Plan
-
-        clause: RowPattern = read(sql, dialect_of(dialect)).found[number].clause
+        plan: Plan | None = None
         for rows in whole_keys(batches, partition):
-            result = Plan(clause, sql, rows.column_names).run(rows)
+            plan = plan or _plan_of(sql, number, dialect, rows.column_names)
+            result = plan.run(rows)
             yield from result.cast(schema).to_batches(max_chunksize=100_000)
 
     return run
+
+
+def _plan_of(sql: str, number: int, dialect: str, columns: list[str]) -> Plan:
+    """The plan of a clause, in a worker."""
+    from ceql.row_patterns.clauses import read
+    from ceql.row_patterns.dialects import dialect_of
+    from ceql.row_patterns.plan import Plan
+
+    return Plan(read(sql, dialect_of(dialect)).found[number].clause, sql, columns)
+
+
+def _streamed(
+    rows: DataFrame, plan: Plan, given: pa.Schema, partition: list[str], schema: StructType, make: Callable[..., Plan]
+) -> DataFrame:
+    """The result of a clause over a streaming DataFrame."""
+    from ceql.row_patterns.stream import check_stream
+    from ceql.spark.result_types import arrow_types
+    from ceql.spark.row_pattern_stream import StreamTask, matched
+    from ceql.spark.streaming_checks import check_streaming
+
+    order = plan.clause.order
+    time = order[0].expression.name if order else next((f.name for f in rows.schema if WATERMARK in f.metadata), "")
+    time = next((name for name in rows.columns if name.lower() == time.lower()), time)
+    check_streaming(rows, time)
+    check_stream(plan, time)
+    task = StreamTask(plan.sql, make, given, arrow_types(schema), time)
+    return matched(rows, task, schema, partition)
 
 
 def whole_keys(batches: Iterable[pa.RecordBatch], partition: list[str]) -> Iterator[pa.Table]:

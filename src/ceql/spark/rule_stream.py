@@ -29,8 +29,8 @@ from ceql.syntax import tree as t
 Rules = DataFrame | str | PathLike[str]
 """A stream of rules, or a folder of JSON files with a rule in each line."""
 Keys = str | Sequence[str | Sequence[str]]
-COLUMNS = "name string, text string, version string, enabled boolean, valid_from timestamp"
-"""The columns of rules, as Spark's DDL has them; all but the first two may be missing."""
+_COLUMNS = {"name": "string", "text": "string", "version": "string", "enabled": "boolean", "valid_from": "timestamp"}
+"""The columns of rules, and what their values are cast to; all but the first two may be missing."""
 _LAST = ("start_time", "end_time", "bindings", "measures", "events")
 
 
@@ -86,9 +86,12 @@ def rule_job(frames: Frames, rules: Rules, arguments: MatchArguments, buckets: i
 
 
 def rule_rows(rules: Rules, session: SparkSession) -> DataFrame:
-    """The rules with the columns that tasks know: times are in microseconds, what is missing has its default."""
+    """The rules with the columns that tasks know: times are in microseconds, what is missing has its default.
+
+    `wrong` says of a value that it cannot be read: as NULL it would mean a rule that is on, at once.
+    """
     if isinstance(rules, str | PathLike):
-        rules = session.readStream.schema(COLUMNS).json(str(rules))
+        rules = session.readStream.schema(", ".join(f"{name} string" for name in _COLUMNS)).json(str(rules))
     if not isinstance(rules, DataFrame) or not rules.isStreaming:
         raise ArgumentError(
             "rules= is a streaming DataFrame (spark.readStream...) or a folder of JSON files; rules that do not change "
@@ -102,13 +105,19 @@ def rule_rows(rules: Rules, session: SparkSession) -> DataFrame:
                 suggestion=did_you_mean(name, rules.columns),
             )
 
-    def column(name: str, kind: str) -> Column:
-        return F.col(f"`{known[name]}`").cast(kind) if name in known else F.lit(None).cast(kind)
+    def given(name: str) -> Column:
+        return F.col(f"`{known[name]}`") if name in known else F.lit(None)
 
+    read = {name: given(name).try_cast(kind) for name, kind in _COLUMNS.items()}
+    complaints = [
+        F.when(read[name].isNull(), F.concat(F.lit(f"{name} is no {_COLUMNS[name]}: "), given(name).cast("string")))
+        for name in ("enabled", "valid_from")
+    ]
     return rules.select(
-        *(column(name, "string").alias(name) for name in ("name", "text", "version")),
-        F.coalesce(column("enabled", "boolean"), F.lit(True)).alias("enabled"),
-        F.unix_micros(column("valid_from", "timestamp")).alias("valid_from"),
+        *(read[name].alias(name) for name in ("name", "text", "version")),
+        F.coalesce(read["enabled"], F.lit(True)).alias("enabled"),
+        F.unix_micros(read["valid_from"]).alias("valid_from"),
+        F.coalesce(*complaints).alias("wrong"),
     )
 
 

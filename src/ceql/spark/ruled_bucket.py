@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.io.sort_keys import encode
+from ceql.recognition.changes import Changes
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.rules import RuleTable, Ruling
 from ceql.spark.task_recognizer import TaskRecognizer
@@ -26,6 +27,10 @@ class RuledBucket(Bucket):
 
     def _in_effect(self) -> SetSpec | None:
         return self._ruling.task_of(self._division, list(self._table.active.values()))
+
+    def _going_on(self, changes: Changes | None) -> frozenset[str]:
+        """Those in effect: a rule may read a column that is gone since the blob was written."""
+        return frozenset(self._task.names if self._task is not None else ())
 
     def _recognise(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         times = encode(batch.column(TIME), TIME)

@@ -12,6 +12,7 @@ and meaning go on with their states; the others begin (`ruled_bucket`).
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ceql.analysis.first_event import never_begins
 from ceql.errors import ArgumentError, CeqlError
 from ceql.plan import make_plan
 from ceql.plans import Plan
@@ -33,6 +35,7 @@ from ceql.syntax import tree as t
 ALWAYS = -(1 << 62)
 """The time of a rule that is in effect from the beginning."""
 _MOST_SETS = 64
+_log = logging.getLogger("ceql")
 
 
 class Change(NamedTuple):
@@ -124,7 +127,9 @@ class Ruling:
     def complaint_of(self, change: dict[str, Any]) -> str | None:
         """Why a row of rules makes none; None if it does."""
         if not change["name"]:
-            return "a rule has a name"
+            return "the row has no name, as a line has none that is no JSON"
+        if change["wrong"]:
+            return str(change["wrong"])
         if not change["enabled"]:
             return None
         if not change["text"]:
@@ -138,6 +143,8 @@ class Ruling:
                 plan = make_plan(text)
                 if plan.query.streams:
                     raise ArgumentError("a rule of rules= has no FROM: there is one stream")
+                if why := never_begins(plan.whole, text):
+                    raise ArgumentError(why)
                 bound = BoundPlan(plan, self.schema, (None,), self.options)
                 refuse_collations(dict(self.collated), bound)
                 self._division(plan)
@@ -170,7 +177,9 @@ class Ruling:
         rules: list[tuple[Change, Plan]] = []
         for change in sorted(changes, key=lambda change: change.name):
             plan = self._checked(change.text or "")
-            if not isinstance(plan, str) and self._division(plan) == division:
+            if isinstance(plan, str):  # it made sense when it came
+                _log.warning("rule %r does not fit the stream any more, and is left out: %s", change.name, plan)
+            elif self._division(plan) == division:
                 rules.append((change, plan))
         if not rules:
             return None

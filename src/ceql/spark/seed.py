@@ -24,8 +24,9 @@ from ceql.query import Query
 from ceql.query_set import QuerySet
 from ceql.recognition.options import spelt_out
 from ceql.recognition.snapshot import to_ipc
-from ceql.spark.api import BUCKETS, stream_job
+from ceql.spark.api import stream_job
 from ceql.spark.bucket import Bucket, CheckpointTerms
+from ceql.spark.call_options import BUCKETS
 from ceql.spark.extras import KIND, MATCHES
 from ceql.spark.match_options import DEFAULTS, MatchOptions, read_match
 from ceql.spark.packing import BUCKET, DATA, Packing, shipped_rows

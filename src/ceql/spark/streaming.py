@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -99,7 +99,13 @@ def tasks(prepared: Prepared) -> int:
     return int(prepared.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
-def stepped(blobs: DataFrame, processor: BucketProcessor, seed: Seed | None = None) -> DataFrame:
+class Step(Protocol):
+    """A stateful step, with the names of its states."""
+
+    states: tuple[str, ...]
+
+
+def stepped(blobs: DataFrame, processor: Step, seed: Seed | None = None) -> DataFrame:
     """The stateful step, which begins with a seed's states."""
     use_rocksdb(blobs.sparkSession)
     states = seed.states.groupBy(BUCKET) if seed is not None else None
@@ -248,7 +254,7 @@ def step_row(kind: int | None, rows: int, blob: bytes | None) -> Row:
     return Row(**dict(zip(STEPPED.names, (kind, rows, blob), strict=True)))
 
 
-def loaded_late(processor: BucketProcessor) -> StatefulProcessor:
+def loaded_late(processor: Step) -> StatefulProcessor:
     """The same step, which needs ceql from the first rows on only.
 
     Before a query's first micro-batch Spark starts a process that asks the step for its states and does nothing else.
