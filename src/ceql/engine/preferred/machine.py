@@ -47,6 +47,7 @@ from ceql.engine.preferred.layout import (
     ENTRY,
     FOUND,
     GROW,
+    KEPT,
     LABEL,
     LONG,
     MET,
@@ -228,7 +229,8 @@ class PreferredMachine(Machine):
         self._collect()
         if len(self.table) > 1:
             self._emptied = None
-        size, least = len(self.pool), int(self.regs[POOL]) + power_of_two(max(2, int(self.regs[FOUND])))
+        longest = max(2, int(self.regs[KEPT] + self.regs[FOUND]))
+        size, least = len(self.pool), int(self.regs[POOL]) + power_of_two(longest)
         if 2 * self.regs[POOL] >= size or least > size:
             size = max(2 * size, power_of_two(least))
             self._check_memory(pool=size)
