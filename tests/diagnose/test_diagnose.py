@@ -499,3 +499,22 @@ def test_times_that_python_does_not_know(kind: pa.DataType, times: list[int], sh
     events = pa.table({"type": ["A", "B", "C"], "time": pa.array(times, words).view(kind)})
     found = ceql.compile("SELECT * WHERE A ; B ; D").diagnose(events, time="time")
     assert f"position 1, time {shown}" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("Invoice ; Goods ; NOT Recall ; Paid PARTITION BY order", 1),
+        ("NOT Recall ; Paid PARTITION BY order", 1),
+        ("Goods ; NOT Recall WITHIN 10 EVENTS", 1),
+        ("Invoice AS i ; NOT Recall AS r ; Paid FILTER r.order = i.order", 1),
+        ("Invoice ; NOT Recall ; Paid ; Never", None),
+        ("Invoice ; Paid", None),
+    ],
+)
+def test_what_not_keeps_away(query: str, expected: int | None) -> None:
+    came = [{"type": name, "order": 1} for name in ("Invoice", "Goods", "Recall", "Paid")]
+    found = ceql.compile(f"SELECT * WHERE {query}").diagnose(came)
+    said = [reason for reason in found.reasons if reason.startswith("Without NOT")]
+    told = f"Without NOT, matches would end at {expected} position: an event that must not come is always there."
+    assert said == ([told] if expected else [])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ceql.analysis.conditions import named
+from ceql.analysis.scopes import forbids, subformulas
 from ceql.diagnose.counting import counter
 from ceql.diagnose.findings import Rung
 from ceql.plan import plan_query
@@ -15,6 +17,7 @@ from ceql.plans import Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_query
+from ceql.syntax.walking import mapped
 
 ALONE = "WHERE, each event by itself"
 
@@ -53,6 +56,39 @@ def versions(plan: Plan) -> list[tuple[str, Plan]]:
         every = frozenset(claim.number for claim in first.whole.claims)
         plans.insert(0, (ALONE, plan_query(first.query, plan.source, every, prefers_unary=True)))
     return plans
+
+
+def without_absences(plan: Plan) -> Plan | None:
+    """The query without what it says must not come; None if it says nothing of the kind.
+
+    >>> from ceql.plan import make_plan
+    >>> print(print_query(without_absences(make_plan("SELECT * WHERE A ; NOT B ; C FILTER C[v > 1] AND B[v > 2]")).query))
+    SELECT *
+    WHERE A ; C FILTER C[v > 1]
+    """
+    formula = plan.query.formula
+    if not any(isinstance(part, t.Not) for part in subformulas(formula)):
+        return None
+    return plan_query(replace(plan.query, formula=_there(formula, forbids(formula))), plan.source, prefers_unary=True)
+
+
+def _there(formula: t.Formula, gone: frozenset[str]) -> t.Formula:
+    """The formula without items of NOT, and without the conditions that speak of the events that are `gone`."""
+    match formula:
+        case t.Then(items, joints):
+            kept = [k for k, item in enumerate(items) if not isinstance(item, t.Not)]
+            parts = tuple(_there(items[k], gone) for k in kept)
+            # beside NOT, both joints are the same
+            return t.Then(parts, tuple(joints[k - 1] for k in kept[1:])) if len(parts) > 1 else parts[0]
+        case t.Filter(inner, condition):
+            asked = condition.items if isinstance(condition, t.Conj) else (condition,)
+            left = tuple(one for one in asked if not named(one) & gone)
+            below = _there(inner, gone)
+            if not left:
+                return below
+            return t.Filter(below, left[0] if len(left) == 1 else t.Conj(left))
+        case _:
+            return mapped(formula, lambda part: _there(part, gone))
 
 
 class Version:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from ceql.analysis.scopes import there, types
 from ceql.diagnose.claims import ClaimTrials
-from ceql.diagnose.clauses import clause_by_clause
+from ceql.diagnose.clauses import Version, clause_by_clause, without_absences
 from ceql.diagnose.conditions import ConditionCounts
 from ceql.diagnose.findings import AttributeFinding, Diagnosis, KeyFinding, MissingType, Place, SeenType
 from ceql.diagnose.following import CorrelatedFollowing
@@ -67,6 +68,8 @@ class Inquiry:
         self.unwindowed = [v for v in unchosen if v.plan.query.window is None][-1].counter
         self.windowless = self.unwindowed.follow()
         self.windowed = next((v.counter.follow() for v in unchosen if v.plan.query.window is not None), None)
+        unforbidden = without_absences(plan)
+        self.unforbidden = None if unforbidden is None else Version("NOT", replace(bound, plan=unforbidden))
         self.trials = ClaimTrials(bound) if claims(plan) else None
         lateness = options.lateness_in(bound.time_type)
         self.timing = Timing(bound)
@@ -96,12 +99,15 @@ class Inquiry:
             outside = self.keys.numbers(columns, streams, self.bound.streams) < 0
             self.dropped += int(outside.sum())
             self.dropped_relevant += int((outside & relevant).sum())
-        for version in self.versions:
+        for version in self._counted():
             version.counter.feed(batch)
         if self.trials is not None:
             self.trials.feed(batch)
         self.timing.feed(batch)
         self.events += data.num_rows
+
+    def _counted(self) -> list[Version]:
+        return self.versions if self.unforbidden is None else [*self.versions, self.unforbidden]
 
     def _count_types(self, data: pa.RecordBatch, streams: int | Array) -> None:
         own: Array = np.broadcast_to(streams, data.num_rows)
@@ -135,7 +141,7 @@ class Inquiry:
 
     def conclude(self) -> Diagnosis:
         last = EventBatch(no_rows(self.bound.schema), 0, ENDED)
-        for version in self.versions:
+        for version in self._counted():
             version.counter.feed(last)
         if self.trials is not None:
             self.trials.conclude(last)
@@ -160,6 +166,7 @@ class Inquiry:
             reach=reach(self.windowless, self.conditions, self._place),
             reach_in_window=reach(self.windowed, self.conditions, self._place) if self.windowed is not None else None,
             rungs=tuple(version.rung() for version in self.versions),
+            unforbidden=None if self.unforbidden is None else self.unforbidden.rung(),
             keys=self._keys(),
             notes=tuple(self._notes()),
             claims=self.trials.findings(self.windowed or self.windowless) if self.trials is not None else None,

@@ -218,7 +218,8 @@ class Diagnosis:
     without one). `rungs` adds the clauses one by one, in the order in which they apply; the last is the query.
     `claims` is what conditions across events take away, None for a query without any. `times` is when events came, None
     without times; `other_times` are columns of times that were not named. `length` is how long the shortest match is
-    beside the window, None without a window or where it is not known.
+    beside the window, None without a window or where it is not known. `unforbidden` is the query without what NOT keeps
+    away, None where there is no NOT.
     """
 
     events: int
@@ -238,6 +239,7 @@ class Diagnosis:
     times: TimeFinding | None = None
     length: Length | None = None
     other_times: tuple[str, ...] = ()
+    unforbidden: Rung | None = None
 
     @property
     def positions(self) -> int:

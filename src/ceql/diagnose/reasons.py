@@ -41,6 +41,9 @@ def _reasons(d: Diagnosis) -> Iterator[str]:
     if d.keys is not None and d.keys.dropped_relevant and d.keys.substreams == 0:
         by = "A condition across events" if d.keys.split else "PARTITION BY"
         yield f"{by}: {number(d.keys.dropped, 'event')}, all of them, have no key (NULL) and take no part."
+    if d.unforbidden is not None and d.unforbidden.positions and not d.positions:
+        places = number(d.unforbidden.positions, "position")
+        yield f"Without NOT, matches would end at {places}: an event that must not come is always there."
     where = d.rungs[0] if d.claims is None else d.rungs[1]
     if where.positions == 0 and d.reach.done > 0:
         yield from _stuck(d.reach, d)
