@@ -1,6 +1,7 @@
 // What the server answers, and how it is asked.
 
-export interface Column { name: string; type: string; values: string[] }
+/** A column, or a field of a nested one: its name is a path then. */
+export interface Column { name: string; type: string; nested: boolean; values: string[] }
 /** What loads data again: a path, an example, a path to follow, or paths by the names of streams. */
 export type Origin = Record<string, string | boolean | Record<string, string>>;
 export interface Data {
@@ -36,7 +37,17 @@ export interface Lanes {
 export interface Overview {
   low: number; high: number; seconds: boolean; axis: string; events: number[]; matches: number[];
 }
-export interface Rows { total: number; first: number; heads: string[]; rows: string[][] }
+/** A column of the table; `column` is what the server sorts it by. */
+export interface Head {
+  name: string; kind: "measure" | "attribute" | "key" | "time" | "events" | "row"; right: boolean; column: number; sortable: boolean;
+}
+export interface Row { match: number; cells: string[] }
+/** `place` is that of the match that was asked for; `all` are there without the filter. */
+export interface Rows { total: number; all: number; first: number; place: number | null; problem: string | null; heads: Head[]; rows: Row[] }
+/** A folder below the one where the studio was started; `shown` is its path. */
+export interface Folder {
+  folder: string; shown: string; parent: string | null; folders: string[]; files: { name: string; size: number; path: string }[];
+}
 export interface MatchEvent {
   row: number; at: number; variables: string[]; gap: string; skipped: number; cells: string[];
 }

@@ -5,7 +5,7 @@ import { el, number } from "./dom";
 export type Chosen = "type" | "time" | "unit";
 
 export function showColumns(box: HTMLElement, data: Data, choose: (key: Chosen, value: string) => void): void {
-  const names = data.columns.map((column) => column.name);
+  const names = data.columns.filter((column) => !column.nested).map((column) => column.name);
   const choice = (key: Chosen, options: string[]): HTMLElement => {
     const select = el("select", { id: `column-${key}` }, el("option", { value: "" }, "none"),
       ...options.map((name) => el("option", { value: name, selected: name === data[key] }, name)));

@@ -34,10 +34,17 @@ export function completing(known: () => Known): (context: CompletionContext) => 
     }
     if ((before.match(/'/g)?.length ?? 0) % 2 || /--[^\n]*$/.test(before)) return null;
 
-    const attributes: Completion[] = (data?.columns ?? []).map(({ name, type }) => ({
-      label: name, type: "property", detail: type, boost: 5,
-    }));
-    if (/[\w`]\.$/.test(head)) return result(attributes);
+    const columns = data?.columns ?? [], property = (label: string, type: string): Completion => ({ label, type: "property", detail: type, boost: 5 });
+    const attributes = columns.map(({ name, type }) => property(name, type));
+    const path = /(?:[A-Za-z_]\w*\.)+$/.exec(head)?.[0];
+    if (path !== undefined || /[\w`]\.$/.test(head)) {
+      // fields of what is written so far, which may begin with a variable
+      for (const begun of path === undefined ? [] : [path, path.replace(/^\w+\./, "")]) {
+        const fields = begun ? columns.filter(({ name }) => name.startsWith(begun)) : [];
+        if (fields.length) return result(fields.map(({ name, type }) => property(name.slice(begun.length), type)));
+      }
+      return result(attributes);
+    }
     if (/\[[^\]]*$/.test(head)) {
       const inside = [...attributes, ...options("keyword", CONDITIONS), ...options("function", functions, -1)];
       return word || context.explicit || /[[,]\s*$/.test(head) ? result(inside) : null;
@@ -46,7 +53,7 @@ export function completing(known: () => Known): (context: CompletionContext) => 
     if (/\bAS\s+$/i.test(head)) return null;
     if (/\bWITHIN\s+[\d.]+\s*$/i.test(head)) return result(options("keyword", UNITS, 5));
     if (/\bPARTITION\s+BY\s+(?:[\w,\s]*)$/i.test(head) && !/\bWITHIN\b/i.test(head.split(/PARTITION/i).pop()!))
-      return result([...attributes, ...options("keyword", ["WITHIN", "CONSUME BY", "LIMIT"])]);
+      return result([...attributes.filter((_, k) => !columns[k]!.nested), ...options("keyword", ["WITHIN", "CONSUME BY", "LIMIT"])]);
 
     const whole = context.state.doc.toString();
     const variables = [...new Set([...whole.matchAll(/\bAS\s+([A-Za-z_]\w*)/gi)].map((found) => found[1]!))];

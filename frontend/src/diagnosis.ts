@@ -11,9 +11,9 @@ export class Diagnosing {
   async show(body: object): Promise<void> {
     this.asked?.abort();
     const asked = (this.asked = new AbortController());
-    const cancel = el("button", { type: "button", id: "cancel-diagnosis" }, "Cancel");
+    const cancel = el("button", { type: "button", class: "cancel-diagnosis" }, "Cancel");
     cancel.onclick = () => this.drop("The diagnosis was cancelled.");
-    this.box.replaceChildren(el("p", { class: "empty" }, "Looking through the events … ", cancel));
+    this.box.replaceChildren(el("p", { class: "empty" }, "Looking through the events for the reason … ", cancel));
     try {
       const found = await tell<Diagnosis>("/api/diagnose", body, asked.signal);
       if (asked === this.asked) showDiagnosis(this.box, found);
@@ -28,9 +28,14 @@ export class Diagnosing {
   }
 
   private drop(said: string): void {
+    this.offer(said, "Diagnose");
+  }
+
+  /** Says something, with a button that begins a diagnosis. */
+  offer(said: string, label: string): void {
     this.asked?.abort();
     this.asked = null;
-    const begin = el("button", { type: "button", id: "diagnose-it" }, "Diagnose");
+    const begin = el("button", { type: "button", class: "diagnose-it" }, label);
     begin.onclick = this.again;
     this.box.replaceChildren(el("p", { class: "empty" }, `${said} `, begin));
   }

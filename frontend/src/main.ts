@@ -1,5 +1,5 @@
 // The page: what is loaded, what runs, and which view shows it.
-import { ask, type Checked, type Data, type Graph, type Match, Refused, type Start, type Status, type Steps, takeToken, tell, upload } from "./api";
+import { ask, type Checked, type Data, type Graph, type Match, Refused, type Start, type Status, type Steps, takeToken, tell } from "./api";
 import { Automaton } from "./automaton";
 import { type Chosen, showColumns } from "./columns";
 import { showCounters } from "./counters";
@@ -10,6 +10,9 @@ import { type Editor, makeEditor } from "./editor";
 import { showExports } from "./exports";
 import { Grid } from "./grid";
 import { fromFragment, type Linked, toFragment } from "./link";
+import { Loader } from "./loader";
+import { Queries } from "./queries";
+import { splitter } from "./splitter";
 import { Timeline, type View } from "./timeline";
 
 const TABS = ["matches", "automaton", "diagnose", "explain", "code"];
@@ -24,7 +27,10 @@ class Page {
   private checkedAt: AbortController | null = null;
   private editor: Editor;
   private timeline = new Timeline(byId("timeline"), (match, reveal) => void this.choose(match, reveal), () => this.remember());
-  private grid = new Grid(byId("table"), (match) => void this.choose(match, true));
+  private grid = new Grid(byId("lower"), (match) => void this.choose(match, true));
+  private why = new Diagnosing(byId("nothing"), () => void this.whyNot());
+  private loader = new Loader({ data: () => this.data, load: (origin) => this.load(origin), take: (loading) => this.take(loading) });
+  private queries = new Queries({ text: () => this.editor.text(), use: (text) => this.use(text) });
   private automaton = new Automaton(byId("automaton"));
   private diagnosing = new Diagnosing(byId("diagnose"), () => {
     this.stale.add("diagnose");
@@ -45,6 +51,10 @@ class Page {
       run: () => void this.run(),
     });
     this.listen();
+    const redraw = later(() => this.timeline.redraw(true), 50);
+    splitter(byId("main"), byId("left"), "left", "Width of the query", false, redraw);
+    splitter(byId("matches"), byId("timeline"), "upper", "Height of the timeline", true, redraw);
+    splitter(byId("lower"), byId("lower").querySelector(".table")!, "table", "Width of the table", false, redraw);
     showMatch(byId("detail"), null, () => {}, () => {});
     this.showData();
     this.showStatus();
@@ -175,30 +185,51 @@ class Page {
   private fillSoon = later(() => void this.fill(), 500);
 
   async run(): Promise<boolean> {
-    if (!this.data) {
-      this.say(new Refused("Open a file or pick an example first."));
-      return false;
-    }
+    if (!this.data) return this.tellNote("Open a file or pick an example first.");
     const query = this.editor.text(), { id } = this.data;
     let begun: Status;
     try {
       begun = await tell<Status>("/api/run", { query, data: id });
       if (this.data.id !== id) return false; // another file was opened; a run that nobody watches ends with the next one
     } catch (error) {
+      const problems = await this.check(query); // what is wrong with the query is said once, where it stands
+      if (!problems.some((problem) => problem.severity === "error")) return this.tellNote(error instanceof Error ? error.message : String(error));
       this.editor.recheck();
-      this.say(error);
       return false;
     }
     this.status = begun;
     this.ran = query;
+    this.queries.note(query);
     this.stale.add("code"); // it offers the matches of the last run
     await this.unchoose();
     this.showStatus();
     await this.timeline.show(id, begun.id);
     if (this.status?.id !== begun.id) return false;
     const finished = await this.watch(begun.id);
+    if (finished && !this.status?.matches) this.why.offer(`No match was found in ${number(this.status?.events ?? 0)} events.`, "Why?");
     if (finished && this.status?.matches && this.chosen < 0 && !this.status.live) await this.choose(0, false, false);
     return finished;
+  }
+
+  /** Says below the query why it does not run. */
+  private tellNote(text: string): false {
+    byId("note").className = "note failed";
+    byId("note").textContent = text;
+    return false;
+  }
+
+  /** Diagnoses in the place where the matches would be. */
+  private async whyNot(): Promise<void> {
+    try {
+      await this.why.show({ query: this.ran, data: this.data?.id });
+    } catch (error) {
+      this.why.offer(error instanceof Error ? error.message : String(error), "Try again");
+    }
+  }
+
+  private use(text: string): void {
+    this.editor.replace(text);
+    this.editor.focus();
   }
 
   /** Looks at a run until it has ended. */
@@ -257,6 +288,9 @@ class Page {
   private showStatus(): void {
     const { status } = this, running = status?.state === "running";
     this.showOutdated();
+    const none = status !== null && !running && !status.matches;
+    byId("nothing").hidden = !none;
+    byId("lower").hidden = none;
     byId("cancel").hidden = !running;
     const progress = byId<HTMLProgressElement>("progress");
     progress.hidden = !running || Boolean(status?.live);
@@ -265,7 +299,7 @@ class Page {
     const notes = [status?.problem, status?.late ? `${number(status.late)} events came late and took no part` : null, this.data?.problem];
     const shown = notes.filter((note): note is string => Boolean(note));
     byId("note").className = `note ${status?.state ?? ""}`;
-    const busy = !running ? "" : status.compiling ? `${status.compiling}, once on this machine …` : status.live ? "Following the stream …" : "Running …";
+    const busy = !running ? "" : status.compiling ? `${status.compiling}, once on this machine …` : status.live ? "Following the stream …" : howFar(status);
     byId("note").textContent = shown.length ? shown.join("\n") : busy;
     this.timeline.wait(busy);
   }
@@ -366,9 +400,7 @@ class Page {
 
   say(error: unknown): void {
     const text = error instanceof Error ? error.message : String(error);
-    const loader = byId<HTMLDialogElement>("loader");
-    if (loader.open) byId("loader-problem").textContent = text;
-    else this.toast(text);
+    if (!this.loader.say(text)) this.toast(text);
   }
 
   private toast(text: string): void {
@@ -412,46 +444,6 @@ class Page {
         void this.open(next);
       };
     }
-    const loader = byId<HTMLDialogElement>("loader");
-    byId("open").onclick = () => {
-      byId("loader-problem").textContent = "";
-      byId("adding").hidden = !this.data || this.data.live;
-      loader.showModal();
-    };
-    const path = byId<HTMLInputElement>("path"), file = byId<HTMLInputElement>("file");
-    const adds = byId<HTMLInputElement>("adds"), stream = byId<HTMLInputElement>("stream");
-    byId("load").onclick = async () => {
-      byId("loader-problem").textContent = "";
-      const chosen = file.files?.[0];
-      const added: Record<string, string> = adds.checked && this.data ? { add: this.data.id, stream: stream.value.trim() } : {};
-      const origin = { path: path.value.trim(), follow: byId<HTMLInputElement>("follow").checked, ...added };
-      const good = path.value.trim() || !chosen ? await this.load(origin) : await this.take(() => upload(chosen, added));
-      if (!good) return;
-      adds.checked = false;
-      path.value = stream.value = file.value = "";
-      loader.close();
-    };
-    path.onkeydown = (event) => {
-      if (event.key === "Enter") {
-        event.preventDefault();
-        byId("load").click();
-      }
-    };
-    file.onchange = () => (path.value = "");
-    const drop = byId("drop");
-    window.addEventListener("dragover", (event) => {
-      event.preventDefault();
-      drop.hidden = false;
-    });
-    window.addEventListener("dragleave", (event) => {
-      if (!event.relatedTarget) drop.hidden = true;
-    });
-    window.addEventListener("drop", (event) => {
-      event.preventDefault();
-      drop.hidden = true;
-      const dropped = event.dataTransfer?.files[0];
-      if (dropped) void this.take(() => upload(dropped));
-    });
     window.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) void this.run();
     });
@@ -479,6 +471,14 @@ class Page {
     if (this.data && linked.query && (await this.run()) && linked.match !== undefined) await this.choose(linked.match, false);
     if (linked.tab) await this.open(linked.tab);
   }
+}
+
+/** How much is read, and how long the rest will take. */
+function howFar({ events, total, rate }: Status): string {
+  if (!total || !events) return "Running …";
+  const left = rate ? (total - events) / rate : 0;
+  const time = left >= 90 ? `, about ${Math.round(left / 60)} min left` : left >= 1 ? `, about ${Math.round(left)} s left` : "";
+  return `Running … ${Math.floor((100 * events) / total)} %${time}`;
 }
 
 const theme = localStorage.getItem("ceql-theme");

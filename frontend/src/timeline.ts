@@ -1,7 +1,8 @@
 // The timeline: all events and matches as a strip, and below it the lanes of a range that the user zooms and pans.
 import { ask, type Lanes, type Overview, type Span } from "./api";
 import { length, place, ticks } from "./axis";
-import { colour, download, el, later, mark, number } from "./dom";
+import { colour, download, el, later, number } from "./dom";
+import { legend } from "./legend";
 import { onCanvas, onSvg, type Shape, type Surface } from "./surface";
 
 const STRIP = 46, AXIS = 26, TOP = STRIP + AXIS, LANE = 32, RIGHT = 12;
@@ -267,8 +268,7 @@ export class Timeline {
       ? "Open a file or pick an example to see its events here."
       : !this.run ? "Run the query to see its matches here."
       : lanes && !lanes.matches ? this.busy || "No match in this range." : "";
-    this.legend.replaceChildren(...(lanes?.variables ?? []).map((name, k) =>
-      el("span", { class: "key" }, mark(k), name)));
+    this.legend.replaceChildren(...legend(lanes));
   }
 
   private x(at: number): number {

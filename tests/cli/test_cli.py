@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import platform
 import select
 import signal
 import subprocess
@@ -480,7 +481,12 @@ def test_without_its_extra_the_command_says_what_to_install(tmp_path):
 
 
 def test_version():
-    assert call("--version").stdout == f"ceql {ceql.__version__}\n"
+    first, *others = call("--version").stdout.splitlines()
+    assert first == f"ceql {ceql.__version__}"
+    known = dict(line.split(maxsplit=1) for line in others)
+    assert known["pyarrow"] == pa.__version__
+    assert known["Python"].startswith(platform.python_version())
+    assert "Java" in known
 
 
 def test_translate(tmp_path):

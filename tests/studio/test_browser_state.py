@@ -158,10 +158,10 @@ def test_a_diagnosis_can_be_cancelled_and_begun_again(open_page: Open) -> None:
     held: list[Any] = []
     page.route("**/api/diagnose", lambda route: held.append(route))
     page.click("#tab-diagnose")
-    page.click("#cancel-diagnosis")
+    page.click(".cancel-diagnosis")
     page.wait_for_selector("#diagnose:has-text('was cancelled')")
     page.unroute("**/api/diagnose")
-    page.click("#diagnose-it")
+    page.click("#diagnose .diagnose-it")
     page.wait_for_selector(".bars")
 
 

@@ -25,9 +25,10 @@ from ceql.cli.arguments import (
     taking,
 )
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
-from ceql.cli.inputs import Files, read_query, read_text, say_skipped, single_or_named
+from ceql.cli.inputs import STDIN, Files, read_query, read_text, say_skipped, single_or_named
 from ceql.cli.rules import rules_app
 from ceql.cli.run import count, run
+from ceql.cli.versions import versions
 from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import Format
 
@@ -48,13 +49,18 @@ app.add_typer(rules_app, name="rules")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"ceql {ceql.__version__}")
+        print("\n".join(versions()))
         raise typer.Exit()
 
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="The versions of ceql and of what it works with."
+        ),
+    ] = False,
 ) -> None:
     """Complex event recognition: find the matches of a CEQL query in a stream of events."""
 
@@ -71,12 +77,16 @@ def run_command(given: OfRun) -> ExitCode:
     if given.gap is not None and (given.is_only_shown or asked is not None):
         others = "--events, --limit-output, --count, --aggregate and --spark"
         raise UsageError(f"--episodes prints a row for each episode: leave out {others}")
+    if given.gap is not None or asked is not None:
+        refuse("goes with matches and --count", {"--why": given.why})
     if given.spark:
         from ceql.cli.spark import on_spark
 
         return on_spark(given)
     needed = {"--master": given.master, "--table": given.table, "--order-by": given.order_by}
     refuse("needs --spark", needed)
+    if given.why and [STDIN] in given.files.values():
+        raise UsageError("--why reads the events again, which standard input does not allow: give a file")
     if given.gap is not None:
         return episodes(given, given.gap)
     return aggregate(given, asked) if asked is not None else count(given) if given.only_count else run(given)
@@ -112,8 +122,10 @@ def explain_command(
 @taking(OfEvents)
 def diagnose_command(given: OfEvents) -> ExitCode:
     """Say why QUERY finds nothing, or so little, in EVENTS."""
-    compiled, sources = given.sources()
-    print(in_cli_words(str(compiled.diagnose(single_or_named(sources), **given.columns))))
+    compiled, sources, bar = given.sources()
+    with bar:
+        found = compiled.diagnose(single_or_named(sources), **given.columns)
+    print(in_cli_words(str(found)))
     say_skipped(sources.values())
     return ExitCode.DONE
 
@@ -122,12 +134,36 @@ def diagnose_command(given: OfEvents) -> ExitCode:
 @taking(OfBench)
 def bench_command(given: OfBench) -> ExitCode:
     """Time QUERY over EVENTS: events per second, with and without writing out the matches."""
-    from ceql.cli.bench import bench
+    from ceql.cli.bench import bench, read_all
 
-    compiled, sources = given.sources()
-    found = bench(compiled, sources, given.columns, given.runs)
+    compiled, sources, bar = given.sources()
+    with bar:
+        tables = read_all(sources)
+    found = bench(compiled, tables, given.columns, given.runs)
     say_skipped(sources.values())
     return ExitCode.DONE if found else ExitCode.NO_MATCH
+
+
+@app.command("new")
+def new_command(
+    events: Annotated[str, typer.Argument(metavar="EVENTS", help="A file of events.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Where to write; EVENTS' name with .ceql, unless given."),
+    ] = None,
+    type: Annotated[
+        str | None, typer.Option("--type", help="The column of types; guessed, unless given; '' for none.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option("--time", help="The column of times; guessed, unless given; '' for none.")
+    ] = None,
+    time_unit: UnitOption = None,
+) -> None:
+    """Write a query to begin with: what is in EVENTS, as comments, and an example that has matches."""
+    with reporting_errors():
+        from ceql.cli.new import new
+
+        new(events, out, type, time, None if time_unit is None else time_unit.value)
 
 
 @app.command("translate")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ import typer
 
 from ceql.cli.exit_codes import ExitCode, UsageError, reporting_errors
 from ceql.cli.inputs import STDIN, Files, is_live, read_events, read_folder, read_query
+from ceql.cli.progress import EventProgress
 from ceql.cli.writers import Format
 from ceql.io.dicts import is_writable
 from ceql.query import Query
@@ -96,6 +98,9 @@ class OfEvents:
     stream: StreamOption = None
     input_format: InputFormatOption = None
     skip_bad_lines: SkipOption = False
+    progress: Annotated[
+        bool, typer.Option("--progress/--no-progress", help="On a terminal, show how much is read and how fast.")
+    ] = True
 
     @cached_property
     def columns(self) -> dict[str, Any]:
@@ -119,13 +124,17 @@ class OfEvents:
         compiled = read_query(self.query)
         return compiled, read_events(compiled, self.events or [], self.stream or [])
 
-    def sources(self) -> tuple[Query, dict[str | None, Files]]:
+    def sources(self) -> tuple[Query, dict[str | None, Files], EventProgress]:
         """The same for a command that reads all events before it says anything. JSON lines go on as a pipe has them."""
+        bar = EventProgress(self.progress and sys.stderr.isatty())
         columns, (compiled, files), format = self.columns, self.inputs(), self.input_format
         if [STDIN] in files.values() and format is None and is_live(None):
             format = InputFormat.json
         skip = self.skip_bad_lines
-        return compiled, {name: Files(name, paths, columns["time"], format, skip) for name, paths in files.items()}
+        time, read = columns["time"], bar.advance
+        sources = {name: Files(name, paths, time, format, skip, read) for name, paths in files.items()}
+        bar.total = sum(source.size for source in sources.values()) if bar.wanted else 0
+        return compiled, sources, bar
 
 
 @dataclass(kw_only=True)
@@ -180,7 +189,7 @@ class OfRun(OfEvents):
             show_default=False,
         ),
     ] = None
-    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on long files.")] = True
+    why: Annotated[bool, typer.Option("--why", help="If no match is found, read the events again and say why.")] = False
     memory: Annotated[int, typer.Option("--memory", min=1, help="The most memory for partial matches, in MiB.")] = 4096
     threads: Annotated[
         str, typer.Option("--threads", metavar="N", help="How many threads work on partial matches; all: every core.")
@@ -212,6 +221,7 @@ class OfRun(OfEvents):
         if not os.path.isdir(self.query):
             return self.inputs()
         alone = {"--events": self.with_events, "--aggregate": self.aggregates, "--episodes": self.gap}
+        alone["--why"] = self.why
         refuse("goes with one query, not with a folder", alone)
         rules = read_folder(Path(self.query))
         return rules, read_events(rules[rules.names[0]], self.events or [], self.stream or [])

@@ -30,9 +30,13 @@ class Timing:
         return (max(self.walls) - min(self.walls)) / median(self.walls)
 
 
-def bench(query: Query, sources: dict[str | None, Files], columns: dict[str, Any], runs: int) -> bool:
+def read_all(sources: dict[str | None, Files]) -> dict[str | None, pa.Table]:
+    """All events, in memory."""
+    return {name: _read(files) for name, files in sources.items()}
+
+
+def bench(query: Query, tables: dict[str | None, pa.Table], columns: dict[str, Any], runs: int) -> bool:
     """Times the query over the events, first counting the matches, then writing them. Returns whether there are any."""
-    tables = {name: _read(files) for name, files in sources.items()}
     events = single_or_named(tables)
     count = sum(table.num_rows for table in tables.values())
     matches = query.run(events, **columns).count()  # also compiles the kernels

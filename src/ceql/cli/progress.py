@@ -17,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from ceql.cli.exit_codes import say
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -25,11 +27,14 @@ _PERIOD = 0.2
 
 
 class EventProgress:
-    """Shows how much of the files has been read, by their bytes, and how many events."""
+    """Shows how much of the files has been read, by their bytes, and how many events; in the end, how long it took."""
 
-    def __init__(self, wanted: bool):
+    def __init__(self, wanted: bool, told: bool = False):
         self.wanted = wanted
-        self.total = 0
+        self.told = told
+        """Whether a line in the end says how many events were read, how fast, and what was found."""
+        self.total = 0.0
+        self.seconds = 0.0
         self.rows = 0
         self._bytes = 0.0
         self._since = monotonic()
@@ -40,8 +45,14 @@ class EventProgress:
         self._since = monotonic()
 
     def __exit__(self, *_: object) -> None:
+        self.seconds = monotonic() - self._since
         if self._progress is not None:
             self._progress.stop()
+
+    def tell(self, matches: int | None = None, more: bool = False) -> None:
+        """Says what was read and found; `more` if there are more matches than that."""
+        if self.told and self.rows:
+            say(summary(self.rows, self.seconds, matches, more))
 
     def advance(self, rows: int, bytes: float) -> None:
         self.rows += rows
@@ -62,6 +73,23 @@ class EventProgress:
         )
         self._task = self._progress.add_task("", total=self.total, rows=self.rows)
         self._progress.start()
+
+
+def summary(events: int, seconds: float, matches: int | None = None, more: bool = False) -> str:
+    """What a command did, in a line.
+
+    >>> summary(2_000_000, 0.5, 1)
+    '2,000,000 events in 0.50 s (4.0 million a second), 1 match'
+    >>> summary(1, 12.25, 100, more=True)
+    '1 event in 12 s, the first 100 matches'
+    """
+    rate = events / seconds if seconds else 0.0
+    fast = f"{rate / 1e6:.1f} million" if rate >= 1e6 else f"{rate:,.0f}"
+    took = f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2f} s"
+    read = f"{events:,} event{'s' * (events != 1)} in {took}{f' ({fast} a second)' if events > 1 else ''}"
+    if matches is None:
+        return read
+    return f"{read}, {'the first ' if more else ''}{matches:,} match{'es' * (matches != 1)}"
 
 
 class StageProgress:

@@ -20,6 +20,7 @@ from ceql.cli.progress import EventProgress
 from ceql.cli.set_writers import SetColumnWriter, SetJsonWriter, SetTableWriter
 from ceql.cli.table import TextTableWriter
 from ceql.cli.times import shown_times
+from ceql.cli.wording import in_cli_words
 from ceql.cli.writers import TABLE_LIMIT, ColumnWriter, Format, Found, JsonWriter, Writer, choose_format
 from ceql.errors import LateEventsWarning, did_you_mean
 from ceql.explain.stages import columns_read
@@ -34,12 +35,22 @@ def count(job: OfRun) -> ExitCode:
     """Prints how many matches there are, without enumerating them."""
     with opened(job) as matches:
         found = matches.count()
-    if isinstance(found, int):
-        print(found)
-        return ExitCode.DONE if found else ExitCode.NO_MATCH
-    for name, n in found.items():
-        print(f"{n}\t{name}")
-    return ExitCode.DONE if any(found.values()) else ExitCode.NO_MATCH
+    each = {"": found} if isinstance(found, int) else found
+    for name, n in each.items():
+        print(f"{n}\t{name}" if name else n)
+    return _done(job, sum(each.values()))
+
+
+def _done(job: OfRun, found: int) -> ExitCode:
+    """The exit code; if nothing was found, says why, or how to know."""
+    if found:
+        return ExitCode.DONE
+    if job.why and isinstance(job.compiled, Query):
+        events, _ = open_sources(job)
+        print(in_cli_words(str(job.compiled.diagnose(events, **job.columns))), file=sys.stderr)
+    elif sys.stderr.isatty():
+        say("no match was found; --why says why")
+    return ExitCode.NO_MATCH
 
 
 @contextmanager
@@ -52,9 +63,11 @@ def opened(job: OfRun) -> Iterator[Found]:
             yield matches
             _report(job, lines, matches.late())
         else:
-            matches, bar, sources = _open_files(job)
+            bar = _progress(job)
+            matches, sources = _open_files(job, bar)
             with bar:
                 yield matches
+            bar.tell()
             _report(job, sources, matches.late())
 
 
@@ -64,19 +77,18 @@ def run(job: OfRun) -> ExitCode:
     limit = job.limit_output
     if limit is None and format is Format.table and job.file is None and not job.streaming:
         limit = TABLE_LIMIT
-    output = None
+    output, bar = None, _progress(job)
     if job.file is not None:
         check_not_read(job.file, job.paths)
         output = Output(job.file)
     with _writing(job, format, output) as writer, not_warned_of_late_events():
-        found, more = _stream(job, writer, limit, output) if job.streaming else _whole(job, writer, limit)
+        found, more = _stream(job, writer, limit, output) if job.streaming else _whole(job, writer, limit, bar)
     if more and job.limit_output is None:
         say(
             f"these are the first {found} matches; --limit-output N shows more, -o FILE writes all, --count counts them"
         )
-    if not found and sys.stderr.isatty():
-        say("no match was found; ceql diagnose, with the same query, events and columns, says why")
-    return ExitCode.DONE if found else ExitCode.NO_MATCH
+    bar.tell(found, more)
+    return _done(job, found)
 
 
 @contextmanager
@@ -103,8 +115,8 @@ def _writing(job: OfRun, format: Format, output: Output | None) -> Iterator[Writ
             output.discard()
 
 
-def _whole(job: OfRun, writer: Writer, limit: int | None) -> tuple[int, bool]:
-    matches, bar, sources = _open_files(job)
+def _whole(job: OfRun, writer: Writer, limit: int | None, bar: EventProgress) -> tuple[int, bool]:
+    matches, sources = _open_files(job, bar)
     with bar:
         found, more = _write(matches, writer, job.with_events, limit)
     if isinstance(writer, ColumnWriter) and not job.with_events:
@@ -202,14 +214,17 @@ class TimesShown:
         self._writer.add(matches, batch, rows)
 
 
-def _open_files(job: OfRun) -> tuple[Found, EventProgress, dict[str | None, Files]]:
-    bar = EventProgress(
-        job.progress and sys.stderr.isatty() and (job.file is not None or job.format in (None, Format.table))
-    )
-    time, format, skip = job.columns["time"], job.input_format, job.skip_bad_lines
-    sources = {name: Files(name, paths, time, format, skip, bar.advance) for name, paths in job.files.items()}
+def _progress(job: OfRun) -> EventProgress:
+    """What shows how far a job is. On a terminal, a bar and matches would write over each other."""
+    shown = job.progress and sys.stderr.isatty()
+    apart = job.file is not None or not sys.stdout.isatty() or job.format in (None, Format.table)
+    return EventProgress(shown and apart, shown)
+
+
+def _open_files(job: OfRun, bar: EventProgress) -> tuple[Found, dict[str | None, Files]]:
+    events, sources = open_sources(job, bar.advance)
     bar.total = sum(source.size for source in sources.values()) if bar.wanted else 0
-    return job.compiled.run(single_or_named(sources), **job.run_options), bar, sources
+    return job.compiled.run(events, **job.run_options), sources
 
 
 def open_sources(

@@ -56,6 +56,7 @@ def on_spark(job: OfRun) -> ExitCode:
         {
             "--lateness": options.pop("lateness"),
             "--skip-bad-lines": job.skip_bad_lines,
+            "--why": job.why,
             "--input-format": job.input_format,
             "--threads": job.threads if job.threads != "auto" else None,
         },

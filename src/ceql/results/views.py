@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 from shutil import get_terminal_size
+from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,8 @@ from ceql.results.text import attributes, between, cell, clean, shorten, to_pyth
 _EVENTS = 8
 _WIDTH = 60
 _LEAST = 12
+Kind = Literal["measure", "attribute", "key", "time", "events", "row"]
+"""What a column shows; in the order in which people look for it."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Column:
     right: bool = False
     narrows: bool = False
     """Whether it may be cut where there is no room for all."""
+    kind: Kind = "row"
 
     @property
     def texts(self) -> list[str]:
@@ -53,12 +57,12 @@ def columns(first: First, brief: bool = False) -> list[Column]:
     if "end_time" in values:
         times = zip(values.pop("start_time"), values.pop("end_time"), strict=True)
         cells = [[cell(end) if brief else between(start, end)] for start, end in times]
-        found.append(Column("end" if brief else "time", cells))
+        found.append(Column("end" if brief else "time", cells, kind="time"))
     for name, keys in values.items():
-        found.append(Column(clean(name), [[cell(key)] for key in keys], _is_number(batch.schema, name)))
+        found.append(Column(clean(name), [[cell(key)] for key in keys], _is_number(batch.schema, name), kind="key"))
     for name in (field.name for field in batch.schema if is_measure(field)):
         measured = [[cell(value)] for value in to_python(batch.column(name), " ")]
-        found.append(Column(clean(name), measured, _is_number(batch.schema, name)))
+        found.append(Column(clean(name), measured, _is_number(batch.schema, name), kind="measure"))
     for variable, lists, bound in bound_events(batch, first.selection):
         found += [replace(column, narrows=True) for column in _variable(first, variable, lists, bound)]
     return found
@@ -70,7 +74,7 @@ def _variable(first: First, variable: str, lists: pa.Array, bound: Int64s) -> It
     more = [[f"… {len(p) - _EVENTS} more"] if len(p) > _EVENTS else [] for p in positions]
     if first.rows is None:
         cells = [[", ".join([*map(str, p[:_EVENTS]), *m])] for p, m in zip(positions, more, strict=True)]
-        yield Column(clean(variable), cells)
+        yield Column(clean(variable), cells, kind="events")
         return
     ends = np.cumsum([0, *map(len, positions)])
     events = [
@@ -82,7 +86,7 @@ def _variable(first: First, variable: str, lists: pa.Array, bound: Int64s) -> It
             [attributes(row, first.hidden) or f"#{position}" for position, row in zip(p, rows, strict=False)]
             for p, rows in zip(positions, events, strict=True)
         ]
-        yield Column(clean(variable), [shown + m for shown, m in zip(texts, more, strict=True)])
+        yield Column(clean(variable), [shown + m for shown, m in zip(texts, more, strict=True)], kind="events")
         return
     for name in names:
         single = variable in first.selection.singles
@@ -92,7 +96,12 @@ def _variable(first: First, variable: str, lists: pa.Array, bound: Int64s) -> It
             for rows, m in zip(events, more, strict=True)
         ]
         right = single and _is_number(first.rows.schema, name)
-        yield Column(clean(f"{variable}.{name}"), [[", ".join(shown)] for shown in values], right)
+        yield Column(clean(f"{variable}.{name}"), [[", ".join(shown)] for shown in values], right, kind="attribute")
+
+
+def by_weight(columns: list[Column]) -> list[int]:
+    """The numbers of the columns, the most telling first: measures, selected attributes, keys, times, events, rows."""
+    return sorted(range(len(columns)), key=lambda k: get_args(Kind).index(columns[k].kind))
 
 
 def text(first: First, width: int | None = None) -> str:
@@ -119,7 +128,8 @@ def text(first: First, width: int | None = None) -> str:
 
 def html(first: First) -> str:
     """A table element and a note below it, everything in them escaped."""
-    shown = columns(first)
+    every = columns(first)
+    shown = [every[k] for k in by_weight(every)]
     head = "".join(f"<th>{escape(column.head)}</th>" for column in shown)
     body = "".join(
         f"<tr>{''.join('<td>' + '<br>'.join(map(escape, column.cells[row])) + '</td>' for column in shown)}</tr>"

@@ -24,6 +24,8 @@ from ceql.studio.data import Data
 from ceql.studio.diagnosing import Diagnosing
 from ceql.studio.examples import EXAMPLES
 from ceql.studio.exports import code, matches_file
+from ceql.studio.folder import listing
+from ceql.studio.match_table import Order, matches
 from ceql.studio.security import Guard, TooLarge, refuse_large
 from ceql.studio.session import Gone, Session
 from ceql.syntax.functions import AGGREGATES, FUNCTIONS
@@ -40,6 +42,7 @@ def make_app(session: Session, token: str, port: int) -> Starlette:
             Route("/", page),
             Mount("/static", StaticFiles(directory=STATIC)),
             Route("/api/start", routes.asking(routes.start)),
+            Route("/api/files", routes.asking(routes.files)),
             Route("/api/data", routes.telling(routes.load), methods=["POST"]),
             Route("/api/data/{data}", routes.asking(routes.data)),
             Route("/api/upload", routes.upload, methods=["POST"]),
@@ -109,6 +112,9 @@ class Routes:
             "aggregates": list(AGGREGATES),
         }
 
+    def files(self, request: Request) -> Body:
+        return listing(self.session.folder, request.query_params.get("folder", ""))
+
     def load(self, request: Request, body: Body) -> Body:
         return self._added(self.session.load(body, asked.columns(body)), body).summary()
 
@@ -171,7 +177,11 @@ class Routes:
     def matches(self, request: Request) -> Body:
         given = request.query_params
         index = self.session.index(request.path_params["run"])
-        return match_view.matches(index, asked.whole(given.get("first"), 0), asked.whole(given.get("count"), 100))
+        first, count = asked.whole(given.get("first"), 0), asked.whole(given.get("count"), 100)
+        order = Order(
+            asked.whole(given.get("sort"), -1), given.get("descending") == "1", given.get("filter", "")[:1000]
+        )
+        return matches(index, first, count, order, asked.whole(given.get("match"), -1))
 
     def match(self, request: Request) -> Body:
         index = self.session.index(request.path_params["run"])

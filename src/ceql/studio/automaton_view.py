@@ -30,7 +30,7 @@ from ceql.results.text import attributes, cell, to_rows
 from ceql.studio.compact_view import IN_GROUPS, CompactView, nothing
 from ceql.studio.data import Data
 from ceql.studio.match_index import MatchIndex
-from ceql.studio.match_view import take
+from ceql.studio.match_table import take
 from ceql.studio.streams import to_input
 
 MOST_STEPS = 400

@@ -8,6 +8,7 @@ so that a position of a match is a row here; `given` has the numbers that these 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from ceql.engine.common.chunk import Int64s
 from ceql.errors import DataError
+from ceql.io.guess import time_column, type_column
 from ceql.io.schemas import conform, is_text, unify_schemas
 from ceql.io.source import Source
 from ceql.results.axis import Floats, to_numbers
@@ -42,16 +44,8 @@ class Columns:
 
 def guess_columns(schema: pa.Schema, named: Columns) -> Columns:
     """The columns that are named, or that are called `type` and `time`, or that are the only ones of their kind."""
-    texts = [f.name for f in schema if is_text(f.type) or pa.types.is_dictionary(f.type)]
-    times = [f.name for f in schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type)]
-    type = named.type or _of_name(schema, ("type", "event", "event_type", "kind"), texts)
-    time = named.time or _of_name(schema, ("time", "timestamp", "ts", "datetime", "date"), schema.names)
-    return Columns(type, time or (times[0] if times else None), named.time_unit)
-
-
-def _of_name(schema: pa.Schema, wanted: tuple[str, ...], allowed: list[str]) -> str | None:
-    folded = {name.lower(): name for name in reversed(schema.names) if name in allowed}
-    return next((folded[name] for name in wanted if name in folded), None)
+    type, time = named.type or type_column(schema), named.time or time_column(schema)
+    return Columns(type, time, named.time_unit)
 
 
 @dataclass(eq=False)
@@ -161,7 +155,11 @@ class Data:
             "problem": self.problem,
             "sorted": self.given is not None,
             "streams": list(self.parts),
-            "columns": [{"name": f.name, "type": str(f.type), "values": self._values(f.name)} for f in table.schema],
+            "columns": [
+                column
+                for described in zip(table.schema, table.columns, strict=True)
+                for column in self._described(*described)
+            ],
             "types": self._types(),
         }
 
@@ -175,13 +173,22 @@ class Data:
         found.sort(key=lambda pair: -pair[1])
         return [{"name": str(value), "events": count} for value, count in found[:MOST_TYPES]]
 
-    def _values(self, name: str) -> list[str]:
-        """The values of a column of text that has few of them."""
-        column = self.table[name].slice(0, _LOOKED_AT)
-        if name == self.columns.type or not (is_text(column.type) or pa.types.is_dictionary(column.type)):
-            return []
-        values = pc.unique(_plain(column)).drop_null().slice(0, MOST_VALUES + 1).to_pylist()
-        return sorted(map(str, values)) if len(values) <= MOST_VALUES else []
+    def _described(self, field: pa.Field, column: pa.ChunkedArray, path: str = "") -> Iterator[dict[str, Any]]:
+        """A column, then the fields inside it, by their paths."""
+        name, nested = path + field.name, pa.types.is_struct(field.type)
+        values = [] if name == self.columns.type else _values(column)
+        yield {"name": name, "type": "struct" if nested else str(field.type), "nested": path != "", "values": values}
+        for k, inner in enumerate(field.type if nested else ()):
+            yield from self._described(inner, pc.struct_field(column, [k]), f"{name}.")
+
+
+def _values(column: pa.ChunkedArray) -> list[str]:
+    """The values of a column of text that has few of them."""
+    column = column.slice(0, _LOOKED_AT)
+    if not (is_text(column.type) or pa.types.is_dictionary(column.type)):
+        return []
+    values = pc.unique(_plain(column)).drop_null().slice(0, MOST_VALUES + 1).to_pylist()
+    return sorted(map(str, values)) if len(values) <= MOST_VALUES else []
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -155,6 +156,16 @@ class MatchIndex:
 
     @cached_property
     def _rows(self) -> dict[int, Int64s]:
+        return {}
+
+    @cached_property
+    def values(self) -> dict[int, pa.Array | None]:
+        """The columns of the table that were sorted or searched by, by their numbers (`match_table.py`)."""
+        return {}
+
+    @cached_property
+    def orders(self) -> dict[Any, Int64s]:
+        """The order in which the table was last shown, if not that of the matches."""
         return {}
 
     def visible(self, low: float, high: float) -> Int64s:

@@ -1,39 +1,19 @@
-"""Matches as rows of a table, and one match with the events behind it."""
+"""Shows one match: its keys and measures, and the events behind it with what lies between them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from ceql.cli.table import table_rows
-from ceql.engine.common.chunk import Int64s
 from ceql.recognition.result_columns import FIXED, variable_fields
 from ceql.results.axis import duration
 from ceql.results.tables import bound_events
 from ceql.results.text import cell, to_rows
-from ceql.studio.data import Data
 from ceql.studio.match_index import MatchIndex
+from ceql.studio.match_table import readable, take
 
-MOST_ROWS = 500  # of one answer
 _MOST_EVENTS = 2000  # of one match
-
-
-def matches(index: MatchIndex, first: int, count: int) -> dict[str, Any]:
-    """Some matches, as the cells of a table: times, keys, the events of each variable, measures."""
-    batch = index.batch.slice(max(0, first), max(0, min(count, MOST_ROWS)))
-    data = index.run.data
-    columns = data.columns
-    hidden = {name for name in (columns.type, columns.time) if name is not None}
-    rows = take(data, np.asarray(batch.column("events").flatten()))
-    heads, lines = table_rows(_readable(batch), rows, index.run.query.plan.projections, hidden)
-    if data.given is not None:
-        for line, start, end in zip(lines, *(batch.column(name) for name in ("start", "end")), strict=True):
-            line[0] = "..".join(str(data.given[row.as_py()]) for row in (start, end))
-    # the numbers of rows come last: people look for times, keys and values
-    rows_last = [[*line[1:], line[0]] for line in lines]
-    return {"total": index.count, "first": first, "heads": [*heads[1:], "rows"], "rows": rows_last}
 
 
 def match(index: MatchIndex, number: int) -> dict[str, Any]:
@@ -88,7 +68,7 @@ def _measures(index: MatchIndex, number: int) -> list[dict[str, str]]:
     one = index.batch.slice(number, 1)
     events = {"events", *(field.name for field in variable_fields(one.schema))}
     shown = [name for name in one.schema.names if name not in events]
-    (row,) = to_rows(_readable(one.select(shown)), " ")
+    (row,) = to_rows(readable(one.select(shown)), " ")
     found = {name: cell(value) for name, value in row.items() if name not in FIXED}
     if "start_time" in row:
         span = float(index.end[number] - index.start[number])
@@ -105,24 +85,3 @@ def _shorten_times(rows: list[dict[str, Any]], time: str | None) -> None:
     if len({text.partition(" ")[0] for text in times}) == 1 and all(" " in text for text in times):
         for row, text in zip(rows, times, strict=True):
             row[time] = text.partition(" ")[2]
-
-
-def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with durations as text, and floats without the last digits, which only rounding makes."""
-    for k, field in enumerate(batch.schema):
-        column = batch.column(k)
-        if pa.types.is_duration(field.type):
-            per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[field.type.unit]
-            numbers = column.cast(pa.int64()).to_pylist()
-            column = pa.array([None if n is None else duration(n / per_second) for n in numbers], pa.string())
-        elif pa.types.is_floating(field.type):
-            column = pa.array([None if x is None else float(f"{x:.12g}") for x in column.to_pylist()], pa.float64())
-        else:
-            continue
-        batch = batch.set_column(k, pa.field(field.name, column.type, metadata=field.metadata), column)
-    return batch
-
-
-def take(data: Data, rows: Int64s) -> pa.Table:
-    """The events of these rows."""
-    return data.table.take(pa.array(rows))

@@ -49,6 +49,8 @@ class Session:
         self._runs: OrderedDict[str, tuple[Run, MatchIndex | None]] = OrderedDict()
         self._turn = threading.Lock()
         self.first = data
+        self.folder = Path.cwd().resolve()
+        """Where the studio was started; the page can look at what is below."""
 
     def new_id(self) -> str:
         return next(self._ids)
