@@ -81,6 +81,9 @@ def main() -> None:
         clauses = "PARTITION BY user WITHIN 30 MINUTES AFTER MATCH SKIP PAST LAST EVENT"
         took, matches = seconds(ceql.compile(f"SELECT * WHERE {formula} {clauses}"), events)
         print(f"{count / took / 1e6:6.2f} million events/s, {matches:,} matches: {formula}", flush=True)
+    waiting = pa.table({"type": pa.array([*"A" * (count - 1), "B"]).dictionary_encode()})
+    took, matches = seconds(ceql.compile("SELECT * WHERE A -> B AFTER MATCH SKIP TO NEXT EVENT"), waiting)
+    print(f"{count / took / 1e6:6.2f} million events/s, {matches:,} matches: the next B of each A", flush=True)
     few = letters.slice(0, count // 100)
     for formula in EACH:
         for skip in ("PAST LAST EVENT", "TO NEXT EVENT"):

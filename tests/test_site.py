@@ -111,6 +111,23 @@ def test_a_copy_button_copies_code_without_prompts_and_outputs(site: Path) -> No
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_can_be_read_by_everybody(site: Path, scheme: str) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core is not installed").Axe()
+    with playwright.sync_playwright() as made:
+        browser = made.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(color_scheme=scheme)
+        found = {}
+        for name in ("index", "playground", "benchmarks", "api/matches"):
+            page.goto((site / f"{name}.html").as_uri())
+            page.wait_for_timeout(300)
+            found[name] = [violation["id"] for violation in axe.run(page).response["violations"]]
+        browser.close()
+    assert {name: ids for name, ids in found.items() if ids} == {}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 def test_search_works_in_pages_that_are_opened_from_the_disk(site: Path) -> None:
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     asked: list[str] = []

@@ -43,7 +43,7 @@ def _action(job: dict[str, Any]) -> tuple[Callable[[], Any], int]:
     database = duckdb.connect(config={"threads": job["threads"]})
     database.register("events", table)
     database.execute("CREATE TABLE e AS SELECT row_number() OVER () - 1 AS row, * FROM events")
-    return lambda: pl.DataFrame(database.execute(question.sql).to_arrow_table()), len(table)
+    return lambda: pl.DataFrame(database.sql(question.sql).to_arrow_table()), len(table)
 
 
 def _megabytes(name: str) -> float:

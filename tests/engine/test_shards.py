@@ -165,10 +165,10 @@ def test_records_that_have_filled_their_rooms_find_room_when_they_are_packed() -
     whole = held.whole
     count = len(whole.table)
     pool = np.tile(np.array([1, 0, 5, 0, 0, 0, 0, 0]), count)  # a state with a list of five nodes fills a room of eight
-    whole.parts = whole.parts._replace(pool=pool)
+    whole.pool = pool
     whole.table[:, RECORD], whole.table[:, ROOM], whole.regs[POOL] = 8 * np.arange(count), 8, len(pool)
     whole._compact_pool(len(pool))
-    assert whole.regs[POOL] <= len(whole.parts.pool)
+    assert whole.regs[POOL] <= len(whole.pool)
 
 
 def in_order(matches: list[oracle.Match]) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 import row_pattern_oracle as oracle
@@ -323,7 +324,16 @@ def draw_case(rnd: random.Random, plain: bool = False) -> Case:
             expected += partition_result(own_rows, pattern, define, measures, skip, targets, mode)
     except SkipError:
         expected = None
+    except TooLongError:
+        return draw_case(rnd, plain)
     return Case(sql, rows, expected, looks_back)
+
+
+MOST_TRIES = 100_000
+
+
+class TooLongError(Exception):
+    """Backtracking tries more than that: it is exponential."""
 
 
 def partition_result(
@@ -337,7 +347,11 @@ def partition_result(
 ) -> list[tuple[Value, ...]]:
     """The rows that a statement gives for a partition."""
 
+    tries = count()
+
     def condition(name: str, before: tuple[str, ...], start: int, number: int) -> bool | None:
+        if next(tries) > MOST_TRIES:
+            raise TooLongError
         labels = (*before, name)
         return True if name not in define else define[name].value(Here(rows, start, labels, labels, number))
 

@@ -410,6 +410,7 @@ ERRORS = [
     ("SELECT * FROM S WHER A", 17, 4, "expected ',' or WHERE", "Did you mean 'WHERE'?"),
     ("SELECT MAXX * WHERE A", 8, 12, "'MAXX' is no strategy", "NEXT, LAST, MAX, STRICT"),
     ("SELECT last, x WHERE A AS last ; B AS x", 12, 1, "Found ','", "backticks: `last`"),
+    ("SELECT *, DURATION WHERE A", 9, 1, "Found ','", "SELECT a, b, DURATION."),
     ("SELECT next WHERE A AS next", 13, 5, "Found 'WHERE'", "backticks: `next`"),
     ("SELECT * WHERE A AS x FITLER x[a > 1]", 23, 6, "Found 'FITLER'", "Did you mean 'FILTER'?"),
     ("SELECT * WHERE A PARTITON BY a", 18, 8, "PARTITION BY", "Did you mean 'PARTITION'?"),

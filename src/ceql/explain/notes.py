@@ -20,7 +20,7 @@ def note_lines(plan: Plan) -> list[str]:
     """The notes, none for most queries."""
     lines: list[str] = []
     query = plan.query
-    found = [node for node in nodes((query.measures, query.formula)) if isinstance(node, t.Arithmetic)]
+    found = [node for node in nodes((*query.measures, query.formula)) if isinstance(node, t.Arithmetic)]
     for node in sorted(found, key=lambda node: node.span or Span(0, 0)):
         if node.op in "/%" and not _is_not_zero(node.right):
             place = QueryError("", plan.source, node.span)

@@ -57,7 +57,7 @@ def _compared(query: t.Query) -> dict[str, str]:
             found[node.attribute] = "is compared"
         elif isinstance(node, t.Attribute):
             found[node.name] = "is compared"
-    for node in nodes((query.partition, query.formula)):
+    for node in nodes((*query.partition, query.formula)):
         if isinstance(node, t.PartRef):
             found[node.attribute] = "is a key"
     return found

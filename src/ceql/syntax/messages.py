@@ -177,6 +177,8 @@ def _hint(token: Token, accepted: set[str]) -> str | None:
             return "FILTER stands before the clause PARTITION BY."
         case "DOT" if "WITHIN" in accepted:
             return "In PARTITION BY, x.a is written in brackets: [x.a]."
+        case "COMMA" if accepted == {"FROM", "WHERE"}:
+            return "'*' and NONE stand alone: name the variables beside a measure, as in SELECT a, b, DURATION."
         case "FROM" | "WHERE" if "NONE" in accepted:
             return "SELECT needs *, NONE or names; a name that is also a keyword is written in backticks."
         case "FROM" | "WHERE" | "PARTITION" | "WITHIN" | "CONSUME" | "LIMIT" | "AFTER" if "$END" in accepted:

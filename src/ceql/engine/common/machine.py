@@ -112,6 +112,8 @@ class Machine(ABC):
         self._stored = registers
         self.nodes: Array = np.empty((nodes, self.node_words), np.int64)
         self.times: Array = np.zeros(nodes if timed else 0, np.int64)  # unions have none
+        self.table: Array = np.zeros((0, len(self.columns)), np.int64)
+        """The scalars of each partition."""
         self.scratch = self._no_marks(nodes)
         self.out = make_output(matches, positions, timed, stack_columns)
         self._mode: int = settings.mode
@@ -126,7 +128,8 @@ class Machine(ABC):
     def _no_marks(self, nodes: int) -> Array:
         """Scratch for so many nodes. Marks are zero; what else is in it, is written before it is read."""
         scratch: Array = np.empty((self.scratch_rows, nodes + 1), np.int64)
-        scratch[0] = scratch[:, 0] = 0
+        scratch[:1] = 0
+        scratch[:, 0] = 0
         return scratch
 
     # --- shards ---
@@ -149,11 +152,6 @@ class Machine(ABC):
     # --- partitions ---
 
     @property
-    @abstractmethod
-    def table(self) -> Array:
-        """The scalars of each partition."""
-
-    @property
     def partitions(self) -> int:
         """How many partitions there is room for."""
         return len(self.table)
@@ -161,9 +159,6 @@ class Machine(ABC):
     def column(self, number: int) -> Array:
         """A scalar of each partition."""
         return np.asarray(self.table[:, number])
-
-    @abstractmethod
-    def _set_table(self, table: Array) -> None: ...
 
     def _blank(self) -> Array:
         """The scalars of a partition that has seen nothing."""
@@ -183,7 +178,7 @@ class Machine(ABC):
             table = np.empty((size, len(self.columns)), np.int64)
             table[:have] = self.table
             table[have:] = self._blank()
-            self._set_table(table)
+            self.table = table
 
     def reuse_partitions(self, partitions: list[int]) -> None:
         """Make emptied partitions as good as new."""
@@ -240,9 +235,9 @@ class Machine(ABC):
     def _run(self, events: Events) -> Iterator[Chunk]:
         """Process the batch from the event in the registers on."""
 
-    @abstractmethod
     def _exact_count(self) -> int:
         """The matches of the current position, however many there are."""
+        raise AssertionError("no position has more than one match")
 
     @property
     def counted(self) -> int:
@@ -263,9 +258,12 @@ class Machine(ABC):
         self.out, chunk = take_chunk(self.out, self.regs, self.settings.labelled)
         return chunk
 
-    @abstractmethod
     def sum_up(self, summing: Summing | None) -> None:
-        """Add up the matches of positions that have very many, or enumerate all again. The buffers are empty."""
+        """Add up the matches of positions that have very many, or enumerate all again. The buffers are empty.
+
+        Where no position has more than one match, all are enumerated.
+        """
+        self.summing = None
 
     def take_sums(self) -> list[Found]:
         """What was added up in place of matches."""
@@ -441,7 +439,7 @@ class Machine(ABC):
         self.regs[[EVENT, PHASE, MATCHES, POSITIONS, ROOTS, TOTAL, SEEN]] = 0  # as between two batches
         self.regs[UNREAD] = NEVER
         self.regs[NODES] = count
-        self._set_table(np.stack([arrays[f"parts.{name}"] for name in self.columns], axis=1).astype(np.int64))
+        self.table = np.stack([arrays[f"parts.{name}"] for name in self.columns], axis=1).astype(np.int64)
         self._set_nodes(arrays["nodes"], arrays["times"], self._capacity(arrays))
 
     def check(self, arrays: dict[str, Array]) -> None:  # noqa: B027 - a loop may have nothing to add

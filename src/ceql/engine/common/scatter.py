@@ -27,7 +27,7 @@ def gathered(events: Events) -> Events:
     (`python -m bench.experiments.by_hand 10000000 8`).
     """
     owners = events.partition >> TOGETHER
-    return scatter(events, owners, None, np.cumsum(np.bincount(owners[owners >= 0])))
+    return scatter(events, owners, None, np.cumsum(np.bincount(owners[owners >= 0], minlength=1)))
 
 
 @kernel

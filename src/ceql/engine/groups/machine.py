@@ -136,7 +136,7 @@ class GroupMachine(Reading):
         self.extra: Array = np.zeros((nodes if self.lists else 0, 3), np.int64)
         ended = int(steps.index_ended.max(initial=-1)) + 1
         self.columns = (*GroupMachine.columns, *(f"ended {k}" for k in range(ended)))
-        self.parts: Array = np.zeros((0, COLUMNS + ended), np.int64)
+        self.table: Array = np.zeros((0, COLUMNS + ended), np.int64)
         self.way: Array = np.zeros(WAY, np.int64)
         self.entries: Array = np.zeros((0, KEY), np.int64)
         self.slots: Array = np.zeros(0, np.int64)
@@ -225,14 +225,6 @@ class GroupMachine(Reading):
 
     # --- partitions ---
 
-    @property
-    def table(self) -> Array:
-        """The scalars of each partition."""
-        return self.parts
-
-    def _set_table(self, table: Array) -> None:
-        self.parts = table
-
     def _blank(self) -> Array:
         row = super()._blank()
         row[FORGOTTEN_HERE] = -1
@@ -241,7 +233,7 @@ class GroupMachine(Reading):
 
     def idle(self, partitions: Array) -> Array:
         """Those of these partitions that hold nothing."""
-        waiting = np.zeros(len(self.parts), np.bool_)
+        waiting = np.zeros(len(self.table), np.bool_)
         waiting[self.entries[: self.regs[ENTRIES], SUBSTREAM]] = True
         return partitions[~waiting[partitions]]
 
@@ -275,7 +267,7 @@ class GroupMachine(Reading):
     @property
     def _store(self) -> Store:
         return Store(
-            self.nodes, self.times, self.extra, self.slots, self.entries, self.regs, self.parts, self.fresh, self.way
+            self.nodes, self.times, self.extra, self.slots, self.entries, self.regs, self.table, self.fresh, self.way
         )
 
     def _advance(self, events: Events, stop: int) -> int:
@@ -331,7 +323,7 @@ class GroupMachine(Reading):
     def compact(self) -> None:
         """Give back what the window has left; see `Machine.compact`."""
         self.collect()
-        if len(self.parts) > 1:
+        if len(self.table) > 1:
             self._emptied = None
 
     def collect(self, for_table: bool = False) -> None:
@@ -445,7 +437,7 @@ class GroupMachine(Reading):
             free_buckets(self.carrier, self.regs)
         entries = self.entries[: self.regs[ENTRIES]].copy()
         if partitions is not None:
-            number: Array = np.full(len(self.parts), -1, np.int64)
+            number: Array = np.full(len(self.table), -1, np.int64)
             number[partitions] = np.arange(len(partitions))
             entries[:, SUBSTREAM] = number[entries[:, SUBSTREAM]]
         return super().state(partitions) | {
@@ -466,7 +458,7 @@ class GroupMachine(Reading):
         """Continue from a `state`."""
         super().restore(arrays)
         if self.settings.window == W_COUNTED:
-            self.parts[:, COUNTER] = self.parts[:, SEEN_EVENTS]
+            self.table[:, COUNTER] = self.table[:, SEEN_EVENTS]
         self.regs[[ENTRIES, ROWS_USED, BUCKETS_USED, CELLS_USED, NEED]] = 0
         self.regs[[LEFT_BUCKET, FREE_BUCKET]] = -1
         self.regs[ENTRIES] = len(arrays["entries"])

@@ -16,7 +16,8 @@ READY = OWN + 2  # matches that the current event has decided
 SHOWN = OWN + 3  # those of them that are in the output buffers
 FOUND = OWN + 4  # entries of the new list
 WANTED = OWN + 5  # the start whose match has no event to go on at (TO FIRST, TO LAST)
-REGISTERS = OWN + 6
+KEPT = OWN + 6  # entries of the list that the event leaves as they are: all, or none
+REGISTERS = OWN + 7
 
 # Why the loop came back.
 OWN_REASONS = GROUP_REASONS + 5  # GROW_CELLS and INEXACT are as in the loop over groups

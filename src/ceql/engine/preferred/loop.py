@@ -38,6 +38,7 @@ from ceql.engine.preferred.layout import (
     ENTRY,
     EXPIRED,
     FOUND,
+    KEPT,
     LABEL,
     LIST,
     LONG,
@@ -190,20 +191,24 @@ def _moves(auto: Automaton, row: Array, settings: Settings, symbol: int) -> bool
 @called
 def _put_back(auto: Automaton, regs: Array, row: Array, pool: Array, work: Work) -> bool:
     """Make the new list that of the substream; whether the pool had room for it."""
-    count = regs[FOUND]
+    kept = regs[KEPT]
+    count = kept + regs[FOUND]
     if count > row[ROOM]:
         room = np.int64(2)
         while room < count:
             room *= 2
         if regs[POOL] + room > len(pool):
             return False
+        for k in range(kept):
+            for word in range(pool.shape[1]):
+                pool[regs[POOL] + k, word] = pool[row[LIST] + k, word]
         row[LIST] = regs[POOL]
         row[ROOM] = room
         regs[POOL] += room
-    at = row[LIST]
-    present = np.int64(0)
-    marked = np.int64(0)
-    for k in range(count):
+    at = row[LIST] + kept
+    present: Word = row[PRESENT] if kept > 0 else np.int64(0)
+    marked: Word = row[MARKED] if kept > 0 else np.int64(0)
+    for k in range(regs[FOUND]):
         for word in range(ENTRY):
             pool[at, word] = work.entries[k, word]
         for word in range(ENTRY, pool.shape[1]):

@@ -25,7 +25,6 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.machine import Machine, ascending
 from ceql.engine.common.output import grow_positions, take_chunk
 from ceql.engine.common.owners import power_of_two
-from ceql.engine.common.summing import Summing
 from ceql.engine.groups.check import check_cells
 from ceql.engine.groups.layout import (
     CELL_HEAD,
@@ -48,6 +47,7 @@ from ceql.engine.preferred.layout import (
     ENTRY,
     FOUND,
     GROW,
+    KEPT,
     LABEL,
     LONG,
     MET,
@@ -101,7 +101,6 @@ class PreferredMachine(Machine):
         self.auto = auto
         self.variable = variable
         self.known: Known | None = None
-        self._table: Array = np.zeros((0, len(self.columns)), np.int64)
         self.carrier = carrier
         self.conditions: tuple[str, ...] = ()
         """The conditions whose values runs carry, for messages."""
@@ -117,9 +116,6 @@ class PreferredMachine(Machine):
         """What has decided each match of the chunk that was handed out last: the position of an event, or (-1) the key
         of a start whose window has passed."""
         self.work = self._scratch(64, 64)
-
-    def _no_marks(self, nodes: int) -> Array:
-        return np.zeros((0, 0), np.int64)
 
     def _scratch(self, entries: int, ready: int) -> Work:
         waits, width, carrier = len(self.auto.stays), ENTRY + self.registers, self.carrier
@@ -139,14 +135,6 @@ class PreferredMachine(Machine):
         )
 
     # --- partitions ---
-
-    @property
-    def table(self) -> Array:
-        """The scalars of each partition."""
-        return self._table
-
-    def _set_table(self, table: Array) -> None:
-        self._table = table
 
     def idle(self, partitions: Array) -> Array:
         """Those of these partitions that hold nothing."""
@@ -234,12 +222,6 @@ class PreferredMachine(Machine):
         self.out, chunk = take_chunk(self.out, self.regs)
         return chunk
 
-    def sum_up(self, summing: Summing | None) -> None:
-        """Nothing: there is one match for each start at the most, and all are enumerated."""
-
-    def _exact_count(self) -> int:
-        raise AssertionError("there is one match for each start at the most")
-
     # --- memory ---
 
     def compact(self) -> None:
@@ -247,7 +229,8 @@ class PreferredMachine(Machine):
         self._collect()
         if len(self.table) > 1:
             self._emptied = None
-        size, least = len(self.pool), int(self.regs[POOL]) + power_of_two(max(2, int(self.regs[FOUND])))
+        longest = max(2, int(self.regs[KEPT] + self.regs[FOUND]))
+        size, least = len(self.pool), int(self.regs[POOL]) + power_of_two(longest)
         if 2 * self.regs[POOL] >= size or least > size:
             size = max(2 * size, power_of_two(least))
             self._check_memory(pool=size)

@@ -9,6 +9,9 @@ At most one run of a start is in each wait with the same registers: a less prefe
 finds. Under PAST LAST EVENT without a window that is so of all starts together. If the run of the earlier start
 accepts, the later start lies inside the match; if a more preferred run ends it, that one's match has the later start
 inside as well.
+
+An event that moves none of the runs, and only begins others, leaves the list as it is and adds to it: where many starts
+wait for the same event, each costs no more than the first.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from ceql.engine.preferred.layout import (
     FOUND,
     GROW,
     JOINED,
+    KEPT,
     KEY,
     LABEL,
     LINK,
@@ -44,6 +48,7 @@ from ceql.engine.preferred.layout import (
     PARENT,
     PAST_LAST,
     POSITION,
+    PRESENT,
     REACH,
     READY,
     STAMP,
@@ -91,6 +96,16 @@ def step(
     regs[STAMP] += 1
     regs[READY] = 0
     regs[FOUND] = 0
+    if _only_begins(auto, row, settings, event):
+        regs[KEPT] = row[COUNT]
+        reason = _start(auto, carrier, nodes, times, regs, row, work, settings, event, np.int64(0))
+        marked = regs[FOUND] > 0 and work.entries[regs[FOUND] - 1, WAIT] == MARK
+        if next or reason != DONE or not (marked or regs[READY] > 0):
+            return reason
+        regs[STAMP] += 1  # a match is there, which must wait for the runs before it
+        regs[READY] = 0
+        regs[FOUND] = 0
+    regs[KEPT] = 0
     owner: Word = np.int64(-1)  # the start whose runs are looked at
     alive: Word = np.int64(0)  # what stands before in the new list and may still decide against what comes after it
     died: Word = False  # whether this event ended a run before
@@ -163,6 +178,16 @@ def step(
     if symbol < 0 or event[OWN_KEY] == NO_KEY or (past and cut) or position < least:
         return DONE
     return _start(auto, carrier, nodes, times, regs, row, work, settings, event, np.int64(0) if next else alive)
+
+
+@inlined
+def _only_begins(auto: Automaton, row: Array, settings: Settings, event: Array) -> bool:
+    """Whether an event moves none of the runs that are there, and those that begin at it do not give way to them."""
+    if row[COUNT] == 0 or event[SYMBOL] < 0 or event[OWN_KEY] == NO_KEY:
+        return False
+    if settings.counted or settings.shared or settings.skip > TO_NEXT:
+        return False
+    return bool(auto.moves[event[SYMBOL]] & row[PRESENT] == 0)
 
 
 @called

@@ -37,7 +37,6 @@ from ceql.engine.states.latest import list_latest
 from ceql.engine.states.layout import (
     ACTIVE,
     BOOKED,
-    COLUMNS,
     EPOCH,
     GROW,
     HOLE,
@@ -65,6 +64,7 @@ from ceql.jit import Array
 LOG_WORDS = 6
 _LEAST_TABLES = 1 << 18  # bytes
 _LEAST_POOL = 256  # words
+_POOL_SHARE = 2  # words of the pool for each node
 
 
 class Tabled(Protocol):
@@ -114,7 +114,7 @@ class StateMachine(Reading):
         self.cache = cache
         self.regs[LOADED] = -1
         self.log: Array = np.zeros((1024 if settings.log else 0, LOG_WORDS), np.int64)
-        self.parts = Partitions(np.zeros((0, COLUMNS), np.int64), np.zeros(pool, np.int64))
+        self.pool: Array = np.zeros(pool, np.int64)
         self.active = _active(16, 16, cache.tables.next.shape[0])
         self._few = settings.few
         self._needs_more = False
@@ -136,19 +136,16 @@ class StateMachine(Reading):
     def take(self, nodes: Array, times: Array, pool: Array) -> None:
         """Begin with these nodes and this pool of records."""
         self._set_nodes(nodes, times, max(len(self.nodes), power_of_two(2 * len(nodes))))
-        self.parts = self.parts._replace(pool=pool)
+        self.pool = pool
         slots, longest = self.active.lists.shape
         self.active = _active(slots, longest, self.cache.tables.next.shape[0])
 
     # --- partitions ---
 
     @property
-    def table(self) -> Array:
-        """The scalars of each partition."""
-        return self.parts.table
-
-    def _set_table(self, table: Array) -> None:
-        self.parts = self.parts._replace(table=table)
+    def parts(self) -> Partitions:
+        """The partitions, as the loop takes them."""
+        return Partitions(self.table, self.pool)
 
     def _blank(self) -> Array:
         row = super()._blank()
@@ -186,7 +183,11 @@ class StateMachine(Reading):
         if reason == HOLE:
             self._fill()
         elif reason == COLLECT:
-            self.compact()
+            size = len(self.parts.pool)
+            self._store()
+            # while the pool is small beside the graph, it grows without a collection, which looks at both
+            if size == len(self.parts.pool) or size > _POOL_SHARE * len(self.nodes):
+                self.compact()
         else:
             assert reason == GROW
             self._store()
@@ -262,16 +263,16 @@ class StateMachine(Reading):
         self.compact()
         in_use = np.zeros(len(self.cache.tables.accept), np.uint8)
         spots = list(self._state_spots())
-        in_use[[int(self.parts.pool[s]) for s in spots]] = 1
+        in_use[[int(self.pool[s]) for s in spots]] = 1
         in_use[self.table[:, INITIAL]] = 1
         renumbered = self.cache.forget(in_use)
         for spot in spots:
-            self.parts.pool[spot] = renumbered[self.parts.pool[spot]]
+            self.pool[spot] = renumbered[self.pool[spot]]
         self.table[:, INITIAL] = renumbered[self.table[:, INITIAL]]
 
     def _state_spots(self) -> Iterator[int]:
         """Where in the pool the numbers of states stand."""
-        pool = self.parts.pool
+        pool = self.pool
         records = self.table[:, RECORD]
         for at in records[records >= 0].tolist():
             spot = at + 1
@@ -282,7 +283,7 @@ class StateMachine(Reading):
     def _store(self) -> None:
         """Put the loaded partition back into the pool, which grows as needed."""
         while not put_back(self.regs, self.parts, self.active):
-            size = 2 * len(self.parts.pool)
+            size = 2 * len(self.pool)
             self._check_memory(pool=size)
             self._compact_pool(size)
 
@@ -290,7 +291,7 @@ class StateMachine(Reading):
         records = np.count_nonzero(self.table[:, RECORD] >= 0)  # a record that has filled its room gets more of it
         pool = np.zeros(max(size, int(self.regs[POOL]) + 4 * int(records)), np.int64)
         compact_pool(self.regs, self.parts, pool)
-        self.parts = self.parts._replace(pool=pool)
+        self.pool = pool
 
     # --- memory ---
 
@@ -306,8 +307,8 @@ class StateMachine(Reading):
         if self.settings.log and 2 * self.regs[LOG] > len(self.log):
             self._check_memory(log=2 * len(self.log))
             self.log = np.concatenate([self.log, np.zeros_like(self.log)])
-        if 2 * self.regs[POOL] > len(self.parts.pool):
-            self._compact_pool(len(self.parts.pool))
+        if 2 * self.regs[POOL] > len(self.pool):
+            self._compact_pool(len(self.pool))
 
     def _set_nodes(self, nodes: Array, times: Array, capacity: int) -> None:
         super()._set_nodes(nodes, times, capacity)
@@ -324,7 +325,7 @@ class StateMachine(Reading):
         return sizes | {
             "nodes": (rows, words),
             "log": (len(self.log), LOG_WORDS),
-            "pool": (len(self.parts.pool), 1),
+            "pool": (len(self.pool), 1),
             "tables": (states, symbols),
         }
 
@@ -351,7 +352,7 @@ class StateMachine(Reading):
     def state(self, partitions: Array | None = None) -> dict[str, Array]:
         """The state between two batches; see `Machine.state`."""
         self._store()
-        log, pool = self.log[: self.regs[LOG]].copy(), self.parts.pool[: self.regs[POOL]].copy()
+        log, pool = self.log[: self.regs[LOG]].copy(), self.pool[: self.regs[POOL]].copy()
         return super().state(partitions) | {"log": log, "parts.pool": pool}
 
     def check(self, arrays: dict[str, Array]) -> None:
@@ -372,7 +373,7 @@ class StateMachine(Reading):
         slots, longest = self.active.lists.shape
         self.active = _active(slots, longest, self.cache.tables.next.shape[0])
         pool = arrays["parts.pool"].astype(np.int64)
-        self.parts = self.parts._replace(pool=np.concatenate([pool, np.zeros(max(_LEAST_POOL, len(pool)), np.int64)]))
+        self.pool = np.concatenate([pool, np.zeros(max(_LEAST_POOL, len(pool)), np.int64)])
 
 
 def _active(slots: int, longest: int, states: int) -> Active:

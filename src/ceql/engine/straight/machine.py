@@ -11,7 +11,6 @@ from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import BOUND, FULL, W_GIVEN, Events
 from ceql.engine.common.layout import REGISTERS as ALL_REGISTERS
 from ceql.engine.common.machine import Machine
-from ceql.engine.common.summing import Summing
 from ceql.engine.straight.loop import LATEST, RING, UNDER_WAY, Settings, Steps, advance, expire
 from ceql.jit import Array
 
@@ -40,18 +39,6 @@ class StraightMachine(Machine):
         self.steps = steps
         self.position = 0
         """Of the next event: what a state that is restored may not name."""
-        self._table: Array = np.zeros((0, len(self.columns)), np.int64)
-
-    def _no_marks(self, nodes: int) -> Array:
-        return np.zeros((0, 0), np.int64)
-
-    @property
-    def table(self) -> Array:
-        """The scalars of each partition."""
-        return self._table
-
-    def _set_table(self, table: Array) -> None:
-        self._table = table
 
     def idle(self, partitions: Array) -> Array:
         """Those of these partitions that hold nothing."""
@@ -62,12 +49,6 @@ class StraightMachine(Machine):
         stop = len(events.symbol)
         while int(advance(self.steps, self.regs, self.table, self.out, events, self.settings, stop)) == FULL:
             yield from self.flush()
-
-    def sum_up(self, summing: Summing | None) -> None:
-        """Nothing: no position has more than one match, and all are enumerated."""
-
-    def _exact_count(self) -> int:
-        raise AssertionError("no position has more than one match")
 
     # --- memory ---
 
