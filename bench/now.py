@@ -22,13 +22,14 @@ from ceql.spark import match, session
 
 QUERY = "SELECT a, b WHERE A AS a ; B AS b PARTITION BY k WITHIN 10 SECONDS"
 KEYS, EVERY = 200, 0.25  # keys; seconds between two files
+WARM = 15  # seconds after the first match
 SCHEMA = pa.schema([("type", pa.string()), ("time", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("id", pa.int64())])
 
 
-def write(folder: Path, until: float) -> None:
-    """Files until then: an A of each key, and a B of each key in the next one."""
+def write(folder: Path, done: threading.Event) -> None:
+    """Files until it is done: an A of each key, and a B of each key in the next one."""
     number = 0
-    while time.time() < until:
+    while not done.is_set():
         now = datetime.now(UTC)
         rows = [{"type": "AB"[number % 2], "time": now, "k": k, "id": number * KEYS + k} for k in range(KEYS)]
         hidden = folder / f"_{number:06}"
@@ -52,9 +53,13 @@ def main(seconds: float) -> None:
     stream = spark.readStream.schema("type string, time timestamp, k long, id long").parquet(str(folder / "source"))
     found = match(stream.withWatermark("time", "1 minute"), QUERY, emit="now")
     query = found.writeStream.foreachBatch(sink).option("checkpointLocation", str(folder / "checkpoint")).start()
-    warm = time.time() + 20
-    threading.Thread(target=write, args=(folder / "source", warm + seconds), daemon=True).start()
-    time.sleep(20 + seconds)
+    done = threading.Event()
+    threading.Thread(target=write, args=(folder / "source", done), daemon=True).start()
+    while not took and query.isActive:
+        time.sleep(0.2)
+    warm = time.time() + WARM  # what waited for the first micro-batch has gone by then
+    time.sleep(WARM + seconds)
+    done.set()
     batches = sorted(
         p["durationMs"]["triggerExecution"] / 1000
         for p in query.recentProgress
