@@ -62,7 +62,7 @@ def without_absences(plan: Plan) -> Plan | None:
     """The query without what it says must not come; None if it says nothing of the kind.
 
     >>> from ceql.plan import make_plan
-    >>> print(print_query(without_absences(make_plan("SELECT * WHERE A ; NOT B ; C FILTER C[v > 1] AND B[v > 2]")).query))
+    >>> print(print_query(without_absences(make_plan("SELECT * WHERE A ; NOT B ; C FILTER C[v>1] AND B[v>2]")).query))
     SELECT *
     WHERE A ; C FILTER C[v > 1]
     """
