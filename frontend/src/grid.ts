@@ -36,7 +36,7 @@ export class Grid {
     this.bar.replaceChildren(this.filter, this.jump, this.said, this.chooser);
     parent.prepend(el("div", { class: "table" }, this.bar, this.box));
     this.bar.hidden = true;
-    this.filter.oninput = later(() => void this.reorder(), 150);
+    this.filter.oninput = later(() => void this.reorder(), 50);
     this.jump.onkeydown = (event) => {
       const wanted = Number(this.jump.value.replaceAll(",", ""));
       if (event.key !== "Enter" || !Number.isInteger(wanted)) return;

@@ -311,10 +311,11 @@ class Page {
     if (!status || match < 0 || match >= status.matches) return;
     this.chosen = match;
     this.grid.select(match);
+    this.timeline.select(match); // its lanes are asked for beside the rows of the match
     try {
       const found = await ask<Match>(`/api/run/${status.id}/match/${match}`);
       if (this.chosen !== match || this.status?.id !== status.id) return;
-      this.timeline.select(match, reveal ? found : undefined);
+      if (reveal) this.timeline.reveal(found);
       showMatch(byId("detail"), found, () => this.timeline.focus(found.start, found.end), () => void this.step());
       if (this.tab === "automaton") await this.followMatch();
     } catch (error) {

@@ -35,7 +35,7 @@ export class Timeline {
   private following = true;
   private revealing = -1; // a match whose lane is to be scrolled to, once it is known
   private known = { width: 1000, height: 400 }; // the size when it was last seen
-  private fetchSoon = later(() => void this.fetch(), 60);
+  private fetchSoon = later(() => void this.fetch(), 16);
   private latest = Promise.resolve();
   private drawing = 0;
 
@@ -104,13 +104,16 @@ export class Timeline {
     await this.fetch();
   }
 
-  select(match: number, reveal?: { start: number; end: number }): void {
+  /** Brings a span into view, if it is out of it. */
+  reveal({ start, end }: { start: number; end: number }): void {
+    const half = (this.high - this.low) / 2, middle = (start + end) / 2;
+    if (start >= this.low && end <= this.high) return;
+    this.revealing = this.chosen;
+    this.move(middle - half, middle + half);
+  }
+
+  select(match: number): void {
     this.chosen = match;
-    if (reveal) {
-      const span = this.high - this.low;
-      const middle = (reveal.start + reveal.end) / 2;
-      if (reveal.start < this.low || reveal.end > this.high) this.move(middle - span / 2, middle + span / 2);
-    }
     this.revealing = match;
     this.fetchSoon();
     this.redraw();
