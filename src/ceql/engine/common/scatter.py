@@ -23,7 +23,7 @@ def scatter(events: Events, owners: Array, local: Array | None, ends: Array) -> 
 def gathered(events: Events) -> Events:
     """The events with those of neighbouring substreams together, so that what a loop has of these is near meanwhile.
 
-    The order in each substream stays. Sessions of 10 million log-ins of 100,000 users take half the time so
+    The order in each substream stays. Sessions of 10 million log-ins of 100,000 users take a third of the time so
     (`python -m bench.experiments.by_hand 10000000 8`).
     """
     owners = events.partition >> TOGETHER
