@@ -23,6 +23,7 @@ from ceql.recognition.totals_table import Every, Request
 from ceql.results import views
 from ceql.results.bindings import bindings, names_column, project
 from ceql.results.episodes import Gap, episodes
+from ceql.results.explorer import Explorer
 from ceql.results.match import Match, true_names
 from ceql.results.match_ids import MatchIds, names_of, with_ids
 from ceql.results.reader import First, Reader, WithRows, positions_of
@@ -228,6 +229,13 @@ class Matches:
     def timeline(self, n: int = _SHOWN) -> Timeline:
         """A picture of the first `n` matches: a lane for each, its events as marks at their times."""
         return Timeline(self._first(n))
+
+    def explore(self, n: int = 100) -> Explorer:
+        """The first `n` matches as one piece of HTML: a timeline that zooms, a table that sorts, the events of a match.
+
+        A notebook shows it, `save("matches.html")` writes a page. All data are inside; nothing is fetched.
+        """
+        return Explorer(self._first(n))
 
     def __repr__(self) -> str:
         return self._view(views.text, lambda why: f"<Matches: {clean(why)}>")

@@ -90,8 +90,8 @@ def to_rows(table: pa.Table | pa.RecordBatch, separator: str = "T") -> list[dict
     return [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def cell(value: Any) -> str:
-    """A value in at most `_CELL` printable characters; a fraction with 8 digits, unless it is very large or small.
+def cell(value: Any, room: int = _CELL) -> str:
+    """A value in at most `room` printable characters; a fraction with 8 digits, unless it is very large or small.
 
     >>> cell([1, 2, 3]), cell(None), cell("a\\nb"), cell(41.660072334172)
     ('[1, 2, 3]', '', 'a\\\\nb', '41.660072')
@@ -104,7 +104,7 @@ def cell(value: Any) -> str:
     if isinstance(value, list):
         shown = [cell(item) for item in value[:_ITEMS]] + (["…"] if len(value) > _ITEMS else [])
         value = f"[{', '.join(shown)}]"
-    return shorten(clean(str(value)))
+    return shorten(clean(str(value)), room)
 
 
 def shorten(text: str, room: int = _CELL) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 from shutil import get_terminal_size
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,8 @@ class Column:
     narrows: bool = False
     """Whether it may be cut where there is no room for all."""
     kind: Kind = "row"
+    values: pa.Array | None = None
+    """What the cells are sorted by; None for their text."""
 
     @property
     def texts(self) -> list[str]:
@@ -53,19 +55,25 @@ def columns(first: First, brief: bool = False) -> list[Column]:
     middle = batch.schema.get_field_index("events")
     values = {name: to_python(batch.column(name), " ") for name in batch.schema.names[:middle]}
     rows = zip(values.pop("start"), values.pop("end"), strict=True)
-    found = [Column("match", [[f"{start}..{end}"] for start, end in rows])]
+    found = [Column("match", [[f"{start}..{end}"] for start, end in rows], values=batch.column("start"))]
     if "end_time" in values:
         times = zip(values.pop("start_time"), values.pop("end_time"), strict=True)
         cells = [[cell(end) if brief else between(start, end)] for start, end in times]
-        found.append(Column("end" if brief else "time", cells, kind="time"))
+        when = batch.column("end_time" if brief else "start_time")
+        found.append(Column("end" if brief else "time", cells, kind="time", values=when))
     for name, keys in values.items():
-        found.append(Column(clean(name), [[cell(key)] for key in keys], _is_number(batch.schema, name), kind="key"))
-    for name in (field.name for field in batch.schema if is_measure(field)):
-        measured = [[cell(value)] for value in to_python(batch.column(name), " ")]
-        found.append(Column(clean(name), measured, _is_number(batch.schema, name), kind="measure"))
+        found.append(_column(batch, name, keys, "key"))
+    measures = [field.name for field in batch.schema if is_measure(field)]
+    found += [_column(batch, name, to_python(batch.column(name), " "), "measure") for name in measures]
     for variable, lists, bound in bound_events(batch, first.selection):
         found += [replace(column, narrows=True) for column in _variable(first, variable, lists, bound)]
     return found
+
+
+def _column(batch: pa.RecordBatch, name: str, values: list[Any], kind: Kind) -> Column:
+    """The column of a key or a measure."""
+    cells = [[cell(value)] for value in values]
+    return Column(clean(name), cells, _is_number(batch.schema, name), kind=kind, values=batch.column(name))
 
 
 def _variable(first: First, variable: str, lists: pa.Array, bound: Int64s) -> Iterator[Column]:
@@ -128,15 +136,23 @@ def text(first: First, width: int | None = None) -> str:
 
 def html(first: First) -> str:
     """A table element and a note below it, everything in them escaped."""
+    return f"{html_table(telling(first), first.matches.num_rows)}<p>{escape(note(first))}</p>"
+
+
+def telling(first: First) -> list[Column]:
+    """The columns, the most telling first."""
     every = columns(first)
-    shown = [every[k] for k in by_weight(every)]
+    return [every[k] for k in by_weight(every)]
+
+
+def html_table(shown: list[Column], n: int) -> str:
+    """These columns for `n` matches."""
     head = "".join(f"<th>{escape(column.head)}</th>" for column in shown)
     body = "".join(
         f"<tr>{''.join('<td>' + '<br>'.join(map(escape, column.cells[row])) + '</td>' for column in shown)}</tr>"
-        for row in range(first.matches.num_rows)
+        for row in range(n)
     )
-    table = f'<table class="ceql-matches"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f"{table}<p>{escape(note(first))}</p>"
+    return f'<table class="ceql-matches"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def html_note(why: str) -> str:
