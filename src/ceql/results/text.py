@@ -123,7 +123,9 @@ def attributes(row: Mapping[str, Any], hidden: Collection[str] = ()) -> str:
     >>> attributes({"type": "T", "id": 3, "tmp": 45.0, "note": None}, hidden={"type"})
     'id=3 tmp=45.0'
     """
-    return " ".join(f"{clean(name)}={cell(value)}" for name, value in row.items() if name not in hidden and value is not None)
+    return " ".join(
+        f"{clean(name)}={cell(value)}" for name, value in row.items() if name not in hidden and value is not None
+    )
 
 
 def event_text(position: int, row: Mapping[str, Any], names: Sequence[str] | None, hidden: Collection[str]) -> str:
