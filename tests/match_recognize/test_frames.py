@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,35 @@ def test_the_select_around() -> None:
     for rest, word in (("GROUP BY bottom", "GROUP BY"), ("JOIN t ON true", "JOIN")):
         with pytest.raises(ceql.QueryError, match=f"around MATCH_RECOGNIZE there is {word}"):
             ceql.match_recognize(f"SELECT bottom FROM prices {CLAUSE} AS m {rest}", PRICES)
+
+
+def test_rows_of_a_selection() -> None:
+    whole = ceql.match_recognize(SQL, PRICES)
+    doubled = "SELECT day, symbol, price + 0 AS price FROM prices WHERE day > 0"
+    for source, before in (
+        (f"({doubled})", ""),
+        (f"({doubled}) AS p", ""),
+        ("(SELECT * FROM prices) AS p (symbol, day, price)", ""),
+        ("cheap", f"WITH cheap AS ({doubled}) "),
+        ("b", "WITH a (s, day, price) AS (SELECT * FROM prices), b (s, d, price) AS (SELECT * FROM a WHERE day > 0) "),
+    ):
+        names = {"b": ("d", "s")}.get(source, ("day", "symbol"))
+        clause = CLAUSE.replace("day", names[0]).replace("BY symbol", f"BY {names[1]}")
+        found = ceql.match_recognize(f"{before}SELECT * FROM {source} {clause}", {"prices": PRICES})
+        assert [list(row.values()) for row in found.to_pylist()] == [list(row.values()) for row in whole.to_pylist()]
+    few = ceql.match_recognize(f"SELECT * FROM (SELECT * FROM prices WHERE price < 0) {CLAUSE}", PRICES)
+    assert few.num_rows == 0
+    assert few.schema == whole.schema
+    for source, word in (
+        ("(SELECT day FROM prices GROUP BY day)", "in the query that gives the rows there is GROUP BY"),
+        ("(SELECT * FROM prices JOIN t ON true)", "in the query that gives the rows there is JOIN"),
+        ("(SELECT * FROM prices UNION SELECT * FROM prices)", "there is UNION"),
+        ("prices AS p (a, b)", "'p' names 2 columns, and there are 3"),
+    ):
+        with pytest.raises(ceql.QueryError, match=re.escape(word)):
+            ceql.match_recognize(f"SELECT * FROM {source} {CLAUSE}", PRICES)
+    with pytest.raises(ceql.QueryError, match="'p' of WITH reads itself"):
+        ceql.match_recognize(f"WITH p AS (SELECT * FROM p) SELECT * FROM p {CLAUSE}", PRICES)
 
 
 def test_all_that_is_wrong_is_named() -> None:

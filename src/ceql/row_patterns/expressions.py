@@ -7,6 +7,7 @@ what is not is a `Refused` with its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -47,6 +48,8 @@ _UNITS = {
     "DAY": 86400 * 10**6,
     "WEEK": 7 * 86400 * 10**6,
 }
+_DAYS = re.compile(r"(\d+) (\d+):(\d+):(\d+(?:\.\d+)?)")
+"""Of INTERVAL '1 02:30:00' DAY TO SECOND."""
 _TYPES = {
     "TINYINT": pa.int8(),
     "SMALLINT": pa.int16(),
@@ -96,6 +99,10 @@ def interval(node: exp.Expr) -> int:
     if isinstance(node, exp.Interval):
         unit = str(node.args.get("unit") or "").upper().rstrip("S")
         text = node.this.name if isinstance(node.this, exp.Literal) else ""
+        span, days = node.args.get("unit"), _DAYS.fullmatch(text)
+        if isinstance(span, exp.IntervalSpan) and days and (span.this.name, span.expression.name) == ("DAY", "SECOND"):
+            units = zip(days.groups(), ("DAY", "HOUR", "MINUTE", "SECOND"), strict=True)
+            return sum(int(Decimal(count) * _UNITS[name]) for count, name in units)
         if unit in _UNITS and text.replace(".", "", 1).replace("-", "", 1).isdigit():
             return int(Decimal(text) * _UNITS[unit])
     raise Refused("an interval of this form is not evaluated", span_of(node), "Write INTERVAL '1' HOUR.")

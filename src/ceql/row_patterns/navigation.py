@@ -126,7 +126,13 @@ class _Reader:
     def visit(self, node: exp.Expr) -> exp.Expr:
         """The tree with placeholders."""
         node = without_subqueries(node) if node.parent is None else node
-        return self._visit(node)
+        return self._visit(node.transform(self._called))
+
+    def _called(self, node: exp.Expr) -> exp.Expr:
+        """CLASSIFIER, which Snowflake takes without parentheses, as a call; unless a column has that name."""
+        bare = isinstance(node, exp.Column) and not node.args.get("table") and node.name.upper() == "CLASSIFIER"
+        taken = bare and any(column.upper() == "CLASSIFIER" for column in self._columns)
+        return exp.Anonymous(this="CLASSIFIER") if bare and not taken else node
 
     def _visit(self, node: exp.Expr) -> exp.Expr:
         look = self._look(node)
@@ -158,8 +164,14 @@ class _Reader:
             return self._access(node, RowRef(None))
         if name == "MATCH_NUMBER":
             return Number()
+        if name == "MATCH_SEQUENCE_NUMBER":
+            return Total(exp.Count, None, (), False, False, node)
         if name == "MATCH_ROWTIME" and self._clause.order:
             return self._access(self._clause.order[0].expression.copy(), RowRef(None, final=True))
+        if isinstance(node, exp.Window):
+            raise Refused(
+                "a window function (OVER) is not evaluated", span_of(node), "Compute it in a column of the rows."
+            )
         if isinstance(node, _AGGREGATES):
             return self._total(node, final)
         if final is not None:
@@ -278,7 +290,7 @@ def _name(node: exp.Expr) -> str:
         return str(node.this).upper()
     if isinstance(node, exp.First | exp.Last):
         return type(node).__name__.upper()
-    return ""
+    return {exp.Lag: "PREV", exp.Lead: "NEXT"}.get(type(node), "")
 
 
 def _arguments(node: exp.Expr) -> list[exp.Expr]:
