@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,35 @@ def test_rows_of_a_selection() -> None:
             ceql.match_recognize(f"SELECT * FROM {source} {CLAUSE}", PRICES)
     with pytest.raises(ceql.QueryError, match="'p' of WITH reads itself"):
         ceql.match_recognize(f"WITH p AS (SELECT * FROM p) SELECT * FROM p {CLAUSE}", PRICES)
+
+
+def test_the_time_between_two_times() -> None:
+    began = datetime(2026, 1, 1, 10, 0, 50)
+    times = pa.table({"began": [began], "ended": [began + timedelta(seconds=80)]})
+
+    def between(dialect: str | None, call: str) -> Any:
+        skip = "AFTER MATCH SKIP PAST LAST ROW"
+        sql = (
+            f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY began MEASURES {call} AS n {skip} PATTERN (A) DEFINE A AS true)"
+        )
+        return ceql.match_recognize(sql, times, dialect=dialect)["n"][0].as_py()
+
+    for dialect, call, passed in (
+        ("snowflake", "DATEDIFF('minute', began, ended)", 2),
+        ("duckdb", "date_diff('minute', began, ended)", 2),
+        ("trino", "date_diff('minute', began, ended)", 1),
+        ("trino", "date_diff('minute', ended, began)", -1),
+        ("trino", "date_diff('millisecond', began, ended)", 80_000),
+        ("databricks", "DATEDIFF(MINUTE, began, ended)", 1),
+        ("databricks", "TIMESTAMPDIFF(MINUTE, began, ended)", 1),
+        ("spark", "DATEDIFF('minute', began, ended)", 1),
+        ("spark", "DATEDIFF(ended, began)", 0),
+    ):
+        assert between(dialect, call) == passed, (dialect, call)
+    with pytest.raises(ceql.QueryError, match="'ENDED' is no unit of time"):
+        between(None, "DATEDIFF('minute', began, ended)")
+    with pytest.raises(ceql.QueryError, match="the whole years between two times are not counted"):
+        between("trino", "date_diff('year', began, ended)")
 
 
 def test_all_that_is_wrong_is_named() -> None:

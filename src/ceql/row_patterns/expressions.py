@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from ceql.errors import DataError
 from ceql.row_patterns.clauses import span_of
-from ceql.row_patterns.functions import FUNCTIONS
+from ceql.row_patterns.functions import FUNCTIONS, difference
 from ceql.row_patterns.problem import Refused
 
 Column = Any  # pa.Array or pa.Scalar
@@ -171,6 +171,8 @@ class _Evaluator:
                 return self._chosen([(node.this, node.args["true"])], node.args.get("false"), None)
             case exp.Cast() | exp.TryCast():
                 return self._cast(node)
+            case exp.DateDiff() | exp.TimestampDiff():
+                return self._between(node)
             case exp.DPipe():
                 return self._joined([node.this, node.expression])
         function = FUNCTIONS.get(kind)
@@ -306,6 +308,17 @@ class _Evaluator:
         if pa.types.is_integer(value.type) and pa.types.is_decimal(type):
             value = value.cast(pa.decimal128(19, 0))
         return value.cast(type)
+
+    def _between(self, node: exp.Expr) -> Column:
+        unit = node.args.get("unit")
+        name, ends = "DAY", [node.this, node.expression]
+        if unit is not None:  # sqlglot casts to dates for Spark, which counts units of the times themselves
+            name, ends = unit.name, [each.this if isinstance(each, exp.TsOrDsToDate) else each for each in ends]
+        end, start = self._pair(*ends)
+        try:
+            return difference(start, end, name, bool(node.args.get("date_part_boundary")))
+        except Refused as problem:
+            raise Refused(problem.message, span_of(node), problem.advice) from None
 
     def _joined(self, parts: list[exp.Expr]) -> Column:
         values = [self.value(part) for part in parts]

@@ -17,6 +17,7 @@ from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.problem import Refused
 from ceql.row_patterns.statement import RowPattern
 
+UNITS = {"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
 CLASSIFIER, MATCH_NUMBER = "classifier", "match number"
 
 Rows = frozenset[str] | None
@@ -131,6 +132,14 @@ class _Reader:
     def _called(self, node: exp.Expr) -> exp.Expr:
         """CLASSIFIER, which Snowflake takes without parentheses, as a call; unless a column has that name."""
         bare = isinstance(node, exp.Column) and not node.args.get("table") and node.name.upper() == "CLASSIFIER"
+        if isinstance(node, exp.DateDiff | exp.TimestampDiff) and node.args.get("unit") is not None:
+            unit = node.args["unit"].name.upper().removesuffix("S")
+            if unit not in UNITS:
+                advice = (
+                    "Write date_diff('minute', start, end), or pass the dialect= that the statement is written in: "
+                    "it says in which order the unit, the start and the end stand."
+                )
+                raise Refused(f"'{unit}' is no unit of time", span_of(node), advice)
         taken = bare and any(column.upper() == "CLASSIFIER" for column in self._columns)
         return exp.Anonymous(this="CLASSIFIER") if bare and not taken else node
 
@@ -290,7 +299,9 @@ def _name(node: exp.Expr) -> str:
         return str(node.this).upper()
     if isinstance(node, exp.First | exp.Last):
         return type(node).__name__.upper()
-    return {exp.Lag: "PREV", exp.Lead: "NEXT"}.get(type(node), "")
+    if isinstance(node, exp.Lag | exp.Lead):
+        return "PREV" if isinstance(node, exp.Lag) else "NEXT"
+    return ""
 
 
 def _arguments(node: exp.Expr) -> list[exp.Expr]:

@@ -81,7 +81,8 @@ def _source(statement: Statement) -> exp.Expr:
     """What gives the rows of the only clause; its places are those of the statement."""
     source = statement.found[0].source
     parsed = _parsed("SELECT * FROM ".ljust(source.span.start) + source.text, statement, "what gives the rows")
-    return check_simple(parsed, "in what gives the rows").find(exp.From).this  # type: ignore[union-attr]
+    found: exp.Expr = check_simple(parsed, "in what gives the rows").find(exp.From).this  # type: ignore[union-attr]
+    return found
 
 
 def _parsed(text: str, statement: Statement, what: str) -> exp.Expr:

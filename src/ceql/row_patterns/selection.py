@@ -101,11 +101,13 @@ def _values(values: exp.Values) -> pa.Table:
 def _renamed(table: pa.Table, source: exp.Expr) -> pa.Table:
     """With the names that `AS t (a, b)` gives to the columns."""
     alias = source.args.get("alias")
-    names = [each.name for each in alias.columns] if alias is not None else []
-    if names and len(names) != table.num_columns:
+    if alias is None or not alias.columns:
+        return table
+    names = [each.name for each in alias.columns]
+    if len(names) != table.num_columns:
         message = f"'{alias.name}' names {len(names)} columns, and there are {table.num_columns}"
         raise Refused(message, span_of(source))
-    return table.rename_columns(names) if names else table
+    return table.rename_columns(names)
 
 
 def selected(table: pa.Table, select: exp.Select, dialect: Dialect) -> pa.Table:
