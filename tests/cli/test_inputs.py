@@ -216,7 +216,7 @@ def test_a_terminal_hears_that_nothing_was_found(tmp_path):
     write("json", tmp_path / "e.jsonl")
     code, shown = in_terminal("run", "SELECT * WHERE B ; A", tmp_path / "e.jsonl")
     assert code == 1
-    assert "no match was found; ceql diagnose" in shown
+    assert "no match was found; --why says why" in shown
     assert "no match" not in in_terminal("run", PAIRS, tmp_path / "e.jsonl")[1]
     assert ceql("run", "SELECT * WHERE B ; A", tmp_path / "e.jsonl") == (1, "", "")
 

@@ -136,14 +136,14 @@ def test_a_device_is_written_in_place(events):
 
 
 def test_a_bug_does_not_look_like_no_match(events, monkeypatch):
-    monkeypatch.setattr(cli_run, "_open_files", lambda job: 1 // 0)
+    monkeypatch.setattr(cli_run, "_open_files", lambda job, bar: 1 // 0)
     done = call("run", QUERY, events, "--format", "json")
     assert done.exit_code == 70
     assert "ZeroDivisionError" in done.stderr
 
 
 def test_too_little_memory_is_a_limit(events, monkeypatch):
-    def no_memory(job):
+    def no_memory(job, bar):
         raise pa.ArrowMemoryError("malloc of size 99 failed")
 
     monkeypatch.setattr(cli_run, "_open_files", no_memory)

@@ -69,11 +69,13 @@ def _most(formula: t.Formula) -> tuple[int, dict[str, int]]:
             return inner[0] if most else (0, names)
         case t.Plus() | t.Count():
             return 2, dict.fromkeys(names, 2)
-        case t.Or():
-            return max(n for n, _ in inner), {name: max(most.get(name, 0) for _, most in inner) for name in names}
-        case _:
-            total = min(2, sum(n for n, _ in inner))
-            return total, {name: min(2, sum(most.get(name, 0) for _, most in inner)) for name in names}
+    either = isinstance(formula, t.Or)
+    total = 0
+    for n, most in inner:
+        total = max(total, n) if either else min(2, total + n)
+        for name, own in most.items():
+            names[name] = max(names[name], own) if either else min(2, names[name] + own)
+    return total, names
 
 
 def _leaves(formula: t.Formula) -> dict[str, frozenset[int]]:
