@@ -203,6 +203,16 @@ class Plan:
         return after is not None and after.skip is t.Skip.PAST_LAST and self.query.window is None
 
     @property
+    def unites_starts(self) -> bool:
+        """Whether neighbouring starts whose runs are alike may share them: of all, the oldest in the window counts."""
+        after = self.query.after_match
+        if after is None or after.skip is not t.Skip.PAST_LAST or self.looks_back or self.ordered is None:
+            return False
+        # the attribute of a window may fall; a match that NOT at the end decides has no event to end the others
+        rises = isinstance(self.query.window, t.EventsWindow | t.TimeWindow)
+        return rises and all(wait.leaves for wait in self.ordered.waits)
+
+    @property
     def looks_back(self) -> bool:
         """Whether NOT at the beginning, beside AFTER MATCH, reaches as far back as the window of each match."""
         return self.ordered is not None and self.query.window is not None and any(self.ordered.before)

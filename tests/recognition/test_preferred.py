@@ -176,6 +176,23 @@ def test_memory_is_bounded() -> None:
         recognizer.feed(pa.table({"type": ["A"] * 10_000})).to_arrow()
 
 
+@pytest.mark.parametrize("window", ["1000 EVENTS", "1000 MILLISECONDS"])
+def test_starts_that_go_on_alike_share_their_runs(window: str) -> None:
+    query = ceql.compile(f"SELECT * WHERE A+ ; B WITHIN {window} AFTER MATCH SKIP PAST LAST EVENT")
+    rows = 20_000
+    types = np.full(rows, "A")
+    types[[7_500, 7_800, 19_000]] = "B"
+    events = pa.table({"type": types, "time": pa.array(np.arange(rows), pa.timestamp("ms"))})
+    recognizer = query.recognizer(time="time", keep_rows=False, memory=8 << 20)
+    matches = []
+    for first in range(0, rows, 1_000):
+        part = recognizer.feed(events.slice(first, 1_000)).to_arrow()
+        matches += list(zip(part["start"].to_pylist(), part["end"].to_pylist(), map(len, part["events"]), strict=True))
+        recognizer = query.restore(recognizer.snapshot())
+    assert matches == [(6_500, 7_500, 1_001), (7_501, 7_800, 300), (18_000, 19_000, 1_001)]
+    assert len(recognizer.snapshot()) < 200_000
+
+
 def test_keys_without_runs_are_forgotten() -> None:
     query = ceql.compile("SELECT * WHERE A ; B? PARTITION BY k WITHIN 3 SECONDS AFTER MATCH SKIP PAST LAST EVENT")
     rows = 200_000

@@ -47,6 +47,7 @@ class OrderedRuns:
             skip=_SKIPS[skip],
             looks_back=False,
             shared=skip is t.Skip.PAST_LAST and not windowed,
+            unites=False,
         )
         carrier = self._made.carrier if program.registers else None
         self.machine = PreferredMachine(self._automaton(), settings, False, memory, variable, carrier)

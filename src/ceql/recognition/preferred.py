@@ -80,6 +80,7 @@ class PreferredRecognition(Recognition):
             skip=_SKIPS[skip],
             looks_back=self.plan.looks_back,
             shared=self.plan.ends_starts,
+            unites=self.plan.unites_starts,
         )
         machine = PreferredMachine(
             self._arrays.over(self.table.bits),

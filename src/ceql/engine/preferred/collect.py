@@ -1,6 +1,7 @@
 """Giving memory back: a sliding collection of the nodes that lists reach, and of the pool.
 
-A run whose window has passed is dropped here too, unless its list has a mark: then it must say when it decides it.
+A run whose window has passed is dropped here too, unless its list has a mark: then it must say when it decides it. Of a
+union whose older starts are out of the window, the newer side is left.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from ceql.engine.common.layout import NODES
 from ceql.engine.common.window import horizon_of
 from ceql.engine.preferred.layout import (
     COUNT,
-    JOINED,
     KEY,
     LABEL,
-    LINK,
+    LATEST,
     LIST,
+    MARK,
     MARKED,
     NO_NODE,
     NODE,
@@ -23,6 +24,8 @@ from ceql.engine.preferred.layout import (
     POOL,
     POSITION,
     ROOM,
+    UNION,
+    WAIT,
 )
 from ceql.jit import Array, allocating
 
@@ -31,16 +34,20 @@ from ceql.jit import Array, allocating
 def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, target: Array, window: int) -> None:
     """Drop what is dead, and move the lists to the pool `target`."""
     used = regs[NODES]
-    moved = np.zeros(used, np.int64)
+    moved = np.zeros(used, np.int64)  # first, of those that are reached, the partition and 1
+    oldest = np.zeros(table.shape[0], np.int64)  # the key of the oldest start that a node may be read for
     end = np.int64(0)
     for p in range(table.shape[0]):
         horizon = horizon_of(regs, table, p, window)
         source = table[p, LIST]
         begin = end
         kept = 0
+        oldest[p] = horizon
         for _ in range(table[p, COUNT]):
             if table[p, MARKED] > 0 or pool[source, KEY] >= horizon:
-                moved[pool[source, NODE]] = 1
+                moved[pool[source, NODE]] = p + 1
+                if pool[source, WAIT] == MARK:
+                    oldest[p] = min(oldest[p], pool[source, KEY])
                 for word in range(pool.shape[1]):
                     target[end, word] = pool[source, word]
                 end += 1
@@ -52,15 +59,22 @@ def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, 
     regs[POOL] = end
     for n in range(used - 1, -1, -1):
         if moved[n] != 0:
-            if nodes[n, LABEL] == LINK or nodes[n, LABEL] == JOINED:
-                moved[nodes[n, POSITION]] = 1
+            if nodes[n, LABEL] == UNION and nodes[nodes[n, POSITION], LATEST] < oldest[moved[n] - 1]:
+                nodes[n, POSITION] = NO_NODE
+            if nodes[n, LABEL] < 0 and nodes[n, POSITION] != NO_NODE:
+                moved[nodes[n, POSITION]] = moved[n]
             if nodes[n, PARENT] != NO_NODE:
-                moved[nodes[n, PARENT]] = 1
+                moved[nodes[n, PARENT]] = moved[n]
     count = np.int64(0)
     for n in range(used):
         if moved[n] == 0:
             continue
         label, parent, position = nodes[n, LABEL], nodes[n, PARENT], nodes[n, POSITION]
+        if label == UNION and position == NO_NODE:
+            moved[n] = moved[parent]
+            continue
+        if nodes.shape[1] > LATEST:
+            nodes[count, LATEST] = nodes[n, LATEST]
         nodes[count, LABEL] = label
         nodes[count, PARENT] = moved[parent] if parent != NO_NODE else np.int64(NO_NODE)
         nodes[count, POSITION] = moved[position] if label < 0 else position

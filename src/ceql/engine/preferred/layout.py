@@ -17,7 +17,9 @@ SHOWN = OWN + 3  # those of them that are in the output buffers
 FOUND = OWN + 4  # entries of the new list
 WANTED = OWN + 5  # the start whose match has no event to go on at (TO FIRST, TO LAST)
 KEPT = OWN + 6  # entries of the list that the event leaves as they are: all, or none
-REGISTERS = OWN + 7
+GROUP = OWN + 7  # the first entry of the start whose runs are being put in the new list
+PREVIOUS = OWN + 8  # that of the start before
+REGISTERS = OWN + 9
 
 # Why the loop came back.
 OWN_REASONS = GROUP_REASONS + 5  # GROW_CELLS and INEXACT are as in the loop over groups
@@ -36,7 +38,8 @@ MARKED = OWN_COLUMNS + 5  # its marks, and the runs that are matches if they las
 SEEN = OWN_COLUMNS + 6  # the events so far, if windows inside the formula count them
 COLUMNS = OWN_COLUMNS + 7  # then come, of each bit of `MET`, the key of the latest such event
 
-# Entries of a list; then come the registers of the run, those that its wait carries.
+# Entries of a list; then come the registers of the run, those that its wait carries. If several starts share a run
+# (`graph`), its key is that of the latest, and its start is -1 - that of the first.
 WAIT, NODE, KEY, START = range(4)
 REACH = 4  # the key of the latest event that may not come before the match; the window must have left it at its end
 ENTRY = 5  # words
@@ -44,15 +47,17 @@ MARK = -1  # in place of a wait: here stands the match of a start, or of several
 
 # Nodes: an event of a run, or a match that waits until it is decided.
 POSITION, PARENT, LABEL = range(3)
+LATEST = 3  # the key of the latest start; only there if starts may share runs
 LINK = -2  # in place of a label: a mark, whose match ends at the node `POSITION`
 JOINED = -3  # in place of a label: two marks in a row, those of `POSITION` and of `PARENT`
+UNION = -4  # in place of a label: runs of older starts (`POSITION`) and of newer ones (`PARENT`)
 NO_NODE = -1
 
 SYMBOL, AT, OWN_KEY, BOUND, TIME = range(5)  # what `step` knows of an event
 
 PAST_LAST, TO_NEXT, TO_FIRST, TO_LAST = range(4)
 
-NODE_OF, DECIDED, EXPIRED = range(3)  # columns of `ready`
+NODE_OF, DECIDED, EXPIRED, OLDEST = range(4)  # columns of `ready`
 
 
 @record
@@ -94,7 +99,8 @@ class Work(NamedTuple):
     run: Array  # int64[1, ENTRY + registers]: the run at hand
     words: Array  # int64[1, words]: what is read of the event
     vector: Array  # int64[1, .]: the registers that the run goes on with
-    ready: Array  # int64[., 3]: nodes of matches, and what has decided each: a position, or a key (the position is -1)
+    ready: Array  # int64[., 4]: nodes of matches, what has decided each: a position, or a key (the position is -1);
+    # and the key of its start, where starts share runs
     event: Array  # int64[5]: the event, as `step` takes it
     decided: Array  # int64[2, matches + 1]: what has decided each match in the buffers, as in `ready`
 
@@ -109,3 +115,4 @@ class Settings(NamedTuple):
     skip: int
     looks_back: bool  # whether an event before the match forbids it as long as it is in the window
     shared: bool  # whether a run of a later start gives way to any in the same wait
+    unites: bool  # whether neighbouring starts whose runs are alike share them

@@ -29,6 +29,7 @@ from ceql.engine.common.layout import (
     Output,
 )
 from ceql.engine.groups.layout import Carrier
+from ceql.engine.preferred.graph import before
 from ceql.engine.preferred.layout import (
     AT,
     BOUND,
@@ -47,8 +48,8 @@ from ceql.engine.preferred.layout import (
     MET,
     NO_NODE,
     NODE_OF,
+    OLDEST,
     OWN_KEY,
-    PARENT,
     POOL,
     POSITION,
     PRESENT,
@@ -242,14 +243,14 @@ def _show(
         return DONE
     while regs[SHOWN] < regs[READY]:
         entry = regs[SHOWN]
-        last = work.ready[entry, NODE_OF]
+        last, oldest = work.ready[entry, NODE_OF], work.ready[entry, OLDEST]
         length = np.int64(0)
         node = last
         first = last
         while node != NO_NODE:
             length += auto.shown[nodes[node, LABEL]]
             first = node
-            node = nodes[node, PARENT]
+            node = before(nodes, node, oldest)
         match = regs[MATCHES]
         if match + 1 >= out.match.shape[1] or regs[POSITIONS] + length > len(out.position):
             return FULL if match > 0 else LONG
@@ -261,7 +262,7 @@ def _show(
                 at -= 1
                 out.position[at] = nodes[node, POSITION]
                 out.label[at] = label
-            node = nodes[node, PARENT]
+            node = before(nodes, node, oldest)
         out.match[common.START, match] = nodes[first, POSITION]
         out.match[common.END, match] = nodes[last, POSITION]
         out.match[common.PARTITION, match] = partition

@@ -49,6 +49,7 @@ from ceql.engine.preferred.layout import (
     GROW,
     KEPT,
     LABEL,
+    LATEST,
     LONG,
     MET,
     POOL,
@@ -80,7 +81,6 @@ assert len(_COLUMNS) == COLUMNS
 class PreferredMachine(Machine):
     """The state of a recogniser and the buffers of its output."""
 
-    node_words = 3
     scratch_rows = 0
     settings: Settings
 
@@ -96,6 +96,7 @@ class PreferredMachine(Machine):
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
     ) -> None:
+        self.node_words = LATEST + settings.unites
         self.columns = (*_COLUMNS, *(f"met{bit}" for bit in range(len(auto.forbids))))
         super().__init__(settings, REGISTERS, 1, timed, memory, matches, positions, nodes)
         self.auto = auto
@@ -129,7 +130,7 @@ class PreferredMachine(Machine):
             run=np.zeros((1, width), np.int64),
             words=np.zeros((1, 0), np.int64),
             vector=np.zeros((1, max(moves, self.registers)), np.int64),
-            ready=np.zeros((ready, 3), np.int64),
+            ready=np.zeros((ready, 4), np.int64),
             event=np.zeros(5, np.int64),
             decided=self._decided,
         )
@@ -312,7 +313,7 @@ class PreferredMachine(Machine):
             "partitions": (len(self.table), len(self.columns)),
             "pool": (len(self.pool), 2 * (ENTRY + self.registers)),
             "entries": (len(self.work.entries), ENTRY + self.registers + 4),
-            "ready": (len(self.work.ready), 3),
+            "ready": (len(self.work.ready), 4),
             "cells": (len(self.carrier.cells) if self.carrier is not None else 0, 5),
         }
 

@@ -8,7 +8,7 @@ is decided once no run is left before it.
 At most one run of a start is in each wait with the same registers: a less preferred one could only find what the other
 finds. Under PAST LAST EVENT without a window that is so of all starts together. If the run of the earlier start
 accepts, the later start lies inside the match; if a more preferred run ends it, that one's match has the later start
-inside as well.
+inside as well. With a window, starts that go on alike share their runs (`graph`).
 
 An event that moves none of the runs, and only begins others, leaves the list as it is and adds to it: where many starts
 wait for the same event, each costs no more than the first.
@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.layout import COLLECT, DONE, NO_KEY, NODES
+from ceql.engine.common.layout import COLLECT, DONE, NO_KEY
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, RULED_OUT
 from ceql.engine.groups.layout import GROW_CELLS, INEXACT, Carrier
 from ceql.engine.groups.layout import UNBOUND as NO_VALUE
 from ceql.engine.preferred.carrying import carries_on, is_new, put_registers, stays_on
+from ceql.engine.preferred.graph import close_group, narrow, new_node
 from ceql.engine.preferred.layout import (
     AT,
     BOUND,
@@ -32,11 +33,13 @@ from ceql.engine.preferred.layout import (
     ENTRY,
     EXPIRED,
     FOUND,
+    GROUP,
     GROW,
     JOINED,
     KEPT,
     KEY,
     LABEL,
+    LATEST,
     LINK,
     LIST,
     MARK,
@@ -44,11 +47,13 @@ from ceql.engine.preferred.layout import (
     NO_NODE,
     NODE,
     NODE_OF,
+    OLDEST,
     OWN_KEY,
     PARENT,
     PAST_LAST,
     POSITION,
     PRESENT,
+    PREVIOUS,
     REACH,
     READY,
     STAMP,
@@ -105,12 +110,12 @@ def step(
         regs[STAMP] += 1  # a match is there, which must wait for the runs before it
         regs[READY] = 0
         regs[FOUND] = 0
-    regs[KEPT] = 0
-    owner: Word = np.int64(-1)  # the start whose runs are looked at
+    regs[KEPT] = regs[GROUP] = regs[PREVIOUS] = 0
+    owner: Word = np.int64(NO_KEY)  # the start whose runs are looked at
     alive: Word = np.int64(0)  # what stands before in the new list and may still decide against what comes after it
     died: Word = False  # whether this event ended a run before
     latest: Word = np.int64(NO_KEY)  # the greatest key of a run before whose window has passed
-    least: Word = np.int64(-1)  # starts before this position are skipped (TO FIRST, TO LAST)
+    least: Word = np.int64(NO_KEY)  # starts before this position are skipped (TO FIRST, TO LAST)
     cut = False
     run = work.run
     for at in range(row[LIST], row[LIST] + row[COUNT]):
@@ -125,6 +130,8 @@ def step(
         if start != owner:
             owner = start
             cut = False
+            if settings.unites and close_group(nodes, times, regs, work) != DONE:
+                return COLLECT
             if not settings.shared:
                 regs[STAMP] += 1
             if next:
@@ -153,6 +160,11 @@ def step(
                 return -moved
             accepted = moved == ACCEPTED
             cut = accepted
+            if accepted and start < 0:
+                own = narrow(nodes, regs, work, bound)
+                if settings.counted and own <= bound:  # no run of this start goes on
+                    alive -= before - regs[GROUP]
+                    before = regs[GROUP]
             if settings.counted and own <= bound:
                 lasting = _lasting(auto, regs, work, before)
                 if lasting >= 0:
@@ -177,7 +189,10 @@ def step(
                     return -least
     if symbol < 0 or event[OWN_KEY] == NO_KEY or (past and cut) or position < least:
         return DONE
-    return _start(auto, carrier, nodes, times, regs, row, work, settings, event, np.int64(0) if next else alive)
+    if settings.unites and close_group(nodes, times, regs, work) != DONE:
+        return COLLECT
+    reason = _start(auto, carrier, nodes, times, regs, row, work, settings, event, np.int64(0) if next else alive)
+    return close_group(nodes, times, regs, work) if reason == DONE and settings.unites else reason
 
 
 @inlined
@@ -276,12 +291,12 @@ def _decide_last(
 @inlined
 def _accept_nothing(auto: Automaton, nodes: Array, times: Array, regs: Array, work: Work, event: Array) -> int:
     """The empty match of a start, which is less preferred than its runs: a node of no variable."""
-    node = _node(nodes, regs, event[AT], NO_NODE, auto.empty)
+    node = new_node(nodes, regs, event[AT], NO_NODE, auto.empty, event[OWN_KEY])
     if node == NO_NODE:
         return -COLLECT
     if len(times):
         times[node] = event[TIME]
-    link = _node(nodes, regs, node, NO_NODE, LINK)
+    link = new_node(nodes, regs, node, NO_NODE, LINK, event[OWN_KEY])
     if link == NO_NODE:
         return -COLLECT
     _append(regs, work, MARK, link, event[OWN_KEY], event[AT])
@@ -312,19 +327,6 @@ def _leave_mark(regs: Array, work: Work, first: int, accepted: bool) -> None:
     regs[FOUND] = first
     if accepted:
         _append(regs, work, MARK, work.entries[last, NODE], work.entries[last, KEY], work.entries[last, START])
-
-
-@inlined
-def _node(nodes: Array, regs: Array, position: Word, parent: Word, label: Word) -> Word:
-    """A new node; -1 if the graph is full."""
-    node = regs[NODES]
-    if node >= len(nodes):
-        return NO_NODE
-    nodes[node, POSITION] = position
-    nodes[node, PARENT] = parent
-    nodes[node, LABEL] = label
-    regs[NODES] = node + 1
-    return np.int64(node)
 
 
 @inlined
@@ -416,13 +418,13 @@ def _read(
                 continue
             work.stamps[wait] = regs[STAMP]
         if node == NO_NODE:
-            node = _node(nodes, regs, event[AT], work.run[0, NODE], auto.labels[leaf])
+            node = new_node(nodes, regs, event[AT], work.run[0, NODE], auto.labels[leaf], key)
             if node == NO_NODE:
                 return -COLLECT
             if len(times):
                 times[node] = event[TIME]
         if wait == ACCEPT:
-            link = _node(nodes, regs, node, NO_NODE, LINK)
+            link = new_node(nodes, regs, node, NO_NODE, LINK, key)
             if link == NO_NODE:
                 return -COLLECT
             _append(regs, work, MARK, link, key, start)
@@ -442,7 +444,7 @@ def _settle(nodes: Array, regs: Array, work: Work, joins: bool, alive: Word, dec
         regs[FOUND] = last
         return DONE if _decide(nodes, regs, work, node, decided, latest) else GROW
     if joins and work.entries[last - 1, WAIT] == MARK:
-        both = _node(nodes, regs, work.entries[last - 1, NODE], node, JOINED)
+        both = new_node(nodes, regs, work.entries[last - 1, NODE], node, JOINED, work.entries[last, KEY])
         if both == NO_NODE:
             return COLLECT
         work.entries[last - 1, NODE] = both
@@ -471,6 +473,8 @@ def _decide(nodes: Array, regs: Array, work: Work, mark: int, decided: int, late
         ready[entry, NODE_OF] = nodes[node, POSITION]
         ready[entry, DECIDED] = decided
         ready[entry, EXPIRED] = latest
+        if nodes.shape[1] > LATEST:
+            ready[entry, OLDEST] = nodes[node, LATEST]
         regs[READY] = entry + 1
     return True
 
