@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,64 @@ def test_the_select_around() -> None:
     for rest, word in (("GROUP BY bottom", "GROUP BY"), ("JOIN t ON true", "JOIN")):
         with pytest.raises(ceql.QueryError, match=f"around MATCH_RECOGNIZE there is {word}"):
             ceql.match_recognize(f"SELECT bottom FROM prices {CLAUSE} AS m {rest}", PRICES)
+
+
+def test_rows_of_a_selection() -> None:
+    whole = ceql.match_recognize(SQL, PRICES)
+    doubled = "SELECT day, symbol, price + 0 AS price FROM prices WHERE day > 0"
+    for source, before in (
+        (f"({doubled})", ""),
+        (f"({doubled}) AS p", ""),
+        ("(SELECT * FROM prices) AS p (symbol, day, price)", ""),
+        ("cheap", f"WITH cheap AS ({doubled}) "),
+        ("b", "WITH a (s, day, price) AS (SELECT * FROM prices), b (s, d, price) AS (SELECT * FROM a WHERE day > 0) "),
+    ):
+        names = {"b": ("d", "s")}.get(source, ("day", "symbol"))
+        clause = CLAUSE.replace("day", names[0]).replace("BY symbol", f"BY {names[1]}")
+        found = ceql.match_recognize(f"{before}SELECT * FROM {source} {clause}", {"prices": PRICES})
+        assert [list(row.values()) for row in found.to_pylist()] == [list(row.values()) for row in whole.to_pylist()]
+    few = ceql.match_recognize(f"SELECT * FROM (SELECT * FROM prices WHERE price < 0) {CLAUSE}", PRICES)
+    assert few.num_rows == 0
+    assert few.schema == whole.schema
+    for source, word in (
+        ("(SELECT day FROM prices GROUP BY day)", "in the query that gives the rows there is GROUP BY"),
+        ("(SELECT * FROM prices JOIN t ON true)", "in the query that gives the rows there is JOIN"),
+        ("(SELECT * FROM prices UNION SELECT * FROM prices)", "there is UNION"),
+        ("prices AS p (a, b)", "'p' names 2 columns, and there are 3"),
+    ):
+        with pytest.raises(ceql.QueryError, match=re.escape(word)):
+            ceql.match_recognize(f"SELECT * FROM {source} {CLAUSE}", PRICES)
+    with pytest.raises(ceql.QueryError, match="'p' of WITH reads itself"):
+        ceql.match_recognize(f"WITH p AS (SELECT * FROM p) SELECT * FROM p {CLAUSE}", PRICES)
+
+
+def test_the_time_between_two_times() -> None:
+    began = datetime(2026, 1, 1, 10, 0, 50)
+    times = pa.table({"began": [began], "ended": [began + timedelta(seconds=80)]})
+
+    def between(dialect: str | None, call: str) -> Any:
+        skip = "AFTER MATCH SKIP PAST LAST ROW"
+        sql = (
+            f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY began MEASURES {call} AS n {skip} PATTERN (A) DEFINE A AS true)"
+        )
+        return ceql.match_recognize(sql, times, dialect=dialect)["n"][0].as_py()
+
+    for dialect, call, passed in (
+        ("snowflake", "DATEDIFF('minute', began, ended)", 2),
+        ("duckdb", "date_diff('minute', began, ended)", 2),
+        ("trino", "date_diff('minute', began, ended)", 1),
+        ("trino", "date_diff('minute', ended, began)", -1),
+        ("trino", "date_diff('millisecond', began, ended)", 80_000),
+        ("databricks", "DATEDIFF(MINUTE, began, ended)", 1),
+        ("databricks", "TIMESTAMPDIFF(MINUTE, began, ended)", 1),
+        ("spark", "DATEDIFF('minute', began, ended)", 1),
+        ("spark", "DATEDIFF(ended, began)", 0),
+    ):
+        assert between(dialect, call) == passed, (dialect, call)
+    with pytest.raises(ceql.QueryError, match="'ENDED' is no unit of time"):
+        between(None, "DATEDIFF('minute', began, ended)")
+    with pytest.raises(ceql.QueryError, match="the whole years between two times are not counted"):
+        between("trino", "date_diff('year', began, ended)")
 
 
 def test_all_that_is_wrong_is_named() -> None:

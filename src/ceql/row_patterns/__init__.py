@@ -20,7 +20,8 @@ def match_recognize(sql: str, frames: Any, *, dialect: str | None = None) -> Any
 
     `frames` is the table itself, or a dict of tables by the names that the statement has for them: Arrow, pandas,
     polars, lists of dicts, or paths of files. Around MATCH_RECOGNIZE there may be columns and expressions, WHERE,
-    ORDER BY and LIMIT; joins and the like are what `ceql.spark.sql` leaves to Spark.
+    ORDER BY and LIMIT, and rows may come from such a subquery or from WITH; joins and the like are what
+    `ceql.spark.sql` leaves to Spark.
 
     `dialect` is "trino", "flink", "oracle", "snowflake", "databricks", "duckdb", or None for the standard: it says
     where the search goes on if AFTER MATCH is left out, which labels are the same, where NULL comes in ORDER BY, and

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import sqlglot
 from sqlglot import exp
@@ -327,6 +328,9 @@ class _Reader:
             depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
             if depth == 0 and token.text.upper() == "AS":
                 at = k
+        if at == -1 and len(tokens) > 1 and tokens[-1].token_type in (TokenType.VAR, TokenType.IDENTIFIER):
+            with suppress(Refused):
+                return Measure(tokens[-1].text, self._parsed(tokens[:-1]))
         if at < 1 or at != len(tokens) - 2:
             raise Refused("a measure needs a name", _place(tokens), "Write MEASURES … AS name.")
         return Measure(tokens[-1].text, self._parsed(tokens[:at]))

@@ -22,6 +22,8 @@ class Dialect:
     """Where ORDER BY puts NULL unless it says so: last in both directions, as the largest, or as the smallest value."""
     whole_means: bool = False
     """Whether AVG of whole numbers is one, cut towards zero."""
+    confined: bool = False
+    """Whether PREV and NEXT of MEASURES stay in the match, and are NULL beyond it."""
 
     def label(self, name: str, quoted: bool) -> str:
         """The name by which a label of PATTERN is known."""
@@ -32,7 +34,7 @@ class Dialect:
 DIALECTS = {
     "trino": Dialect(),
     "oracle": Dialect(syntax="oracle", nulls="large"),
-    "snowflake": Dialect(syntax="snowflake", nulls="large"),
+    "snowflake": Dialect(syntax="snowflake", nulls="large", confined=True),
     "flink": Dialect(skip_past=False, case="kept", nulls="small", whole_means=True),
     "databricks": Dialect(syntax="databricks", skip_past=None, case="ignored", nulls="small"),
     "duckdb": Dialect(syntax="duckdb", case="ignored"),

@@ -7,6 +7,7 @@ what is not is a `Refused` with its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -18,7 +19,7 @@ from sqlglot import exp
 
 from ceql.errors import DataError
 from ceql.row_patterns.clauses import span_of
-from ceql.row_patterns.functions import FUNCTIONS
+from ceql.row_patterns.functions import FUNCTIONS, difference
 from ceql.row_patterns.problem import Refused
 
 Column = Any  # pa.Array or pa.Scalar
@@ -47,6 +48,8 @@ _UNITS = {
     "DAY": 86400 * 10**6,
     "WEEK": 7 * 86400 * 10**6,
 }
+_DAYS = re.compile(r"(\d+) (\d+):(\d+):(\d+(?:\.\d+)?)")
+"""Of INTERVAL '1 02:30:00' DAY TO SECOND."""
 _TYPES = {
     "TINYINT": pa.int8(),
     "SMALLINT": pa.int16(),
@@ -96,6 +99,10 @@ def interval(node: exp.Expr) -> int:
     if isinstance(node, exp.Interval):
         unit = str(node.args.get("unit") or "").upper().rstrip("S")
         text = node.this.name if isinstance(node.this, exp.Literal) else ""
+        span, days = node.args.get("unit"), _DAYS.fullmatch(text)
+        if isinstance(span, exp.IntervalSpan) and days and (span.this.name, span.expression.name) == ("DAY", "SECOND"):
+            units = zip(days.groups(), ("DAY", "HOUR", "MINUTE", "SECOND"), strict=True)
+            return sum(int(Decimal(count) * _UNITS[name]) for count, name in units)
         if unit in _UNITS and text.replace(".", "", 1).replace("-", "", 1).isdigit():
             return int(Decimal(text) * _UNITS[unit])
     raise Refused("an interval of this form is not evaluated", span_of(node), "Write INTERVAL '1' HOUR.")
@@ -164,6 +171,8 @@ class _Evaluator:
                 return self._chosen([(node.this, node.args["true"])], node.args.get("false"), None)
             case exp.Cast() | exp.TryCast():
                 return self._cast(node)
+            case exp.DateDiff() | exp.TimestampDiff():
+                return self._between(node)
             case exp.DPipe():
                 return self._joined([node.this, node.expression])
         function = FUNCTIONS.get(kind)
@@ -299,6 +308,17 @@ class _Evaluator:
         if pa.types.is_integer(value.type) and pa.types.is_decimal(type):
             value = value.cast(pa.decimal128(19, 0))
         return value.cast(type)
+
+    def _between(self, node: exp.Expr) -> Column:
+        unit = node.args.get("unit")
+        name, ends = "DAY", [node.this, node.expression]
+        if unit is not None:  # sqlglot casts to dates for Spark, which counts units of the times themselves
+            name, ends = unit.name, [each.this if isinstance(each, exp.TsOrDsToDate) else each for each in ends]
+        end, start = self._pair(*ends)
+        try:
+            return difference(start, end, name, bool(node.args.get("date_part_boundary")))
+        except Refused as problem:
+            raise Refused(problem.message, span_of(node), problem.advice) from None
 
     def _joined(self, parts: list[exp.Expr]) -> Column:
         values = [self.value(part) for part in parts]

@@ -98,8 +98,20 @@ def _extract(unit: Any, value: Any) -> Any:
     return _named(known.get(name, name))(value)
 
 
-def _difference(end: Any, start: Any, unit: Any = "DAY") -> Any:
-    return _named(f"{_constant(unit).lower()}s_between")(start, end)
+_SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
+
+
+def difference(start: Any, end: Any, unit: str, ends_of_units: bool) -> Any:
+    """The time between, in units: how many ends of one were passed, or how many whole ones it has."""
+    unit = unit.lower().removesuffix("s")
+    dates = pa.types.is_date(start.type) and pa.types.is_date(end.type)
+    if ends_of_units or (dates and unit == "day") or unit in ("millisecond", "microsecond"):
+        return _named(f"{unit}s_between")(start, end)
+    if unit not in _SECONDS:
+        raise Refused(f"the whole {unit}s between two times are not counted", None, "Compare YEAR() and MONTH().")
+    zone = getattr(start.type, "tz", None) or getattr(end.type, "tz", None)
+    passed = pc.subtract(end.cast(pa.timestamp("us", zone)), start.cast(pa.timestamp("us", zone))).cast(pa.int64())
+    return pc.divide(passed, pa.scalar(_SECONDS[unit] * 1_000_000))
 
 
 def _replaced(text: Any, old: Any, new: Any = None) -> Any:
@@ -125,7 +137,6 @@ FUNCTIONS: dict[type[exp.Expr], Callable[..., Any]] = {
     exp.Coalesce: pc.coalesce,
     exp.Concat: _concat,
     exp.ConcatWs: _concat_ws,
-    exp.DateDiff: _difference,
     exp.Day: pc.day,
     exp.DayOfMonth: pc.day,
     exp.DayOfWeek: lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7),

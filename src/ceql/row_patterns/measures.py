@@ -54,12 +54,14 @@ class MeasureValues:
         labels: Array,
         variables: tuple[str, ...],
         shown: Outputs,
+        confined: bool = False,
     ):
         self._column = column
         self._matches = matches
         self._labels = labels
         self._variables = variables
         self._out = shown
+        self._confined = confined
         self._members: dict[frozenset[str] | None, Members] = {}
 
     def values(self, reading: Reading) -> pa.Array:
@@ -130,7 +132,11 @@ class MeasureValues:
         matched = members.rows[np.where(known, at, 0)]
         row = self._matches.row[matched] + ref.shift
         bounds, partition = self._matches.partitions.bounds, self._matches.partition[self._out.match]
-        known &= (bounds[partition] <= row) & (row < bounds[partition + 1])
+        if self._confined:
+            bounds, partition, row_in = self._matches.offsets, self._out.match, matched + ref.shift
+        else:
+            row_in = row
+        known &= (bounds[partition] <= row_in) & (row_in < bounds[partition + 1])
         return matched + ref.shift, row, known
 
     def _classifiers(self, matched: Array, known: Array) -> pa.Array:

@@ -17,6 +17,7 @@ from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.problem import Refused
 from ceql.row_patterns.statement import RowPattern
 
+UNITS = {"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
 CLASSIFIER, MATCH_NUMBER = "classifier", "match number"
 
 Rows = frozenset[str] | None
@@ -126,7 +127,21 @@ class _Reader:
     def visit(self, node: exp.Expr) -> exp.Expr:
         """The tree with placeholders."""
         node = without_subqueries(node) if node.parent is None else node
-        return self._visit(node)
+        return self._visit(node.transform(self._called))
+
+    def _called(self, node: exp.Expr) -> exp.Expr:
+        """CLASSIFIER, which Snowflake takes without parentheses, as a call; unless a column has that name."""
+        bare = isinstance(node, exp.Column) and not node.args.get("table") and node.name.upper() == "CLASSIFIER"
+        if isinstance(node, exp.DateDiff | exp.TimestampDiff) and node.args.get("unit") is not None:
+            unit = node.args["unit"].name.upper().removesuffix("S")
+            if unit not in UNITS:
+                advice = (
+                    "Write date_diff('minute', start, end), or pass the dialect= that the statement is written in: "
+                    "it says in which order the unit, the start and the end stand."
+                )
+                raise Refused(f"'{unit}' is no unit of time", span_of(node), advice)
+        taken = bare and any(column.upper() == "CLASSIFIER" for column in self._columns)
+        return exp.Anonymous(this="CLASSIFIER") if bare and not taken else node
 
     def _visit(self, node: exp.Expr) -> exp.Expr:
         look = self._look(node)
@@ -158,8 +173,14 @@ class _Reader:
             return self._access(node, RowRef(None))
         if name == "MATCH_NUMBER":
             return Number()
+        if name == "MATCH_SEQUENCE_NUMBER":
+            return Total(exp.Count, None, (), False, False, node)
         if name == "MATCH_ROWTIME" and self._clause.order:
             return self._access(self._clause.order[0].expression.copy(), RowRef(None, final=True))
+        if isinstance(node, exp.Window):
+            raise Refused(
+                "a window function (OVER) is not evaluated", span_of(node), "Compute it in a column of the rows."
+            )
         if isinstance(node, _AGGREGATES):
             return self._total(node, final)
         if final is not None:
@@ -278,6 +299,8 @@ def _name(node: exp.Expr) -> str:
         return str(node.this).upper()
     if isinstance(node, exp.First | exp.Last):
         return type(node).__name__.upper()
+    if isinstance(node, exp.Lag | exp.Lead):
+        return "PREV" if isinstance(node, exp.Lag) else "NEXT"
     return ""
 
 

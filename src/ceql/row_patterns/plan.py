@@ -103,7 +103,8 @@ class Plan:
         """The rows of the result, from matches."""
         found: dict[str, pa.Array] = {}
         results = outputs(matches, self._shown(matches), rows.table.num_rows, self.clause.all_rows, self.clause.empty)
-        values = MeasureValues(rows.column, matches, self._labels(matches), self.variables, results)
+        values = MeasureValues(rows.column, matches, self._labels(matches), self.variables, results,
+                               self.clause.dialect.confined)  # fmt: skip
         for name, reading in self.measures.items():
             with problems.noted():
                 found[name] = values.values(reading)
