@@ -71,9 +71,9 @@ def _most(formula: t.Formula) -> tuple[int, dict[str, int]]:
             return 2, dict.fromkeys(names, 2)
     either = isinstance(formula, t.Or)
     total = 0
-    for n, most in inner:
+    for n, each in inner:
         total = max(total, n) if either else min(2, total + n)
-        for name, own in most.items():
+        for name, own in each.items():
             names[name] = max(names[name], own) if either else min(2, names[name] + own)
     return total, names
 
