@@ -27,7 +27,7 @@ _EVENTS = 8
 _WIDTH = 60
 _LEAST = 12
 Kind = Literal["measure", "attribute", "key", "time", "events", "row"]
-"""What a column shows; in the order in which people look for it."""
+"""The contents that a column may have, in the order in which people look for them."""
 
 
 @dataclass(frozen=True)

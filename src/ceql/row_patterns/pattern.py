@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ceql.errors import Span
 from ceql.row_patterns.dialects import Dialect
 from ceql.row_patterns.problem import Refused
+from ceql.syntax.walking import nodes
 
 _TOKEN = re.compile(
     r"""\s+ | --[^\n]* | /\*.*?\*/
@@ -92,37 +93,15 @@ def read_pattern(sql: str, span: Span, dialect: Dialect) -> Node:
 
 def leaves(node: Node) -> Iterator[Leaf]:
     """All leaves, from left to right."""
-    match node:
-        case Leaf():
-            yield node
-        case Sequence(items) | Choice(items) | Permute(items):
-            for item in items:
-                yield from leaves(item)
-        case Repeat(item) | Excluded(item):
-            yield from leaves(item)
+    return (part for part in nodes(node) if isinstance(part, Leaf))
 
 
 def exclusions(node: Node) -> Iterator[Excluded]:
-    match node:
-        case Sequence(items) | Choice(items) | Permute(items):
-            for item in items:
-                yield from exclusions(item)
-        case Repeat(item):
-            yield from exclusions(item)
-        case Excluded(item):
-            yield node
-            yield from exclusions(item)
+    return (part for part in nodes(node) if isinstance(part, Excluded))
 
 
 def anchors(node: Node) -> Iterator[Anchor]:
-    match node:
-        case Anchor():
-            yield node
-        case Sequence(items) | Choice(items) | Permute(items):
-            for item in items:
-                yield from anchors(item)
-        case Repeat(item) | Excluded(item):
-            yield from anchors(item)
+    return (part for part in nodes(node) if isinstance(part, Anchor))
 
 
 class _Reader:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ceql.row_patterns.stream import Stream
 
 BUCKETS = 8
-"""How many states the keys are divided into."""
+"""The number of states that the keys are divided into."""
 _STATEMENT = b"statement"
 
 
