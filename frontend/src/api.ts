@@ -13,6 +13,7 @@ export interface Data {
 export interface Example { id: string; title: string; text: string }
 export interface Start {
   version: string; query: string; data: Data | null; examples: Example[]; functions: string[]; aggregates: string[];
+  dialects: string[];
 }
 export interface Problem {
   from: number; to: number; severity: "error" | "warning"; message: string; suggestion: string | null;
@@ -48,6 +49,14 @@ export interface Rows { total: number; all: number; first: number; place: number
 export interface Folder {
   folder: string; shown: string; parent: string | null; folders: string[]; files: { name: string; size: number; path: string }[];
 }
+/** The rows that a statement gives; `total` is how many there are. */
+export interface Answered { heads: { name: string; right: boolean }[]; rows: string[][]; total: number }
+export interface Rule {
+  name: string; text: string; path: string; said: string[]; tags: string[]; description: string; enabled: boolean;
+  tests: number; complaints: string[];
+}
+/** `rules` are null unless they were checked. */
+export interface RulesFolder extends Folder { rules: Rule[] | null; wrong: string[] }
 export interface MatchEvent {
   row: number; at: number; variables: string[]; gap: string; skipped: number; cells: string[];
 }

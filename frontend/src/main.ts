@@ -12,10 +12,12 @@ import { Grid } from "./grid";
 import { fromFragment, type Linked, toFragment } from "./link";
 import { Loader } from "./loader";
 import { Queries } from "./queries";
+import { Rules } from "./rules";
 import { splitter } from "./splitter";
+import { Sql } from "./sql";
 import { Timeline, type View } from "./timeline";
 
-const TABS = ["matches", "automaton", "diagnose", "explain", "code"];
+const TABS = ["matches", "automaton", "diagnose", "explain", "code", "sql", "rules"];
 
 class Page {
   private data: Data | null = null;
@@ -36,6 +38,8 @@ class Page {
     this.stale.add("diagnose");
     void this.fill();
   });
+  private sql: Sql;
+  private rules = new Rules(byId("rules"), (text) => this.use(text));
   private remember = later(() => history.replaceState(null, "", this.link()), 300);
   private ran = "";
   private followed = ""; // the steps that the automaton shows
@@ -50,6 +54,7 @@ class Page {
       changed: () => this.changed(),
       run: () => void this.run(),
     });
+    this.sql = new Sql(byId("sql"), { data: () => this.data, dialects: start.dialects });
     this.listen();
     const redraw = later(() => this.timeline.redraw(true), 50);
     splitter(byId("main"), byId("left"), "left", "Width of the query", false, redraw);
@@ -359,13 +364,15 @@ class Page {
   private async fill(): Promise<void> {
     const { tab } = this, body = { query: this.editor.text(), data: this.data?.id };
     if (tab === "matches") return this.timeline.redraw(true);
+    if (tab === "sql") return this.sql.show();
     if (!this.stale.delete(tab)) return;
     const box = byId(tab);
     try {
       if (tab === "automaton") {
         this.automaton.show(await tell<Graph>("/api/automaton", body));
         await this.followMatch();
-      } else if (tab === "diagnose") await this.diagnosing.show(body);
+      } else if (tab === "rules") await this.rules.show();
+      else if (tab === "diagnose") await this.diagnosing.show(body);
       else if (tab === "explain") box.replaceChildren(el("pre", {}, (await tell<{ text: string }>("/api/explain", body)).text));
       else showExports(box, await tell<Record<string, string>>("/api/code", body), {
         run: this.status?.id ?? null, outdated: this.outdated, query: body.query, svg: () => void this.timeline.save().catch((error) => this.say(error)),

@@ -88,7 +88,7 @@ def test_what_is_wrong_is_told(folder: Path) -> None:
         "FAIL wrong",
         "there are 2 rules of this name",
         "it does not say its owner",
-        "test 1: 2 matches are found, and 3 expected",
+        "test 1: it finds 2, and 3 are expected",
         "test 1: missing: [1, 2]",
         "test 1: not expected: [0, 2]",
         "owned.ceql: a rule has no 'ownr'. Did you mean 'owner'?",

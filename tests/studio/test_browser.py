@@ -133,9 +133,11 @@ def test_nothing_is_in_the_way_of_assistive_technology(open_page: Open, scheme: 
     page = open_page(scheme=scheme)
     run_example(page, "fraud")
     found = {}
-    for tab in ("matches", "automaton", "diagnose", "explain", "code"):
+    for tab in ("matches", "automaton", "diagnose", "explain", "code", "sql", "rules"):
         page.click(f"#tab-{tab}")
-        page.wait_for_selector(f"#{tab} :is(canvas, .compact .node, .bars, pre)")
+        if tab == "sql":
+            page.click("#sql-run")
+        page.wait_for_selector(f"#{tab} :is(canvas, .compact .node, .bars, pre, .rows-of-sql, .check-rules)")
         found[tab] = wrong(axe, page)
     write(page, MAXIMAL.replace("amount <", "amont <"))
     page.wait_for_selector("#problem.error")

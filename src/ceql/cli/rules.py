@@ -22,16 +22,11 @@ _SHOWN = 5  # matches that are missing, or were not expected
 
 def check(folder: Path, required: Sequence[str], tested: bool) -> ExitCode:
     """Compile and test the rules; say what is wrong with each."""
-    rules, wrong = read_rules(folder)
+    rules, wrong = checked(folder, required, tested)
     for line in wrong:
         print(f"FAIL {line}")
     failed, tests = len(wrong), 0
-    twice = _twice(rules)
-    for rule in rules:
-        complaints = list(twice.get(rule.name, ()))
-        complaints += [f"it does not say its {key}" for key in required if not rule.said.get(key)]
-        complaints += ["it has no tests"] * (tested and not rule.tests)
-        complaints += _complaints(rule)
+    for rule, complaints in rules:
         tests += len(rule.tests)
         failed += bool(complaints)
         told = [str(rule.said[key]) for key in ("severity", "owner") if key in rule.said]
@@ -44,6 +39,21 @@ def check(folder: Path, required: Sequence[str], tested: bool) -> ExitCode:
     every = len(rules) + len(wrong)
     print(f"{every} rule{'s' * (every != 1)}, {tests} test{'s' * (tests != 1)}: {failed or 'none'} failed")
     return ExitCode.WRONG_QUERY if failed else ExitCode.DONE
+
+
+def checked(
+    folder: Path, required: Sequence[str] = (), tested: bool = False
+) -> tuple[list[tuple[Rule, list[str]]], list[str]]:
+    """Each rule of a folder with what is wrong with it, and what is wrong with files that are none."""
+    rules, wrong = read_rules(folder)
+    twice = _twice(rules)
+    found = []
+    for rule in rules:
+        complaints = list(twice.get(rule.name, ()))
+        complaints += [f"it does not say its {key}" for key in required if not rule.said.get(key)]
+        complaints += ["it has no tests"] * (tested and not rule.tests)
+        found.append((rule, [*complaints, *_complaints(rule)]))
+    return found, wrong
 
 
 def rows(folder: Path, valid_from: str | None) -> ExitCode:
@@ -95,7 +105,7 @@ def _differences(query: ceql.Query, test: RuleTest) -> Iterable[str]:
     matches = query.run(test.events, **test.options)
     found = [_named(match, test) for match in matches]
     if test.count is not None and len(found) != test.count:
-        yield f"{test.name}: {len(found)} matches are found, and {test.count} expected"
+        yield f"{test.name}: it finds {len(found)}, and {test.count} are expected"
     if test.matches is None:
         return
     wanted = Counter(map(_text, test.matches))

@@ -17,7 +17,8 @@ from starlette.staticfiles import StaticFiles
 import ceql
 from ceql.errors import CeqlError
 from ceql.query import compile
-from ceql.studio import asked, automaton_view, match_view, timeline_view
+from ceql.row_patterns.dialects import DIALECTS
+from ceql.studio import asked, automaton_view, match_view, statements, timeline_view
 from ceql.studio.asked import Body, Malformed
 from ceql.studio.checking import check, fit
 from ceql.studio.data import Data
@@ -26,6 +27,7 @@ from ceql.studio.examples import EXAMPLES
 from ceql.studio.exports import code, matches_file
 from ceql.studio.folder import listing
 from ceql.studio.match_table import Order, matches
+from ceql.studio.rules import rules
 from ceql.studio.security import Guard, TooLarge, refuse_large
 from ceql.studio.session import Gone, Session
 from ceql.syntax.functions import AGGREGATES, FUNCTIONS
@@ -43,6 +45,7 @@ def make_app(session: Session, token: str, port: int) -> Starlette:
             Mount("/static", StaticFiles(directory=STATIC)),
             Route("/api/start", routes.asking(routes.start)),
             Route("/api/files", routes.asking(routes.files)),
+            Route("/api/rules", routes.asking(routes.rules)),
             Route("/api/data", routes.telling(routes.load), methods=["POST"]),
             Route("/api/data/{data}", routes.asking(routes.data)),
             Route("/api/upload", routes.upload, methods=["POST"]),
@@ -58,6 +61,7 @@ def make_app(session: Session, token: str, port: int) -> Starlette:
             Route("/api/overview", routes.asking(routes.overview)),
             Route("/api/explain", routes.telling(routes.explain), methods=["POST"]),
             Route("/api/diagnose", routes.diagnose, methods=["POST"]),
+            Route("/api/sql", routes.telling(routes.sql), methods=["POST"]),
             Route("/api/automaton", routes.telling(routes.automaton), methods=["POST"]),
             Route("/api/code", routes.telling(routes.code), methods=["POST"]),
         ],
@@ -110,10 +114,15 @@ class Routes:
             "examples": [example._asdict() for example in EXAMPLES],
             "functions": sorted(FUNCTIONS),
             "aggregates": list(AGGREGATES),
+            "dialects": list(DIALECTS),
         }
 
     def files(self, request: Request) -> Body:
         return listing(self.session.folder, request.query_params.get("folder", ""))
+
+    def rules(self, request: Request) -> Body:
+        given = request.query_params
+        return rules(self.session.folder, given.get("folder", ""), given.get("check") == "1")
 
     def load(self, request: Request, body: Body) -> Body:
         return self._added(self.session.load(body, asked.columns(body)), body).summary()
@@ -213,6 +222,9 @@ class Routes:
         body = await asked.json_object(request)
         query, data = asked.query(body), self._data(body)
         return JSONResponse(await self.diagnosing.answer(request, query, data))
+
+    def sql(self, request: Request, body: Body) -> Body:
+        return statements.answer(asked.query(body), self._data(body), asked.text(body, "dialect") or None)
 
     def automaton(self, request: Request, body: Body) -> Body:
         return automaton_view.automaton(compile(asked.query(body)))

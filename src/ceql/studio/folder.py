@@ -1,4 +1,4 @@
-"""Lists the folders and the files of events below the folder in which the studio was started.
+"""Lists the folders and the files below the folder in which the studio was started.
 
 Links that lead out of it are not followed, and hidden files are not shown. Of files, only names and sizes are told.
 """
@@ -6,6 +6,7 @@ Links that lead out of it are not followed, and hidden files are not shown. Of f
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,14 @@ from ceql.io.formats import format_of_name
 MOST = 500  # entries that are shown
 
 
-def listing(root: Path, folder: str) -> dict[str, Any]:
-    """What a folder has, which is named by its path below `root`."""
-    here = _below(root, folder)
+def is_events(name: str) -> bool:
+    """True if a file of this name may hold events."""
+    return format_of_name(Path(name)) is not None
+
+
+def listing(root: Path, folder: str, wanted: Callable[[str], bool] = is_events) -> dict[str, Any]:
+    """What a folder has, which is named by its path below `root`: its folders, and the files of wanted names."""
+    here = below(root, folder)
     folders, files = list[str](), list[dict[str, Any]]()
     try:
         with os.scandir(here) as entries:
@@ -28,7 +34,7 @@ def listing(root: Path, folder: str) -> dict[str, Any]:
                     continue
                 if entry.is_dir():
                     folders.append(entry.name)
-                elif entry.is_file() and format_of_name(Path(entry.name)) is not None:
+                elif entry.is_file() and wanted(entry.name):
                     files.append({"name": entry.name, "size": entry.stat().st_size, "path": entry.path})
     except OSError as error:
         raise DataError(f"cannot read the folder {here}: {error.strerror}") from None
@@ -44,7 +50,8 @@ def listing(root: Path, folder: str) -> dict[str, Any]:
     }
 
 
-def _below(root: Path, folder: str) -> Path:
+def below(root: Path, folder: str) -> Path:
+    """The folder of this path below `root`."""
     try:
         here = (root / folder).resolve()
     except (OSError, ValueError, RuntimeError):  # a NUL, links in a circle
