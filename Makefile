@@ -27,7 +27,7 @@ BENCH = NUMBA_CACHE_DIR=$(CACHE) BENCH_FOLDER=$(CURDIR)/$(VENV)/bench $(PY) -m b
 # what a run of a peer may take; with the papers' 30 it is some hours
 SECONDS ?= 2
 
-.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak soak-rules kafka kill spark-cluster faults determinism oldest newest docs docs-check dist dist-check chart lock audit examples notebooks pictures playground studio screenshots fuzz clean python
+.PHONY: help demo test lint types tests thorough warm signatures checked nojit bench bench-full bench-docs bench-check coldstart walk bench-spark soak soak-rules kafka kill spark-cluster faults determinism oldest newest docs docs-check docs-version dist dist-check chart lock audit examples notebooks pictures playground studio screenshots fuzz clean python
 
 help:  ## what there is
 	@grep -E '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -85,6 +85,10 @@ nojit: $(DEV)  ## the corpus on the kernels as plain Python
 docs: $(DEV)  ## the documentation as a site, in site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
 	@echo "open site/index.html, or: $(PY) -m mkdocs serve"
+
+docs-version: $(DEV)  ## the site of this version on the branch gh-pages, beside those of others; `mike serve` shows them
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" SITE_VERSIONS=mike NO_MKDOCS_2_WARNING=1 mike --quiet deploy --update-aliases "$$($(PY) -c 'import ceql; print(ceql.__version__)')" latest
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" mike set-default latest
 
 bench: $(DEV)  ## our engine against what runs beside it: naive evaluation, polars, DuckDB; five minutes
 	$(BENCH) quick

@@ -42,6 +42,13 @@ def test_the_site_has_every_page(site: Path) -> None:
     assert "ceql.compile" in (site / "api.html").read_text()
 
 
+def test_queries_have_the_colours_of_ceql(site: Path) -> None:
+    """A whole query is CEQL, though its block is marked as SQL; a statement of SQL stays SQL."""
+    for keywords in ('<span class="k">WITHIN</span>', '<span class="k">PARTITION</span>'):
+        assert keywords in (site / "index.html").read_text()
+    assert '<span class="k">MATCH_RECOGNIZE</span>' not in (site / "match-recognize.html").read_text()
+
+
 class Page(HTMLParser):
     """The links of a page, the places in it that links can lead to, and what it fetches from elsewhere."""
 

@@ -8,12 +8,61 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from pygments import lexers, token
+from pygments.lexer import RegexLexer
+
+from ceql.errors import CeqlError
+from ceql.syntax.parser import parse
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")  # pages too, in lower case
 NOTEBOOKS = "examples/gallery"  # pages too, in gallery
 ASSETS = ("iframe-worker.js", "site.js", "site.css")
+GRAMMAR = ROOT / "src/ceql/syntax/ceql.tmLanguage.json"
+_FENCED = re.compile(r"(?ms)^```sql\n(.*?)^```$")
 _PROMPTS = re.compile(r"(?m)^```python\n(?=>>> )")
+
+
+_COLOURS = {
+    "comment": token.Comment,
+    "string": token.String,
+    "constant.numeric": token.Number,
+    "keyword.operator.ceql": token.Operator,
+    "support.function": token.Name.Function,
+    "entity.name.type": token.Name.Class,
+    "variable": token.Name,
+}  # other scopes are keywords
+
+
+class CeqlLexer(RegexLexer):
+    """CEQL for Pygments, by the grammar that editors use; spaces and brackets are as they stand."""
+
+    name, aliases = "CEQL", ("ceql",)
+    tokens = {  # noqa: RUF012
+        "root": [
+            (
+                rule["match"],
+                next((kind for scope, kind in _COLOURS.items() if rule["name"].startswith(scope)), token.Keyword),
+            )
+            for rule in json.loads(GRAMMAR.read_text())["patterns"]
+        ]
+        + [(r"(?s).", token.Text)]
+    }
+
+
+def on_startup(**_: Any) -> None:
+    """Let code blocks have the language `ceql`."""
+    lexers.LEXERS["CeqlLexer"] = (CeqlLexer.__module__, CeqlLexer.name, CeqlLexer.aliases, (), ())
+    lexers._lexer_cache[CeqlLexer.name] = CeqlLexer
+
+
+def coloured(block: re.Match[str]) -> str:
+    """A block that is marked as SQL, since other viewers know no CEQL, with the language that it has."""
+    try:
+        parse(block[1])
+    except CeqlError:
+        return block[0]
+    return f"```ceql\n{block[1]}```"
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -44,7 +93,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return f"]({up}gallery/{Path(path).stem}.md"
         return f"]({up}repository/{path}"
 
-    return _PROMPTS.sub("```pycon\n", _outside(page.file).sub(inside, markdown))
+    markdown = _FENCED.sub(coloured, _outside(page.file).sub(inside, markdown))
+    return _PROMPTS.sub("```pycon\n", markdown)
 
 
 def notebook_page(notebook: dict[str, Any]) -> str:
