@@ -127,9 +127,17 @@ class Bucket:
 
     def _recognise(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The matches that events in order of time bring about."""
+        yield from self._at_work(batch.schema).feed(batch)
+
+    def _at_work(self, schema: pa.Schema) -> TaskRecognizer:
         if self._recognizer is None:
-            self._recognizer = TaskRecognizer(self._spec, batch.schema)
-        yield from self._recognizer.feed(batch)
+            self._recognizer = TaskRecognizer(self._spec, schema)
+        return self._recognizer
+
+    def _reject(self, rows: pa.RecordBatch) -> None:
+        """Set rows aside that make no sense."""
+        self.rejected.append(rows)
+        self._at_work(rows.schema).reject(rows)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The matches that are left, once no rows will come."""
@@ -155,7 +163,7 @@ class Bucket:
         if not self.rejects or not times.null_count:
             return batch
         none = times.is_null().to_numpy(zero_copy_only=False)
-        self.rejected.append(take_rows(batch, pa.array(np.flatnonzero(none))))
+        self._reject(take_rows(batch, pa.array(np.flatnonzero(none))))
         return take_rows(batch, pa.array(np.flatnonzero(~none)))
 
     def _on_time(self, batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:

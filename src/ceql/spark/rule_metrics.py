@@ -20,12 +20,13 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from ceql.recognition.metrics import escaped
 from ceql.spark.task_metrics import BY_BUCKET, METRICS
 
-COUNTERS = ("events", "matches", "suppressed")
+COUNTERS = ("events", "matches", "suppressed", "rejected")
 SIZES = ("partial", "state_bytes")
 _HELP = {
     "events": "Events that a rule recognised, without those that can change nothing.",
     "matches": "Matches of a rule.",
     "suppressed": "Matches of a rule that were suppressed.",
+    "rejected": "Events without a time that a rule would have read.",
     "partial": "Nodes of the graph of partial matches of a rule.",
     "state_bytes": "Bytes of state of a rule, before they are compressed, without what rules share.",
 }
@@ -46,6 +47,7 @@ def metrics_by_rule(progress: Any) -> dict[str, dict[str, int]]:
 
     - `events`: events that were recognised, without those that can change nothing to the rule;
     - `matches`, and those that were `suppressed`;
+    - `rejected`: events without a time that it would have read;
     - `partial`: nodes of the graph of partial matches, and `state_bytes`, of the buckets that had something to do.
 
     The name of a query that is alone is "".

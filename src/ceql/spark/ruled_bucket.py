@@ -53,6 +53,12 @@ class RuledBucket(Bucket):
         if self._task is not None and batch.num_rows:
             yield from super()._recognise(batch)
 
+    def _reject(self, rows: pa.RecordBatch) -> None:
+        if self._task is None:
+            self.rejected.append(rows)
+        else:
+            super()._reject(rows)
+
     def _change(self, time: int) -> Iterator[pa.RecordBatch]:
         """Let the changes up to this time take effect, before its events are recognised."""
         before, old = self._task, self._recognizer

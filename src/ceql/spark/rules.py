@@ -64,6 +64,8 @@ class RuleTable:
             text = row["text"] if row["enabled"] else None
             self.coming.append(Change(since, row["name"], row["version"], text))
         self.coming.sort(key=_order)
+        if watermark is None:  # no event was recognised yet
+            self.move_to(ALWAYS)
 
     def times(self, until: int) -> list[int]:
         """When rules change, up to a time."""
