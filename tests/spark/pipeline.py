@@ -29,6 +29,8 @@ import maven
 import servers
 
 JOB = Path(__file__).parents[2] / "examples" / "pipeline" / "job.py"
+HOME = str(Path(pyspark.__file__).parent)
+"""The Spark of this Python. Left alone, PySpark takes the folder above the one it runs in, if that looks like Spark."""
 TOPICS = ("payments", "alerts", "bad-records")
 DELAY = 60  # seconds that events may be late
 STEP = 10  # milliseconds from one event to the next
@@ -92,7 +94,7 @@ class Job:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,
-                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": HOME},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
