@@ -29,8 +29,6 @@ import maven
 import servers
 
 JOB = Path(__file__).parents[2] / "examples" / "pipeline" / "job.py"
-HOME = str(Path(pyspark.__file__).parent)
-"""The Spark of this Python. Left alone, PySpark takes the folder above the one it runs in, if that looks like Spark."""
 TOPICS = ("payments", "alerts", "bad-records")
 DELAY = 60  # seconds that events may be late
 STEP = 10  # milliseconds from one event to the next
@@ -92,9 +90,10 @@ class Job:
             f"{DELAY} seconds",
         ]
         with self.log.open("ab") as log:
+            # left alone, PySpark takes the folder above the one it runs in, if that looks like Spark
             self.process = subprocess.Popen(
                 command,
-                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": HOME},
+                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(servers.HOME)},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
