@@ -83,7 +83,7 @@ def test_what_makes_no_sense_is_counted_by_rule(spark: SparkSession, tmp_path: P
 
 
 def test_all_that_the_dashboard_and_the_manual_ask_for_is_there(spark: SparkSession, tmp_path: Path) -> None:
-    """Each selector of an expression is a sample of the page: its name, its labels, and a counter where it is a rate."""
+    """Each selector of an expression is a sample of the page: its name, its labels, a counter where it is a rate."""
     stream = Stream(spark, tmp_path)
     stream.add(some(iter(range(50)), 0, count=20), [END])
     served = serve_metrics(spark, 0)
