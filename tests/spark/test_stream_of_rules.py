@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import ceql
-from ceql.spark import match, metrics
+from ceql.spark import match, metrics, metrics_by_rule
 from test_restart import DELAY, END, START, Event, Stream, expected, some
 
 PAIR = "SELECT a, b WHERE A AS a ; B AS b PARTITION BY k WITHIN 50 MILLISECONDS"
@@ -98,6 +98,10 @@ def test_rules_take_effect_at_their_times(ruled: Ruled) -> None:
     assert one["measures"] == {"n": "2"}
     assert one["k"] in "xyz"
     assert sum(metrics(p)["matches"] for p in ruled.progress) == sum(row["events"] is not None for row in ruled.rows)
+    counted = Counter[str]()  # rules change in the middle of a micro-batch, too
+    for progress in ruled.progress:
+        counted.update({name: own["matches"] for name, own in metrics_by_rule(progress).items()})
+    assert +counted == Counter(row["query"] for row in ruled.rows if row["events"] is not None)
 
 
 def test_a_row_that_makes_no_rule_is_told(ruled: Ruled) -> None:

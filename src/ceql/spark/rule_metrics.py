@@ -18,9 +18,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ceql.recognition.metrics import escaped
-from ceql.spark.task_metrics import BY_BUCKET, METRICS
+from ceql.spark.task_metrics import BY_BUCKET, COUNTERS, observed
 
-COUNTERS = ("events", "matches", "suppressed", "rejected")
 SIZES = ("partial", "state_bytes")
 _HELP = {
     "events": "Events that a rule recognised, without those that can change nothing.",
@@ -59,20 +58,8 @@ def metrics_by_rule(progress: Any) -> dict[str, dict[str, int]]:
     return {name: dict(own) for name, own in sorted(found.items())}
 
 
-def _report(progress: Any) -> Mapping[str, Any]:
-    given: Mapping[str, Any] = progress if isinstance(progress, Mapping) else json.loads(progress.json)
-    return given
-
-
-def _observed(progress: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The metrics of each `match` in a streaming query."""
-    for name, row in (_report(progress).get("observedMetrics") or {}).items():
-        if name.startswith(METRICS + "_"):
-            yield name, row if isinstance(row, Mapping) else row.asDict()
-
-
 def _buckets(progress: Any) -> Iterator[dict[str, Any]]:
-    for name, row in _observed(progress):
+    for name, row in observed(progress):
         for text in row.get(BY_BUCKET) or ():
             yield {"match": name, "rules": {}, **json.loads(text)}
 
@@ -129,7 +116,7 @@ class PrometheusMetrics(StreamingQueryListener):
             known = self._of_query.setdefault(query, totals)
             known["rows_total"] += progress["numInputRows"]
             for name in ("late_rows", "rejected_rows"):
-                known[f"{name}_total"] += sum(row[name] for _, row in _observed(progress))
+                known[f"{name}_total"] += sum(row[name] for _, row in observed(progress))
             known["batches_total"] += 1
             known["batch_seconds"] = progress["durationMs"].get("triggerExecution", 0) / 1000
             known["state_bytes"] = sum(size for where, size in self._stored.items() if where[0] == query)

@@ -332,7 +332,8 @@ class BucketUpdate:
                 self.wakes_at = max(-(-wakes // 1000), self._clock + 1)
         shipped = sum(batch.num_rows for batch in batches)
         self.rules = bucket.by_rule()
-        self.counts = Counts(shipped, bucket.relevant, bucket.groups, since_last(), len(self.after or b""))
+        relevant = sum(own.get("events", 0) for own in self.rules.values())
+        self.counts = Counts(shipped, relevant, bucket.groups, since_last(), len(self.after or b""))
 
 
 def unpacker(schema: StructType, kinds: tuple[int, ...] = ()) -> Task:
