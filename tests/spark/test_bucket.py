@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
@@ -187,6 +189,27 @@ def test_a_watermark_that_does_not_begin_is_told_of(caplog: pytest.LogCaptureFix
     (line,) = caplog.messages
     assert "there is still no watermark" in line
     assert "withWatermark() stands behind match()" in line
+
+
+def test_what_a_worker_warns_of_is_heard() -> None:
+    """In a process like a worker, where nobody has set logging up."""
+    code = """
+from dataclasses import replace
+from ceql.spark.bucket import CheckpointTerms, sealed
+from ceql.spark.packing import SEAL
+from ceql.spark.streaming import BucketProcessor
+class State:
+    def get(self): return (sealed(before),)
+    def update(self, value): pass
+before = CheckpointTerms("1", "", 1, None, "time", (), (), (), queries=(("theft", "1", "1"), ("bot", "2", "2")))
+now = replace(before, fingerprint="2", queries=(("theft", "3", "3"),))
+processor = BucketProcessor({}, now, frozenset(), False)
+processor.begin(None, State())
+list(processor.handleInputRows((SEAL,), iter(()), None))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING ceql: the stream goes on with another set of queries: 'bot' gone, 'theft' changed" in done.stderr
 
 
 def test_the_watermark_releases_what_it_reaches() -> None:

@@ -48,7 +48,7 @@ from ceql.spark.result_types import arrow_types
 from ceql.spark.stream_job import StreamJob, spec_of
 from ceql.spark.streaming_checks import refusing, tell_if_held_back
 from ceql.spark.task_metrics import BY_BUCKET, Counts, observed_name, sums
-from ceql.spark.task_report import Task, TaskLog, settle
+from ceql.spark.task_report import Task, TaskLog, hear, settle
 from ceql.spark.task_spec import Specs
 from ceql.spark.worker_errors import message_alone
 
@@ -178,6 +178,7 @@ class BucketProcessor(StatefulProcessor):
 
     def begin(self, handle: StatefulProcessorHandle, *states: ValueState) -> None:
         """Work with these states from now on."""
+        hear()
         self._handle = handle
         self._state = states[0]
 
