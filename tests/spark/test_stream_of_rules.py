@@ -104,6 +104,26 @@ def test_rules_take_effect_at_their_times(ruled: Ruled) -> None:
     assert +counted == Counter(row["query"] for row in ruled.rows if row["events"] is not None)
 
 
+def test_a_rule_is_in_effect_in_the_micro_batch_that_reads_it(ruled: Ruled) -> None:
+    """Micro-batch by micro-batch, it finds what a rule of the same text finds that was there all along."""
+    numbers = iter(range(500))
+    ruled.rule("old", PAIR)
+    ruled.stream.add(*(some(numbers, begin, count=8) for begin in (0, 30)))
+    ruled.run()
+    behind = {event[3] for event in ruled.stream.events if event[1] <= 37 - DELAY}
+    ruled.rule("new", PAIR)
+    ruled.stream.add(*(some(numbers, begin, count=8) for begin in (36, 60, 66, 90)), [END])
+    micro_batches = ruled.stream.run(ruled.match()).by_batch
+    alerts = [
+        {name: {tuple(row["events"]) for row in rows if row["query"] == name} for name in ("old", "new")}
+        for _, rows in sorted(micro_batches.items())
+    ]
+    assert all(own["new"] == {ids for ids in own["old"] if not behind & set(ids)} for own in alerts)
+    assert alerts[0]["new"], "events that had waited when it came"
+    assert sum(bool(own["new"]) for own in alerts) >= 3
+    assert any(behind & set(ids) for own in alerts for ids in own["old"])
+
+
 def test_a_row_that_makes_no_rule_is_told(ruled: Ruled) -> None:
     """As NULL, a time that is none would let its rule begin at once."""
     ruled.rule("pair", PAIR)
