@@ -52,14 +52,14 @@ def _noop(df: DataFrame) -> None:
 def _timed(action: Callable[[], Any], runs: int = RUNS) -> Timed:
     walls, cpus = [], []
     for _ in range(runs):
-        begun, work = time.perf_counter(), _work()
+        begun, before = time.perf_counter(), work()
         action()
         walls.append(time.perf_counter() - begun)
-        cpus.append(_work() - work)
+        cpus.append(work() - before)
     return walls, cpus
 
 
-def _work() -> float:
+def work() -> float:
     """Seconds of the processor so far: this process, the JVM below it, and the workers below that."""
     parents, works = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):

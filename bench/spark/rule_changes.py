@@ -1,44 +1,53 @@
-"""How long rules that change hold a stream up: `python -m bench.spark.rule_changes`.
+"""How long rules that change hold a stream up: `python -m bench.spark.rule_changes`, two minutes on an idle machine.
 
-A stream of files with a set of 100 rules is stopped and started from its checkpoint with one rule changed, one gone and
-one new: the time from `start()` to the end of the first micro-batch, beside that of a streaming query that only copies
-the same files. Then rules come by a folder: how many micro-batches after the file of a rule its first alert is out.
+A stream of files with a set of 100 rules is stopped, and started from its checkpoint by new processes with one rule
+changed, one gone and one new. Beside it stands what Spark alone takes for that: a query that copies the same files.
+Each is shown in seconds by the clock and of the processor (driver, JVM and workers): from `match` to the end of the
+first micro-batch, and from the start of the driver.
+
+Then a rule comes by a folder while a stream runs whose rules had one of the same text all along: by how many
+micro-batches the alerts of the new one are later, for events after it came.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.spark.parts import session_on
+from bench.spark.parts import session_on, work
 from ceql.spark import match
 
 RULES = 100
-ROWS = 20_000
+ROUNDS = 3
+ROWS = 2_000
+EVENTS = 10  # milliseconds from one event to the next
 SCHEMA = "type string, time timestamp, k string, v int"
 
 
 def rule(number: int) -> str:
     """A rule unlike the others."""
     return (
-        f"SELECT a, b WHERE A AS a ; B AS b FILTER a[v > {number}] AND b.v > a.v + {number % 7} "
+        f"SELECT a, b WHERE A AS a ; B AS b FILTER a[v = {number}] AND b.v > a.v + {number % 7} "
         "PARTITION BY k WITHIN 10 SECONDS"
     )
 
 
 def add(folder: Path, number: int) -> None:
-    """A file of events, ten seconds each."""
+    """A file of events, twenty seconds of them."""
     rows = range(number * ROWS, (number + 1) * ROWS)
     table = pa.table({
-        "type": ["AB"[k % 2] for k in rows],
-        "time": pa.array([1_700_000_000_000_000 + k * 500 for k in rows], pa.timestamp("us", "UTC")),
+        "type": ["AB"[k * 31 % 64 % 2] for k in rows],
+        "time": pa.array([(1_700_000_000_000 + k * EVENTS) * 1000 for k in rows], pa.timestamp("us", "UTC")),
         "k": [f"key {k % 97}" for k in rows],
         "v": pa.array([k * 7919 % 120 for k in rows], pa.int32()),
     })  # fmt: skip
@@ -47,75 +56,90 @@ def add(folder: Path, number: int) -> None:
 
 
 def stream(spark: SparkSession, source: Path) -> DataFrame:
-    """The events."""
+    """The events, a file in each micro-batch."""
     files = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(source))
     return files.withWatermark("time", "1 second")
 
 
-def seconds(found: DataFrame, checkpoint: Path) -> float:
-    """From the start of a query to the end of what is there."""
-    begun = time.perf_counter()
-    writer = found.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-    writer.trigger(availableNow=True).start().awaitTermination()
-    return time.perf_counter() - begun
-
-
-def restart(spark: SparkSession, folder: Path) -> dict[str, float]:
-    """Seconds of a restart with other rules, and of one that does nothing."""
-    source = folder / "source"
-    source.mkdir()
-    before = {f"rule {k}": rule(k) for k in range(RULES)}
-    after = {name: text for name, text in before.items() if name != "rule 3"}
-    after |= {"rule 7": rule(107), "rule new": rule(55)}
-    options: dict[str, Any] = {"buckets": 4}
-    for number in (0, 1):
-        add(source, number)
-    seconds(match(stream(spark, source), before, **options), folder / "rules")
-    seconds(stream(spark, source).select("v"), folder / "copy")
-    add(source, 2)
-    begun = time.perf_counter()
-    found = match(stream(spark, source), after, **options)
-    compiled = time.perf_counter() - begun
-    return {
-        "compiling 100 rules": compiled,
-        "restart with other rules": seconds(found, folder / "rules"),
-        "restart of a copy": seconds(stream(spark, source).select("v"), folder / "copy"),
-    }
-
-
-def micro_batches(spark: SparkSession, folder: Path) -> int:
-    """After how many micro-batches the first alert of a new rule is out, from the one that reads its file on."""
-    source, rules, first = folder / "more", folder / "texts", dict[str, int]()
-    source.mkdir()
-    rules.mkdir()
-    (rules / "0.json").write_text(json.dumps({"name": "old", "text": rule(1)}))
-
-    def look(batch: DataFrame, number: int) -> None:
-        for row in batch.select("query").distinct().collect():
-            first.setdefault(row["query"], number)
-        if number < 8:
-            add(source, number + 1)
-        if number == 3:  # the next micro-batch reads it
-            (rules / "1.json").write_text(json.dumps({"name": "new", "text": rule(2)}))
-
-    add(source, 0)
-    found = match(stream(spark, source), rules=str(rules), keys="k", buckets=4)
-    writer = found.writeStream.foreachBatch(look).option("checkpointLocation", str(folder / "changing"))
-    query = writer.start()
-    while "new" not in first and query.isActive:
-        time.sleep(0.2)
-    query.stop()
-    return first["new"] - 4
-
-
-def main() -> None:
+def run(folder: Path, kind: str) -> None:
+    """A driver that reads what is there, and prints what it took: `before` and `after` have rules, `copy` has none."""
+    begun, busy = time.perf_counter(), work()
     spark = session_on("local[2]", 2)
-    with tempfile.TemporaryDirectory() as name:
-        for what, spent in restart(spark, Path(name)).items():
-            print(f"{what:28} {spent:6.1f} s")
-        print(f"{'a new rule has an alert after':28} {micro_batches(spark, Path(name))} micro-batches")
+    started, working = time.perf_counter(), work()
+    events = stream(spark, folder / "source")
+    rules = {f"rule {k}": rule(k) for k in range(RULES)}
+    if kind == "after":
+        del rules["rule 3"]
+        rules |= {"rule 7": rule(107), "rule new": rule(55)}
+    found = events.select("v") if kind == "copy" else match(events, rules, buckets=4)
+    writer = found.writeStream.format("noop").option(
+        "checkpointLocation", str(folder / kind.replace("after", "before"))
+    )
+    query = writer.trigger(availableNow=True).start()
+    while query.lastProgress is None and query.isActive:
+        time.sleep(0.05)
+    first, firstly = time.perf_counter(), work()
+    query.awaitTermination()
+    print(json.dumps([first - started, firstly - working, first - begun, firstly - busy]))
     spark.stop()
 
 
+def restarts(folder: Path) -> dict[str, list[list[float]]]:
+    """What each of three restarts with other rules, and of three of a copy, took."""
+    source, found = folder / "source", dict[str, list[list[float]]]()
+    source.mkdir()
+    for number in range(ROUNDS + 1):
+        add(source, 2 * number)
+        add(source, 2 * number + 1)
+        for kind in ("after" if number % 2 else "before", "copy"):
+            command = [sys.executable, "-m", "bench.spark.rule_changes", str(folder), kind]
+            done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+            if number:  # the first is no restart
+                found.setdefault("copy" if kind == "copy" else "rules", []).append(json.loads(done.stdout))
+    return found
+
+
+def micro_batches(folder: Path) -> list[int]:
+    """By how many micro-batches the alerts of a rule that came are later than those of one that was there."""
+    spark = session_on("local[2]", 2)
+    source, rules = folder / "more", folder / "texts"
+    source.mkdir()
+    rules.mkdir()
+    out = dict[str, dict[Any, int]](old={}, new={})
+
+    def look(batch: DataFrame, number: int) -> None:
+        for row in batch.select("query", "k", "start_time", "end_time").collect():
+            out[row["query"]][tuple(row)[1:]] = number
+        if number < 6:
+            add(source, number + 1)
+        if number == 2:  # the next micro-batch reads it
+            (rules / "1.json").write_text(json.dumps({"name": "new", "text": rule(1)}))
+
+    (rules / "0.json").write_text(json.dumps({"name": "old", "text": rule(1)}))
+    add(source, 0)
+    found = match(stream(spark, source), rules=str(rules), keys="k", buckets=4)
+    query = found.writeStream.foreachBatch(look).option("checkpointLocation", str(folder / "changing")).start()
+    query.processAllAvailable()
+    query.stop()
+    spark.stop()
+    return [number - out["old"][alert] for alert, number in out["new"].items()]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        print(f"{'seconds: median of 3':40} {'clock':>6} {'processor':>10}")
+        for kind, runs in restarts(folder).items():
+            first, firstly, whole, wholly = (median(column) for column in zip(*runs, strict=True))
+            what = f"{RULES} rules" if kind == "rules" else "a copy"
+            print(f"{what + ', to the first micro-batch':40} {first:6.1f} {firstly:10.1f}")
+            print(f"{what + ', with the driver':40} {whole:6.1f} {wholly:10.1f}")
+        late = micro_batches(folder)
+        print(f"{len(late)} alerts of a rule that came, later by {min(late)} to {max(late)} micro-batches")
+
+
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1:
+        run(Path(sys.argv[1]), sys.argv[2])
+    else:
+        main()

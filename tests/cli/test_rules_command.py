@@ -42,6 +42,7 @@ def folder(tmp_path: Path) -> Path:
         {"name": "by number", "events": events, "matches": [[0, 2]]},
         {"name": "by id", "events": events, "matches": [["e0", "e2"]], "id": "id"},
         {"name": "by variable", "events": events, "matches": [{"a": 0, "b": [2], "d": 4}], "count": 1},
+        {"name": "no B, and no word about it", "events": events[:1], "count": 0},
     ]
     (tmp_path / "rise.tests.json").write_text(json.dumps(tests))
     (tmp_path / "more").mkdir()
@@ -59,8 +60,8 @@ def test_good_rules_pass(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.output.splitlines() == [
         "ok   pairs (low): 2 tests",
-        "ok   rise (high, payments): 3 tests",
-        "2 rules, 5 tests: none failed",
+        "ok   rise (high, payments): 4 tests",
+        "2 rules, 6 tests: none failed",
     ]
 
 
@@ -79,6 +80,7 @@ def test_what_is_wrong_is_told(folder: Path) -> None:
     (folder / "never.ceql").write_text("-- owner: x\nSELECT * WHERE A+ AS x FILTER x[v > PREV.v]")
     (folder / "cold.ceql").write_text("-- owner: x\nSELECT * WHERE A ; B")
     tests = [{"events": [{"type": "A"}, {"type": "B"}, {"type": "B"}], "matches": [[0, 1], [1, 2]], "count": 3}]
+    tests.append({"events": [{"type": "A"}, {"type": "b"}], "count": 1})
     (folder / "cold.tests.json").write_text(json.dumps(tests))
     result = ceql("rules", "check", folder, "--require", "owner")
     assert result.exit_code == 2
@@ -97,7 +99,8 @@ def test_what_is_wrong_is_told(folder: Path) -> None:
         "FAIL off (x, off)",
         "test 1: its matches have no variable or measure 'aa'",
         "the query can never match: PREV is NULL on the first event",
-        "12 rules, 7 tests: 12 failed",
+        "test 2: no event has the type 'B'",
+        "12 rules, 9 tests: 12 failed",
     ):
         assert told in result.output, result.output
 

@@ -90,9 +90,10 @@ class Job:
             f"{DELAY} seconds",
         ]
         with self.log.open("ab") as log:
+            # left alone, PySpark takes the folder above the one it runs in, if that looks like Spark
             self.process = subprocess.Popen(
                 command,
-                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(servers.HOME)},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -31,6 +31,7 @@ import stream_of_rules
 
 EVERY, ROWS = 0.5, 60  # seconds between two files; events of a file
 KILL = 5  # periods between two kills
+PATIENCE = 3600  # seconds for what takes a few; the machine may be busy
 START = 1_700_000_000_000  # milliseconds
 FILE = 200  # milliseconds of events
 SCHEMA = pa.schema(
@@ -147,7 +148,7 @@ def kill(child: subprocess.Popen[str]) -> None:
 def stop(folder: Path, child: subprocess.Popen[str]) -> None:
     """Let it read all there is, and end."""
     (folder / "stop").touch()
-    assert child.wait(600) == 0, (folder / "log").read_text()[-5000:]
+    assert child.wait(PATIENCE) == 0, (folder / "log").read_text()[-5000:]
 
 
 def megabytes(child: subprocess.Popen[str]) -> float:
@@ -190,6 +191,8 @@ def soak(seconds: float, folder: Path, count: int, period: float) -> bool:
                 before = time.monotonic()
             child = start(folder, rules)
             starts.append(time.monotonic() - before)
+            lived = time.monotonic() - begun
+            print(f"{lived:.0f} s: {kills} kills, {periods - kills} changes, a start of {starts[-1]:.0f} s", flush=True)
         source.pause()
         source.write([{"type": "Z", "time": (START + 10**9) * 1000, "k": "", "v": 0, "id": -1}])
         stop(folder, child)

@@ -14,6 +14,7 @@ from ceql.spark import match, session
 
 QUERY = "SELECT a, b, c WHERE A AS a ; B+ AS b ; C AS c FILTER b[v > 3] PARTITION BY k WITHIN 400 MILLISECONDS"
 DELAY = 300  # of the watermark, in milliseconds
+SUPPRESS = {"few": "2 per 300 milliseconds"}
 SCHEMA = "type string, time timestamp, k string, v int, id long"
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
@@ -31,7 +32,7 @@ def main(folder: Path, ruled: bool) -> None:
     events = events.withWatermark("time", f"{DELAY} milliseconds")
     options: dict[str, Any] = {"order_by": "id", "events": "ids", "id": "id", "buckets": 4}
     if ruled:
-        found = match(events, rules=str(folder / "rules"), keys="k", errors="error", **options)
+        found = match(events, rules=str(folder / "rules"), keys="k", errors="error", suppress=SUPPRESS, **options)
     else:
         found = match(events, QUERY, **options)
     writer = found.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import tomllib
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +21,11 @@ import corpus
 import generators
 import hand_made
 import ways
-from ceql import DataError
+from ceql import DataError, Suppression
 from ceql.recognition import snapshot
 from ceql.spark import streaming_checks
 from ceql.spark.bucket import Bucket
-from ceql.spark.task_spec import TIME, attribute_column
+from ceql.spark.task_spec import TIME, TaskSpec, attribute_column
 from ceql.syntax import tree
 from ceql.syntax.parser import parse
 from next_cases import preferred_cases
@@ -124,6 +128,51 @@ def test_random_sets_that_change() -> None:
     assert found > 20
 
 
+class Killed(hand_made.Operator):
+    """An operator whose micro-batches are cut short, and run again from the states before, as after a kill."""
+
+    def micro_batch(self, rows: Sequence[int], clock: int) -> None:
+        for _ in range(2):
+            cut_short = hand_made.Operator(self.shipped, dict(self.states), dict(self.timers))
+            cut_short._canonical = self._canonical  # type: ignore[method-assign]
+            hand_made.Operator.micro_batch(cut_short, rows, clock)
+        super().micro_batch(rows, clock)
+
+    def _canonical(self, row: dict[str, Any]) -> str:
+        return repr((row["suppressed"], list(row.values())[-1]))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * WHERE A ; B PARTITION BY k WITHIN 9 MILLISECONDS",
+        "SELECT * WHERE A AS a ; B AS b FILTER a.pos + 9 > b.pos WITHIN 9 MILLISECONDS",
+        "SELECT * WHERE A ; NOT B PARTITION BY k WITHIN 4 MILLISECONDS",
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_alerts_are_suppressed_through_kills(query: str, seed: int) -> None:
+    draw = random.Random(seed)
+    times = sorted(draw.sample(range(200), 120))
+    example = example_at(query, *((draw.choice("AABC"), time, draw.choice("xyz")) for time in times))
+    shipped = hand_made.ship(example, buckets=2)
+    assert isinstance(shipped.spec, TaskSpec)
+    count, period = draw.choice([(1, 15), (2, 30), (3, 60)])
+    spec = replace(shipped.spec, suppresses=True, suppress=(count, period * 10**6))
+    operator = Killed(replace(shipped, spec=spec))
+    arrived, clock = hand_made.arrivals(shipped, draw), 0
+    for rows in hand_made.cut(arrived, draw, 7):
+        operator.micro_batch(rows, clock)
+        newest = max([clock, *(shipped.stamps[k] for k in rows)])
+        clock = max(clock, newest - ways.LATENESS)
+    hand_made.finish(operator)
+    matches = example.query.run(example.input, **example.options)
+    kept = Suppression(f"{count} per {period} milliseconds").of(matches, time_unit="ms")
+    assert operator.found == Counter(repr((row["suppressed"], row["events"])) for row in kept.to_pylist())
+    assert kept.num_rows < matches.count()
+    assert not operator.states, "the periods are over"
+
+
 def example_at(query: str, *events: tuple[str, int, str]) -> ways.Example:
     """An example of events given as type, time and key."""
     return ways.Example.of(query, [{"type": kind, "time": time, "k": key} for kind, time, key in events])
@@ -140,6 +189,27 @@ def test_a_watermark_that_does_not_begin_is_told_of(caplog: pytest.LogCaptureFix
     (line,) = caplog.messages
     assert "there is still no watermark" in line
     assert "withWatermark() stands behind match()" in line
+
+
+def test_what_a_worker_warns_of_is_heard() -> None:
+    """In a process like a worker, where nobody has set logging up."""
+    code = """
+from dataclasses import replace
+from ceql.spark.bucket import CheckpointTerms, sealed
+from ceql.spark.packing import SEAL
+from ceql.spark.streaming import BucketProcessor
+class State:
+    def get(self): return (sealed(before),)
+    def update(self, value): pass
+before = CheckpointTerms("1", "", 1, None, "time", (), (), (), queries=(("theft", "1", "1"), ("bot", "2", "2")))
+now = replace(before, fingerprint="2", queries=(("theft", "3", "3"),))
+processor = BucketProcessor({}, now, frozenset(), False)
+processor.begin(None, State())
+list(processor.handleInputRows((SEAL,), iter(()), None))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING ceql: the stream goes on with another set of queries: 'bot' gone, 'theft' changed" in done.stderr
 
 
 def test_the_watermark_releases_what_it_reaches() -> None:

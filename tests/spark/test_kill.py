@@ -276,6 +276,7 @@ RULES = {
     "second": "SELECT a, c WHERE A AS a ; C AS c FILTER c.v > a.v PARTITION BY k WITHIN 200 MILLISECONDS",
 }
 CHANGED = {"first": RULES["first"].replace("v > 3", "v > 5"), "second": RULES["second"]}
+FEW = "SELECT a, b WHERE A AS a ; B AS b FILTER b[v > 1] PARTITION BY k WITHIN 100 MILLISECONDS"
 
 
 def write_rules(folder: Path, number: int, at: int | None, rules: dict[str, str], version: str) -> None:
@@ -298,7 +299,7 @@ def by_rule(folder: Path) -> tuple[Counter[Any], list[str]]:
             if row["error"] is not None:
                 wrong.append(row["query"])
             else:
-                rows[row["query"], row["version"], row["k"], tuple(row["events"])] += 1
+                rows[row["query"], row["version"], row["k"], tuple(row["events"]), row["suppressed"]] += 1
     return rows, wrong
 
 
@@ -308,7 +309,7 @@ def test_rules_change_while_it_is_killed(tmp_path: Path) -> None:
     draw = random.Random(SEED)
     source, folder = Source(tmp_path / "source", random.Random(SEED)), tmp_path / "rules"
     folder.mkdir()
-    write_rules(folder, 0, None, {"first": RULES["first"]}, "1")
+    write_rules(folder, 0, None, {"first": RULES["first"], "few": FEW}, "1")
     checkpoint = Checkpoint(tmp_path / "checkpoint")
     children = [Child(tmp_path, 0, "rules")]
     changed_at, kills = 0, 0
@@ -345,7 +346,12 @@ def test_rules_change_while_it_is_killed(tmp_path: Path) -> None:
     ]:
         part = [event for event in ordered if since * 1000 <= event["time"] < until * 1000]
         for m in ceql.match(text, pa.Table.from_pylist(part, SCHEMA)):
-            wanted[name, version, m.partition["k"], tuple(part[p]["id"] for p in m.events)] += 1
+            wanted[name, version, m.partition["k"], tuple(part[p]["id"] for p in m.events), None] += 1
+    kept = ceql.Suppression(stream_to_files.SUPPRESS["few"]).of(ceql.match(FEW, pa.Table.from_pylist(ordered, SCHEMA)))
+    for row in kept.to_pylist():
+        ids = tuple(ordered[p]["id"] for p in row["events"])
+        wanted["few", "1", row["k"], ids, row["suppressed"]] += 1
+    assert sum(kept["suppressed"].to_pylist()) > kept.num_rows / 10
     rows, wrong = by_rule(tmp_path)
     assert rows == wanted
     assert {version for _, version, *_ in rows} == {"1", "2"}

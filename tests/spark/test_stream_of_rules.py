@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import ceql
-from ceql.spark import match, metrics
+from ceql.spark import match, metrics, metrics_by_rule
 from test_restart import DELAY, END, START, Event, Stream, expected, some
 
 PAIR = "SELECT a, b WHERE A AS a ; B AS b PARTITION BY k WITHIN 50 MILLISECONDS"
@@ -98,6 +98,30 @@ def test_rules_take_effect_at_their_times(ruled: Ruled) -> None:
     assert one["measures"] == {"n": "2"}
     assert one["k"] in "xyz"
     assert sum(metrics(p)["matches"] for p in ruled.progress) == sum(row["events"] is not None for row in ruled.rows)
+    counted = Counter[str]()  # rules change in the middle of a micro-batch, too
+    for progress in ruled.progress:
+        counted.update({name: own["matches"] for name, own in metrics_by_rule(progress).items()})
+    assert +counted == Counter(row["query"] for row in ruled.rows if row["events"] is not None)
+
+
+def test_a_rule_is_in_effect_in_the_micro_batch_that_reads_it(ruled: Ruled) -> None:
+    """Micro-batch by micro-batch, it finds what a rule of the same text finds that was there all along."""
+    numbers = iter(range(500))
+    ruled.rule("old", PAIR)
+    ruled.stream.add(*(some(numbers, begin, count=8) for begin in (0, 30)))
+    ruled.run()
+    behind = {event[3] for event in ruled.stream.events if event[1] <= 37 - DELAY}
+    ruled.rule("new", PAIR)
+    ruled.stream.add(*(some(numbers, begin, count=8) for begin in (36, 60, 66, 90)), [END])
+    micro_batches = ruled.stream.run(ruled.match()).by_batch
+    alerts = [
+        {name: {tuple(row["events"]) for row in rows if row["query"] == name} for name in ("old", "new")}
+        for _, rows in sorted(micro_batches.items())
+    ]
+    assert all(own["new"] == {ids for ids in own["old"] if not behind & set(ids)} for own in alerts)
+    assert alerts[0]["new"], "events that had waited when it came"
+    assert sum(bool(own["new"]) for own in alerts) >= 3
+    assert any(behind & set(ids) for own in alerts for ids in own["old"])
 
 
 def test_a_row_that_makes_no_rule_is_told(ruled: Ruled) -> None:

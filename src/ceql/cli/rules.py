@@ -93,10 +93,14 @@ def _complaints(rule: Rule) -> Iterable[str]:
     if query is None:
         return complaints
     for test in rule.tests:
-        try:
-            complaints += _differences(query, test)
-        except (CeqlError, TypeError, ValueError) as error:
-            complaints.append(f"{test.name}: {error}")
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                found = list(_differences(query, test))
+            except (CeqlError, TypeError, ValueError) as error:
+                found = [f"{test.name}: {error}"]
+        if found:  # else its events are as few as it wants them to be
+            complaints += [*found, *(f"{test.name}: {one.message}" for one in told)]
     return complaints
 
 

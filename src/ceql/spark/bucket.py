@@ -25,7 +25,7 @@ from ceql.jit import Array
 from ceql.recognition import snapshot
 from ceql.recognition.changes import Changes
 from ceql.recognition.snapshot import schema_from_text, schema_to_text
-from ceql.spark.carried_over import adapted, check_columns
+from ceql.spark.carried_over import adapted, check_columns, in_utc
 from ceql.spark.key_clocks import KeyClocks
 from ceql.spark.task_recognizer import NO_TIME, TaskRecognizer
 from ceql.spark.task_spec import TIME, Specs, TaskSpec, own_name
@@ -70,7 +70,8 @@ class Bucket:
         self._recognizer: TaskRecognizer | None = None
         self._schema: pa.Schema | None = None  # of shipped rows, as they first were
         self._waiting: pa.RecordBatch | None = None
-        self._late: list[pa.RecordBatch] = []
+        self.late: list[pa.RecordBatch] = []
+        """The rows of the last micro-batch that came too late."""
         self._clocks = KeyClocks(spec.first.key_columns) if terms.now else None
         self._newest: int | None = None  # the latest time, where there are clocks
         self.rejects = False
@@ -88,7 +89,7 @@ class Bucket:
         """Take a micro-batch's rows in and recognise what the watermark (in microseconds; None before the first)
         releases. Rows that come too late are left in `late`."""
         rows = [self._sound(self._conform(batch)) for batch in arrived if batch.num_rows]
-        self._late = []
+        self.late = []
         if watermark is not None:
             rows = [self._on_time(batch, watermark) for batch in rows]
         if self._waiting is not None:
@@ -118,7 +119,7 @@ class Bucket:
         if self._clocks is None:
             return batch
         kept, late = self._clocks.split(batch)
-        self._late += [late] if late.num_rows else []
+        self.late += [late] if late.num_rows else []
         return kept
 
     def replay(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -127,9 +128,17 @@ class Bucket:
 
     def _recognise(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The matches that events in order of time bring about."""
+        yield from self._at_work(batch.schema).feed(batch)
+
+    def _at_work(self, schema: pa.Schema) -> TaskRecognizer:
         if self._recognizer is None:
-            self._recognizer = TaskRecognizer(self._spec, batch.schema)
-        yield from self._recognizer.feed(batch)
+            self._recognizer = TaskRecognizer(self._spec, schema)
+        return self._recognizer
+
+    def _reject(self, rows: pa.RecordBatch) -> None:
+        """Set rows aside that make no sense."""
+        self.rejected.append(rows)
+        self._at_work(rows.schema).reject(rows)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The matches that are left, once no rows will come."""
@@ -144,7 +153,7 @@ class Bucket:
             self._schema = batch.schema
         if batch.schema.equals(self._schema):
             return batch
-        if _without_zones(batch.schema) != _without_zones(self._schema):
+        if in_utc(batch.schema) != in_utc(self._schema):
             raise DataError(f"the checkpoint's events do not go with those that come: {_CHANGED}; {_AGAIN}")
         columns = [column.cast(field.type) for column, field in zip(batch.columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -155,14 +164,14 @@ class Bucket:
         if not self.rejects or not times.null_count:
             return batch
         none = times.is_null().to_numpy(zero_copy_only=False)
-        self.rejected.append(take_rows(batch, pa.array(np.flatnonzero(none))))
+        self._reject(take_rows(batch, pa.array(np.flatnonzero(none))))
         return take_rows(batch, pa.array(np.flatnonzero(~none)))
 
     def _on_time(self, batch: pa.RecordBatch, watermark: int) -> pa.RecordBatch:
         late = _times(batch) <= watermark
         if not late.any():
             return batch
-        self._late.append(take_rows(batch, pa.array(np.flatnonzero(late))))
+        self.late.append(take_rows(batch, pa.array(np.flatnonzero(late))))
         return take_rows(batch, pa.array(np.flatnonzero(~late)))
 
     def _compact(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
@@ -173,20 +182,10 @@ class Bucket:
             self._clocks.forget(watermark)
 
     @property
-    def late(self) -> list[pa.RecordBatch]:
-        """The rows of the last micro-batch that came too late."""
-        return self._late
-
-    @property
     def is_empty(self) -> bool:
         """Whether nothing waits and no match is under way: such a bucket need not be kept."""
         known = self._clocks is not None and self._clocks.known is not None
         return self._waiting is None and not known and (self._recognizer is None or self._recognizer.is_idle)
-
-    @property
-    def relevant(self) -> int:
-        """Events that were recognised since this was made or read from a blob."""
-        return 0 if self._recognizer is None else self._recognizer.relevant
 
     @property
     def groups(self) -> int:
@@ -281,7 +280,7 @@ class Bucket:
 
 def _adopt(before: pa.Schema, now: pa.Schema, spec: Specs) -> pa.Schema:
     """The columns to go on with: those from before, unless there are others now than the time zone makes them."""
-    if _without_zones(before) == _without_zones(now):
+    if in_utc(before) == in_utc(now):
         return before
     check_columns(before, now, spec.first, spec.deciding)
     return now
@@ -357,16 +356,6 @@ def _check(header: dict[str, Any], terms: CheckpointTerms) -> Changes | None:
             f"and the stream's now {', '.join(terms.shown)}; {_AGAIN}"
         )
     return changes
-
-
-def _without_zones(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    return [
-        (field.name, pa.timestamp(field.type.unit, "UTC") if _is_zoned(field.type) else field.type) for field in schema
-    ]
-
-
-def _is_zoned(type: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(type)) and type.tz is not None
 
 
 def _times(batch: pa.RecordBatch) -> Array:

@@ -22,7 +22,7 @@ def check_columns(before: pa.Schema, now: pa.Schema, spec: TaskSpec, read: froze
         if field.name not in before.names:
             continue
         old = before.field(field.name).type
-        if _is_zoned_alike(old, field.type) or _widens(old, field.type):
+        if _in_utc(old) == _in_utc(field.type) or _widens(old, field.type):
             continue
         if field.name in read or not field.name.startswith(ATTRIBUTE):
             raise DataError(
@@ -66,11 +66,14 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         ) from error
 
 
-def _is_zoned_alike(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether the types are the same, but for the zone of times."""
-    if pa.types.is_timestamp(old) and pa.types.is_timestamp(new):
-        return bool(old.unit == new.unit and (old.tz is None) == (new.tz is None))
-    return bool(old == new)
+def in_utc(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    """Names and types, with UTC for the zones of times: a session's may change, and instants do not."""
+    return [(field.name, _in_utc(field.type)) for field in schema]
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    return pa.timestamp(kind.unit, "UTC") if zoned else kind
 
 
 def _widens(old: pa.DataType, new: pa.DataType) -> bool:

@@ -9,11 +9,9 @@ one stateful step (`streaming`), and those that have no keys are one group.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from hashlib import blake2b
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -34,14 +32,12 @@ from ceql.spark.lacking_types import telling
 from ceql.spark.match_options import MatchArguments
 from ceql.spark.prepare import Frames, Prepared, prepare
 from ceql.spark.result_types import first_fields
-from ceql.spark.stream_job import RowGroup, StreamJob, place_of, terms_of
+from ceql.spark.stream_job import RowGroup, StreamJob, digest, identity_of, terms_of
 from ceql.spark.task_recognizer import batch_task
 from ceql.spark.task_report import reported
-from ceql.spark.task_spec import SetSpec
+from ceql.spark.task_spec import SetSpec, TaskSpec
 from ceql.syntax import tree as t
 from ceql.syntax.walking import leaves
-
-FIXED = ("query", "start_time", "end_time", "bindings", "measures", "events")
 
 
 def to_set(queries: QuerySet | Mapping[str, str | Query]) -> QuerySet:
@@ -52,7 +48,7 @@ def to_set(queries: QuerySet | Mapping[str, str | Query]) -> QuerySet:
 def run(frames: Frames, queries: QuerySet, arguments: MatchArguments, partitions: int | None) -> DataFrame:
     """The lazy DataFrame of the matches of all queries, in batch."""
     bound = _bind(frames, queries, arguments)
-    schema = _schema(bound, arguments)
+    schema = schema_of(bound.whole, bound.keys, arguments)
     results = [
         rows_in_tasks(group.carrier, partitions).mapInArrow(reported("match", batch_task(group.spec)), schema)
         for group in _groups(frames, bound, arguments)
@@ -68,15 +64,14 @@ def stream_job(frames: Frames, queries: QuerySet, arguments: MatchArguments, buc
     """
     bound = _bind(frames, queries, arguments)
     groups = tuple(sorted(_groups(frames, bound, arguments, True), key=lambda group: group.identity))
-    if len({place_of(group.identity, buckets) for group in groups}) < len(groups):
-        raise ArgumentError(f"the numbers of buckets of two kinds of keys clash: pass another number than {buckets=}")
     plans = sorted(queries.plans.items())
     prints = tuple((name, plan.fingerprint, plan.state_fingerprint) for name, plan in plans)
-    whole = blake2b(json.dumps([one[:2] for one in prints]).encode(), digest_size=16).hexdigest()
+    whole = digest([one[:2] for one in prints], 16).hex()
     text = "\n".join(f"{name}: {plan.source.strip()}" for name, plan in plans)
     terms = terms_of(groups, whole, text, buckets, prints)
     waits = any(plan.waits for _, plan in plans)
-    return StreamJob(groups, replace(terms, strict=strict), _schema(bound, arguments), bound.whole.event_type, waits)
+    schema = schema_of(bound.whole, bound.keys, arguments)
+    return StreamJob(groups, replace(terms, strict=strict), schema, bound.whole.event_type, waits)
 
 
 @dataclass(frozen=True)
@@ -130,8 +125,7 @@ def _identity(division: Division, bounds: Mapping[str, BoundPlan]) -> int:
     window = plan.query.window
     parts = [[[ref.attribute, ref.name or ""] for ref in part.refs] for part in plan.partition]
     attribute = window.attribute if isinstance(window, t.AttributeWindow) else None
-    told = json.dumps([division.name, parts, attribute])
-    return int.from_bytes(blake2b(told.encode(), digest_size=8).digest())
+    return identity_of([division.name, parts, attribute])
 
 
 def _group(
@@ -151,34 +145,36 @@ def _group(
     if streaming:  # rules to come may read any column of the events that wait
         shipped = tuple(dict.fromkeys([*shown, *whole.bound.schema.names]))
     stand_in = _standing_for(list(bounds.values()), division)
-    carrier = prepare(
-        frames, stand_in, replace(arguments, read=shipped, ids=False, id=(), match_id=None, suppress=None)
-    )
+    carrier, common = carried(frames, stand_in, whole, shipped, arguments)
     schema = schema_to_text(pa.schema([whole.bound.schema.field(name) for name in guarded]))
     specs = []
     for name, plan in zip(bounds, plans, strict=True):
-        own = replace(
-            carrier.spec,
-            query=plan.source,
-            keys=tuple(part.refs[0].attribute for part in plan.shown_keys),
-            compared=compared_attributes(plan),
-            shown=shown,
-            ids=arguments.ids,
-            exact=(),
-            undecided=tuple(range(len(plan.guards))),
-            schema=schema,
-            type=whole.bound.type,
-            match_id=arguments.match_id,
-            suppresses=arguments.suppress is not None,
-            suppress=arguments.suppressing(plan, name),
-            told_by=telling,
-            identity=name,
-        )
+        own = common.of_set(plan, name, schema, arguments.suppressing(plan, name))
         _ = own.plan  # made here once, and pickled along
         specs.append(own)
     return RowGroup(
         carrier, SetSpec(tuple(bounds), tuple(specs), tuple(bound.keys.items())), _identity(division, bounds)
     )
+
+
+def carried(
+    frames: Frames, stand_in: Plan, whole: Prepared, read: tuple[str, ...], arguments: MatchArguments
+) -> tuple[Prepared, TaskSpec]:
+    """The rows of a group, with these attributes, and what its queries have in common: the result of `whole`."""
+    plain = replace(arguments, read=read, ids=False, id=(), match_id=None, suppress=None, flat=False)
+    carrier = prepare(frames, stand_in, plain)
+    common = replace(
+        carrier.spec,
+        exact=(),
+        undecided=(),
+        type=whole.bound.type,
+        shown=whole.spec.shown,
+        ids=arguments.ids,
+        match_id=arguments.match_id,
+        suppresses=arguments.suppress is not None,
+        told_by=whole.spec.told_by,
+    )
+    return carrier, common
 
 
 def _read_by_guards(bound: BoundPlan) -> set[str]:
@@ -220,18 +216,30 @@ def _any_event(
     single: bool = False,
     counts: bool = False,
 ) -> Plan:
-    """A query for each event of a type that one of these names, by these keys.
+    """A query for each event of a type that one of these names, by these keys."""
+    kinds = dict.fromkeys(t.Event(guard.type, guard.stream) for plan in plans for guard in plan.guards)
+    return any_event(tuple(kinds), parts, window, single, counts, plans[0].query.streams, plans[0].source)
+
+
+def any_event(
+    kinds: tuple[t.Event, ...],
+    parts: tuple[t.Part, ...],
+    window: t.Window | None,
+    single: bool,
+    counts: bool,
+    streams: tuple[str, ...],
+    source: str,
+) -> Plan:
+    """A query for each event of these kinds, by these keys.
 
     `single`: it runs in one task. `counts`: events that no query asks for are shipped, too, since they count.
     """
-    kinds = dict.fromkeys((guard.type, guard.stream) for plan in plans for guard in plan.guards)
-    items = tuple(t.Event(type, stream) for type, stream in kinds)
-    formula: t.Formula = items[0] if len(items) == 1 else t.Or(items)
+    formula: t.Formula = kinds[0] if len(kinds) == 1 else t.Or(kinds)
     if counts:
         formula = t.Then((formula, formula), (t.Joint.TOUCH,))
     consume = t.Consume.ANY if single else t.Consume.NONE
-    query = t.Query(formula, streams=plans[0].query.streams, partition=parts, window=window, consume=consume)
-    return plan_query(query, plans[0].source)
+    query = t.Query(formula, streams=streams, partition=parts, window=window, consume=consume)
+    return plan_query(query, source)
 
 
 def _keys(bounds: Mapping[str, BoundPlan]) -> dict[str, pa.DataType]:
@@ -245,25 +253,25 @@ def _keys(bounds: Mapping[str, BoundPlan]) -> dict[str, pa.DataType]:
     return found
 
 
-def _schema(bound: _Bound, arguments: MatchArguments) -> StructType:
-    """The columns of the result, in order."""
-    event, time = bound.whole.event_type, bound.whole.schema["start_time"].dataType
-    taken, shown = {name.lower() for name in FIXED}, []
-    for name, kind in bound.keys.items():
+def schema_of(
+    whole: Prepared, keys: Mapping[str, pa.DataType], arguments: MatchArguments, versions: bool = False
+) -> StructType:
+    """The columns of the result, in order, with these keys."""
+    event, time = whole.event_type, whole.schema["start_time"].dataType
+    first = [StructField(name, StringType()) for name in ("query", "version")[: 1 + versions]]
+    last = [
+        StructField("start_time", time),
+        StructField("end_time", time),
+        StructField("bindings", MapType(StringType(), ArrayType(event))),
+        StructField("measures", MapType(StringType(), StringType())),
+        StructField("events", ArrayType(event)),
+    ]
+    taken, shown = {field.name for field in (*first, *last)}, []
+    for name, kind in keys.items():
         while name.lower() in taken:
             name += "_"
         taken.add(name.lower())
         shown.append(StructField(name, from_arrow_type(kind)))
-    own = ["query", *(field.name for field in shown), *FIXED[1:]]
-    return StructType(
-        [
-            *first_fields(arguments.match_id, arguments.suppress is not None, own),
-            StructField("query", StringType()),
-            *shown,
-            StructField("start_time", time),
-            StructField("end_time", time),
-            StructField("bindings", MapType(StringType(), ArrayType(event))),
-            StructField("measures", MapType(StringType(), StringType())),
-            StructField("events", ArrayType(event)),
-        ]
-    )
+    own = [*first, *shown, *last]
+    before = first_fields(arguments.match_id, arguments.suppress is not None, [field.name for field in own])
+    return StructType([*before, *own])

@@ -18,14 +18,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ceql.recognition.metrics import escaped
-from ceql.spark.task_metrics import BY_BUCKET, METRICS
+from ceql.spark.task_metrics import BY_BUCKET, COUNTERS, observed
 
-COUNTERS = ("events", "matches", "suppressed")
 SIZES = ("partial", "state_bytes")
 _HELP = {
     "events": "Events that a rule recognised, without those that can change nothing.",
     "matches": "Matches of a rule.",
     "suppressed": "Matches of a rule that were suppressed.",
+    "rejected": "Events without a time that a rule would have read.",
     "partial": "Nodes of the graph of partial matches of a rule.",
     "state_bytes": "Bytes of state of a rule, before they are compressed, without what rules share.",
 }
@@ -46,6 +46,7 @@ def metrics_by_rule(progress: Any) -> dict[str, dict[str, int]]:
 
     - `events`: events that were recognised, without those that can change nothing to the rule;
     - `matches`, and those that were `suppressed`;
+    - `rejected`: events without a time that it would have read;
     - `partial`: nodes of the graph of partial matches, and `state_bytes`, of the buckets that had something to do.
 
     The name of a query that is alone is "".
@@ -57,20 +58,8 @@ def metrics_by_rule(progress: Any) -> dict[str, dict[str, int]]:
     return {name: dict(own) for name, own in sorted(found.items())}
 
 
-def _report(progress: Any) -> Mapping[str, Any]:
-    given: Mapping[str, Any] = progress if isinstance(progress, Mapping) else json.loads(progress.json)
-    return given
-
-
-def _observed(progress: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The metrics of each `match` in a streaming query."""
-    for name, row in (_report(progress).get("observedMetrics") or {}).items():
-        if name.startswith(METRICS + "_"):
-            yield name, row if isinstance(row, Mapping) else row.asDict()
-
-
 def _buckets(progress: Any) -> Iterator[dict[str, Any]]:
-    for name, row in _observed(progress):
+    for name, row in observed(progress):
         for text in row.get(BY_BUCKET) or ():
             yield {"match": name, "rules": {}, **json.loads(text)}
 
@@ -82,8 +71,7 @@ class PrometheusMetrics(StreamingQueryListener):
         self._spark = spark
         self._lock = threading.Lock()
         self._counted: Counter[tuple[str, str, str]] = Counter()  # by query, rule, name
-        self._sizes: dict[tuple[str, str, int], dict[str, dict[str, int]]] = {}  # by query, match and bucket: by rule
-        self._stored: dict[tuple[str, str, int], int] = {}
+        self._last: dict[tuple[str, str, int], dict[str, Any]] = {}  # by query, match and bucket: what it told last
         self._of_query: dict[str, dict[str, float]] = {}
         self._server = ThreadingHTTPServer((host, port), _page(self))
         self.port: int = self._server.server_address[1]
@@ -101,9 +89,7 @@ class PrometheusMetrics(StreamingQueryListener):
         """Forget the sizes of a run before: this one tells of its own."""
         query = str(event.name or event.id)
         with self._lock:
-            for known in (self._sizes, self._stored):
-                for where in [where for where in known if where[0] == query]:
-                    del known[where]
+            self._last = {where: counts for where, counts in self._last.items() if where[0] != query}
 
     def onQueryProgress(self, event: Any) -> None:
         """Take a report in."""
@@ -117,9 +103,7 @@ class PrometheusMetrics(StreamingQueryListener):
         query = str(progress.get("name") or progress["id"])
         with self._lock:
             for counts in _buckets(progress):
-                where = (query, counts["match"], counts.get("bucket", 0))
-                self._sizes[where] = counts["rules"]
-                self._stored[where] = counts["state_bytes"]
+                self._last[query, counts["match"], counts.get("bucket", 0)] = counts
                 for rule, own in counts["rules"].items():
                     for name in COUNTERS:
                         self._counted[query, rule, name] += own.get(name, 0)
@@ -127,10 +111,10 @@ class PrometheusMetrics(StreamingQueryListener):
             known = self._of_query.setdefault(query, totals)
             known["rows_total"] += progress["numInputRows"]
             for name in ("late_rows", "rejected_rows"):
-                known[f"{name}_total"] += sum(row[name] for _, row in _observed(progress))
+                known[f"{name}_total"] += sum(row[name] for _, row in observed(progress))
             known["batches_total"] += 1
             known["batch_seconds"] = progress["durationMs"].get("triggerExecution", 0) / 1000
-            known["state_bytes"] = sum(size for where, size in self._stored.items() if where[0] == query)
+            known["state_bytes"] = sum(own["state_bytes"] for (of, *_), own in self._last.items() if of == query)
             watermark = (progress.get("eventTime") or {}).get("watermark")
             if watermark is not None:
                 known["watermark_seconds"] = datetime.fromisoformat(watermark).timestamp()
@@ -140,24 +124,27 @@ class PrometheusMetrics(StreamingQueryListener):
 
     def text(self) -> str:
         """The metrics in Prometheus' text format."""
+        lines = []
         with self._lock:
-            lines = []
-            for name in COUNTERS:
-                lines += _metric(f"ceql_rule_{name}_total", "counter", _HELP[name])
-                counted = {(query, rule): own for (query, rule, which), own in self._counted.items() if which == name}
-                lines += [f"ceql_rule_{name}_total{_labels(*key)} {value}" for key, value in sorted(counted.items())]
-            for name in SIZES:
-                sizes: Counter[tuple[str, str]] = Counter()
-                for (query, _, _), rules in self._sizes.items():
-                    for rule in rules:
-                        sizes[query, rule] += rules[rule].get(name, 0)
-                lines += _metric(f"ceql_rule_{name}", "gauge", _HELP[name])
-                lines += [f"ceql_rule_{name}{_labels(*key)} {value}" for key, value in sorted(sizes.items())]
-            for name, (kind, help) in _OF_QUERY.items():
-                lines += _metric(f"ceql_query_{name}", kind, help)
-                known = {query: own[name] for query, own in self._of_query.items() if name in own}
-                lines += [f"ceql_query_{name}{_labels(query)} {value:.15g}" for query, value in sorted(known.items())]
+            for name, (kind, help), samples in self._samples():
+                lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
+                lines += [f"{name}{_labels(*key)} {value:.15g}" for key, value in sorted(samples.items())]
         return "\n".join(lines) + "\n"
+
+    def _samples(self) -> Iterator[tuple[str, tuple[str, str], Mapping[Any, float]]]:
+        """Each metric: its name, its kind with what it is, and its values by query, or by query and rule."""
+        for name in COUNTERS:
+            counted = {key[:2]: value for key, value in self._counted.items() if key[2] == name}
+            yield f"ceql_rule_{name}_total", ("counter", _HELP[name]), counted
+        for name in SIZES:
+            sizes: Counter[tuple[str, ...]] = Counter()
+            for (query, *_), counts in self._last.items():
+                for rule, own in counts["rules"].items():
+                    sizes[query, rule] += own.get(name, 0)
+            yield f"ceql_rule_{name}", ("gauge", _HELP[name]), sizes
+        for name, told in _OF_QUERY.items():
+            known = {(query,): own[name] for query, own in self._of_query.items() if name in own}
+            yield f"ceql_query_{name}", told, known
 
 
 def serve_metrics(spark: SparkSession, port: int = 9464, host: str = "127.0.0.1") -> PrometheusMetrics:
@@ -167,10 +154,6 @@ def serve_metrics(spark: SparkSession, port: int = 9464, host: str = "127.0.0.1"
     Prometheus elsewhere needs `host="0.0.0.0"`, and a network that lets nobody else in.
     """
     return PrometheusMetrics(spark, port, host)
-
-
-def _metric(name: str, kind: str, help: str) -> list[str]:
-    return [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
 
 
 def _labels(query: str, rule: str | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +12,7 @@ from ceql.io.sort_keys import encode
 from ceql.recognition.changes import Changes
 from ceql.spark.bucket import Bucket, CheckpointTerms
 from ceql.spark.rules import RuleTable, Ruling
+from ceql.spark.task_metrics import COUNTERS
 from ceql.spark.task_recognizer import TaskRecognizer
 from ceql.spark.task_spec import TIME, SetSpec
 
@@ -23,7 +25,14 @@ class RuledBucket(Bucket):
         self._division = division
         self._table = table
         self._task = self._in_effect()
+        self._before: dict[str, Counter[str]] = {}  # what rules did before others came into effect
         super().__init__(self._task or ruling.templates[division], terms)
+
+    def by_rule(self) -> dict[str, dict[str, int]]:
+        found = {name: Counter(own) for name, own in self._before.items()}
+        for name, own in super().by_rule().items():
+            found.setdefault(name, Counter()).update(own)
+        return {name: dict(own) for name, own in found.items()}
 
     def _in_effect(self) -> SetSpec | None:
         return self._ruling.task_of(self._division, list(self._table.active.values()))
@@ -53,6 +62,12 @@ class RuledBucket(Bucket):
         if self._task is not None and batch.num_rows:
             yield from super()._recognise(batch)
 
+    def _reject(self, rows: pa.RecordBatch) -> None:
+        if self._task is None:
+            self.rejected.append(rows)
+        else:
+            super()._reject(rows)
+
     def _change(self, time: int) -> Iterator[pa.RecordBatch]:
         """Let the changes up to this time take effect, before its events are recognised."""
         before, old = self._task, self._recognizer
@@ -62,6 +77,8 @@ class RuledBucket(Bucket):
         self._task = self._in_effect()
         if self._task is before:
             return
+        for name, own in super().by_rule().items():
+            self._before.setdefault(name, Counter()).update({counter: own[counter] for counter in COUNTERS})
         self._spec = self._task or self._ruling.templates[self._division]
         self._recognizer = None
         if old is not None and before is not None and self._task is not None and not old.is_idle:

@@ -8,17 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import (
-    ExpiredTimerInfo,
-    StatefulProcessorHandle,
-    TimerValues,
-    ValueState,
-)
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues, ValueState
 
 from ceql.recognition.snapshot import to_ipc
 from ceql.spark.bucket import CheckpointTerms
 from ceql.spark.extras import ERROR, ERRORS
-from ceql.spark.packing import DATA, ROWS, SEAL
+from ceql.spark.packing import DATA, ROWS
 from ceql.spark.ruled_bucket import RuledBucket
 from ceql.spark.rules import RuleTable, Ruling
 from ceql.spark.stream_job import place_of
@@ -26,7 +21,6 @@ from ceql.spark.streaming import BucketProcessor, from_ipc, step_row
 from ceql.spark.worker_errors import message_alone
 
 _log = logging.getLogger("ceql")
-_Changes = list[dict[str, Any]]
 
 
 class RuledProcessor(BucketProcessor):
@@ -50,26 +44,10 @@ class RuledProcessor(BucketProcessor):
         super().begin(handle, states[0])
         self._rules = states[1]
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        events, changes = list[bytes](), _Changes()
-        for row in rows:
-            if row[DATA] is not None and row[ROWS] < 0:
-                changes += [change for batch in from_ipc(bytes(row[DATA])) for change in batch.to_pylist()]
-            elif row[DATA] is not None:
-                events.append(bytes(row[DATA]))
-        if key[0] == SEAL:
-            self._seal()
-            return self._complain(changes)
-        return self._ruled(key[0], events, changes, timerValues)
-
-    def handleExpiredTimer(
-        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
-    ) -> Iterator[Row]:
-        return self._ruled(key[0], [], [], timerValues)
-
-    def _complain(self, changes: _Changes) -> Iterator[Row]:
-        """A row for each rule that makes no sense."""
-        for change in changes:
+    def _seal(self, arrived: list[Row]) -> Iterator[Row]:
+        """A row for each rule that makes no sense, besides."""
+        yield from super()._seal(arrived)
+        for change in _changes(arrived):
             why = self._ruling.complaint_of(change)
             if why is not None:
                 _log.warning("rule %r is left out: %s", change["name"], why)
@@ -77,16 +55,22 @@ class RuledProcessor(BucketProcessor):
                 batch = pa.RecordBatch.from_pylist([told], ERROR)
                 yield step_row(ERRORS, 1, to_ipc([batch]) if ERRORS in self._kinds else None)
 
-    def _ruled(self, bucket: int, arrived: list[bytes], changes: _Changes, timers: TimerValues) -> Iterator[Row]:
+    def _run(self, bucket: int, arrived: list[Row], timers: TimerValues) -> Iterator[Row]:
         before = self._rules.get()
         blob = bytes(before[0]) if before is not None else None
         table = RuleTable.from_bytes(blob) if blob is not None else RuleTable()
         clock = timers.getCurrentWatermarkInMs()
-        sound = [one for one in changes if self._ruling.complaint_of(one) is None]
+        sound = [one for one in _changes(arrived) if self._ruling.complaint_of(one) is None]
         table.add(sound, clock * 1000 if clock > 0 else None)
         with message_alone():
             own = RuledBucket(self._ruling, self._divisions[bucket // self._terms.buckets], table, self._terms)
-        yield from self._update(bucket, own, arrived, timers)
+        yield from self._update(bucket, own, [row for row in arrived if row[ROWS] >= 0], timers)
         after = table.to_bytes()
         if after != blob:
             self._rules.update((after,))
+
+
+def _changes(arrived: list[Row]) -> list[dict[str, Any]]:
+    """The rows of rules among what has arrived, as `packing` marks them."""
+    blobs = [bytes(row[DATA]) for row in arrived if row[ROWS] < 0]
+    return [change for blob in blobs for batch in from_ipc(blob) for change in batch.to_pylist()]

@@ -24,7 +24,7 @@ from ceql.analysis.first_event import never_begins
 from ceql.errors import ArgumentError, CeqlError
 from ceql.plan import make_plan
 from ceql.plans import Plan
-from ceql.recognition.bound_plan import BoundPlan, compared_attributes
+from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_from_text
 from ceql.spark.collations import refuse_collations
@@ -64,6 +64,8 @@ class RuleTable:
             text = row["text"] if row["enabled"] else None
             self.coming.append(Change(since, row["name"], row["version"], text))
         self.coming.sort(key=_order)
+        if watermark is None:  # no event was recognised yet
+            self.move_to(ALWAYS)
 
     def times(self, until: int) -> list[int]:
         """When rules change, up to a time."""
@@ -189,21 +191,12 @@ class Ruling:
 
     def _spec(self, division: int, name: str, plan: Plan) -> TaskSpec:
         template, keys = self.templates[division], self.divisions[division]
-        return replace(
-            template,
-            query=plan.source,
-            keys=tuple(part.refs[0].attribute for part in plan.shown_keys),
-            key_columns=tuple(
-                key_column(keys.index(column)) if column in keys else template.place[column]
-                for column in _key_columns(plan)
-            ),
-            compared=compared_attributes(plan),
-            exact=(),
-            undecided=tuple(range(len(plan.guards))),
-            schema=self.columns,
-            suppress=self.arguments.suppressing(plan, name),
-            identity=name,
+        own = template.of_set(plan, name, self.columns, self.arguments.suppressing(plan, name))
+        columns = (
+            key_column(keys.index(column)) if column in keys else template.place[column]
+            for column in _key_columns(plan)
         )
+        return replace(own, key_columns=tuple(columns))
 
     def kept(self, before: SetSpec, now: SetSpec) -> frozenset[str]:
         """The rules that go on with their states from one task to the next."""

@@ -15,7 +15,7 @@ from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
@@ -107,11 +107,8 @@ def _micros(until: datetime) -> int:
 
 
 def _newest(rows: list[DataFrame]) -> int:
-    def latest(frame: DataFrame) -> DataFrame:
-        at: Column = F.max(F.unix_micros(TIME)).alias("at")
-        return frame.agg(at)
-
-    newest = reduce(DataFrame.unionAll, map(latest, rows)).agg(F.max("at")).first()
+    times = reduce(DataFrame.unionAll, [frame.select(F.unix_micros(TIME).alias("at")) for frame in rows])
+    newest = times.agg(F.max("at")).first()
     if newest is None or newest[0] is None:
         raise DataError(
             "history has no event that the query looks at, so that it does not say until when it goes: pass until="

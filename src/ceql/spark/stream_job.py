@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
@@ -92,6 +94,16 @@ def job_of(prepared: Prepared, buckets: int) -> StreamJob:
     return StreamJob((group,), terms, prepared.schema, prepared.event_type, prepared.plan.waits)
 
 
+def digest(told: object, size: int) -> bytes:
+    """Bytes that follow from what is told."""
+    return blake2b(json.dumps(told).encode(), digest_size=size).digest()
+
+
+def identity_of(told: object) -> int:
+    """A number for a group that follows from what divides its rows."""
+    return int.from_bytes(digest(told, 8))
+
+
 def recognising_now(job: StreamJob) -> StreamJob:
     """The same job, whose events are recognised as they come (`emit="now"`)."""
     if job.waits:
@@ -111,6 +123,11 @@ def terms_of(
     queries: tuple[tuple[str, str, str], ...] = (),
 ) -> CheckpointTerms:
     """The terms that a checkpoint sets; what they say of rows is the same for all groups."""
+    if len({place_of(group.identity, buckets) for group in groups}) < len(groups):
+        raise ArgumentError(
+            f"the numbers of buckets of two kinds of keys clash, unless keys= has one twice: pass another number than "
+            f"{buckets=}"
+        )
     prepared, spec = groups[0].carrier, groups[0].spec.first
     return CheckpointTerms(
         fingerprint=fingerprint,

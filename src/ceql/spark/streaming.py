@@ -48,7 +48,7 @@ from ceql.spark.result_types import arrow_types
 from ceql.spark.stream_job import StreamJob, spec_of
 from ceql.spark.streaming_checks import refusing, tell_if_held_back
 from ceql.spark.task_metrics import BY_BUCKET, Counts, observed_name, sums
-from ceql.spark.task_report import Task, TaskLog, settle
+from ceql.spark.task_report import Task, TaskLog, hear, settle
 from ceql.spark.task_spec import Specs
 from ceql.spark.worker_errors import message_alone
 
@@ -178,14 +178,13 @@ class BucketProcessor(StatefulProcessor):
 
     def begin(self, handle: StatefulProcessorHandle, *states: ValueState) -> None:
         """Work with these states from now on."""
+        hear()
         self._handle = handle
         self._state = states[0]
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        if key[0] == SEAL:
-            self._seal()
-            return iter(())
-        return self._run(key[0], [bytes(row[DATA]) for row in rows if row[DATA] is not None], timerValues)
+        arrived = [row for row in rows if row[DATA] is not None]
+        return self._seal(arrived) if key[0] == SEAL else self._run(key[0], arrived, timerValues)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
@@ -210,7 +209,7 @@ class BucketProcessor(StatefulProcessor):
         )
         settle()
 
-    def _seal(self) -> None:
+    def _seal(self, arrived: list[Row]) -> Iterator[Row]:
         """Set the terms of a new checkpoint; refuse to go on from a checkpoint with other terms."""
         before = self._state.get()
         with message_alone():
@@ -219,8 +218,9 @@ class BucketProcessor(StatefulProcessor):
                 _log.warning("the stream goes on with another set of queries: %s", changes)
             if before is None or changes:
                 self._state.update((sealed(self._terms),))
+        return iter(())
 
-    def _run(self, bucket: int, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
+    def _run(self, bucket: int, arrived: list[Row], timers: TimerValues) -> Iterator[Row]:
         before = self._state.get()
         spec = spec_of(bucket, self._specs, self._terms)
         if spec is None or (before is None and not arrived):  # no query is left of these keys, or nothing is to be done
@@ -229,12 +229,12 @@ class BucketProcessor(StatefulProcessor):
             return
         yield from self._update(bucket, Bucket(spec, self._terms), arrived, timers)
 
-    def _update(self, number: int, bucket: Bucket, arrived: list[bytes], timers: TimerValues) -> Iterator[Row]:
+    def _update(self, number: int, bucket: Bucket, arrived: list[Row], timers: TimerValues) -> Iterator[Row]:
         before = self._state.get()
         blob = bytes(before[0]) if before is not None else None
         with message_alone():
             update = BucketUpdate(bucket, self._kinds, blob, timers.getCurrentWatermarkInMs(), self._fails)
-            for row in update.run(arrived):
+            for row in update.run([bytes(one[DATA]) for one in arrived]):
                 yield step_row(*row)
         self._total += update.counts
         yield step_row(None, 0, update.counts.to_json(bucket=number, rules=update.rules).encode())
@@ -332,7 +332,8 @@ class BucketUpdate:
                 self.wakes_at = max(-(-wakes // 1000), self._clock + 1)
         shipped = sum(batch.num_rows for batch in batches)
         self.rules = bucket.by_rule()
-        self.counts = Counts(shipped, bucket.relevant, bucket.groups, since_last(), len(self.after or b""))
+        relevant = sum(own.get("events", 0) for own in self.rules.values())
+        self.counts = Counts(shipped, relevant, bucket.groups, since_last(), len(self.after or b""))
 
 
 def unpacker(schema: StructType, kinds: tuple[int, ...] = ()) -> Task:

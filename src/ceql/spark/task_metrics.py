@@ -30,6 +30,8 @@ METRICS = "ceql"
 _numbers = count(1)  # two of them in one streaming query must not have the same name
 BY_BUCKET = "by_bucket"
 """The observed metric that has the counts of each bucket as JSON, with those of each rule."""
+COUNTERS = ("events", "matches", "suppressed", "rejected")
+"""What is counted of each rule since a micro-batch began; its sizes are those at the end."""
 _COUNTS = "ceql counts"
 """The column of a batch's result in which tasks put their counts."""
 
@@ -91,15 +93,26 @@ def metrics(progress: Any) -> dict[str, int]:
 
     The numbers of several `match`es in one streaming query are added up.
     """
-    given: Mapping[str, Any] = progress if isinstance(progress, Mapping) else json.loads(progress.json)
     names = ("shipped", "relevant", "late_rows", "rejected_rows", "matches", "groups", "compiling_ms", "state_bytes")
     found = dict.fromkeys(("events", *names), 0)
-    found["events"] = int(given.get("numInputRows", 0))
-    for name, row in given.get("observedMetrics", {}).items():
-        if name.startswith(f"{METRICS}_"):
-            for own in names:
-                found[own] += int(row[own])
+    found["events"] = int(read_report(progress).get("numInputRows", 0))
+    for _, row in observed(progress):
+        for own in names:
+            found[own] += int(row[own])
     return found
+
+
+def read_report(progress: Any) -> Mapping[str, Any]:
+    """A `StreamingQueryProgress` as a dict."""
+    given: Mapping[str, Any] = progress if isinstance(progress, Mapping) else json.loads(progress.json)
+    return given
+
+
+def observed(progress: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The metrics of each `match` in a streaming query, by name."""
+    for name, row in (read_report(progress).get("observedMetrics") or {}).items():
+        if name.startswith(f"{METRICS}_"):
+            yield name, row if isinstance(row, Mapping) else row.asDict()
 
 
 # --- batches ---

@@ -21,6 +21,7 @@ from ceql.io.sorted_runs import EventBatch
 from ceql.io.soundness import check
 from ceql.io.times import time_keys
 from ceql.jit import Array
+from ceql.predicates.symbols import SymbolTable
 from ceql.recognition import snapshot
 from ceql.recognition.bound_plan import BoundPlan, Sharing, SymbolsOver
 from ceql.recognition.frame import Recognition
@@ -84,6 +85,8 @@ class TaskQuery:
         """Matches that were given out since this was made."""
         self.suppressed = 0
         """Matches that were not, since there were so many."""
+        self.rejected = 0
+        """Events that it would have read, were they sound."""
         self.state_bytes = 0
         """Bytes of its own in the last `state`, before they are compressed: without what it shares with others."""
 
@@ -91,6 +94,11 @@ class TaskQuery:
         first = self.recognition.position - batch.num_rows
         self.relevant += len(events.symbol)
         self._ties.check(events, batch, first, self.recognition.reused)
+
+    def reject(self, view: pa.RecordBatch) -> None:
+        """Count those of these events that it would have read: all, where it compares neighbours, which they lack."""
+        asked = None if self.spec.plan.lags else ShippedSymbols(self.spec, SymbolTable())
+        self.rejected += view.num_rows if asked is None else len(asked.relevant(view, 0)[0])
 
     def kept(self, matches: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
         """The matches that are not suppressed, and how many were before each."""
@@ -168,6 +176,7 @@ class TaskRecognizer:
                 "events": query.relevant,
                 "matches": query.matches,
                 "suppressed": query.suppressed,
+                "rejected": query.rejected,
                 "partial": query.recognition.measures()["nodes"],
                 "state_bytes": query.state_bytes,
             }
@@ -193,6 +202,12 @@ class TaskRecognizer:
                 yield from self._results(number, found)
         if self.rows.count > 2 * self._kept + _COMPACT_ROWS:
             yield from self.compact()
+
+    def reject(self, rows: pa.RecordBatch) -> None:
+        """Count rows that make no sense by the queries that they concern."""
+        view = self.spec.view(rows)
+        for query in self._queries:
+            query.reject(view)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The matches that are left, once no rows will come."""

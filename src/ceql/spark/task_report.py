@@ -1,8 +1,8 @@
-"""Reports of a task: a line of the log at INFO, and ceql's errors by their message.
+"""Reports of a task: its warnings, a line of the log at INFO, and ceql's errors by their message.
 
-Workers have no logging of their own. A task logs if the logger `ceql` of the driver was at INFO or below when the
-result was made; what it says goes to the worker's stderr, which is the executor's log, and to Spark's table of worker
-logs where that is on.
+Workers have no logging of their own. What a task logs goes to the worker's stderr, which is the executor's log, and to
+Spark's table of worker logs where that is on. The line at INFO is there if the logger `ceql` of the driver was at INFO
+or below when the result was made.
 """
 
 from __future__ import annotations
@@ -37,11 +37,17 @@ class TaskLog:
         logger = logging.getLogger("ceql")
         if logger.getEffectiveLevel() > self._level:
             logger.setLevel(self._level)
-        if not logging.getLogger().handlers and not any(isinstance(h, logging.StreamHandler) for h in logger.handlers):
-            handler = logging.StreamHandler(sys.stderr)
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-            logger.addHandler(handler)
+        hear()
         _log.info("%s, %s: %s", self.name, _task(), message)
+
+
+def hear() -> None:
+    """Let what ceql logs in this worker be heard."""
+    logger = logging.getLogger("ceql")
+    if not logging.getLogger().handlers and not any(isinstance(h, logging.StreamHandler) for h in logger.handlers):
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logger.addHandler(handler)
 
 
 def reported(name: str, task: Task) -> Task:

@@ -27,6 +27,7 @@ from ceql.plans import Plan
 from ceql.predicates.bind import InputSchema, bind_together
 from ceql.predicates.shared_symbols import SharedGuards
 from ceql.predicates.time_arithmetic import with_unit
+from ceql.recognition.bound_plan import compared_attributes
 from ceql.recognition.options import Options
 from ceql.recognition.snapshot import schema_from_text
 from ceql.spark.shipped_plan import shipped_plan
@@ -149,6 +150,20 @@ class TaskSpec:
         found = replace(self, now=True)
         _ = found.plan  # made here once, and pickled along
         return found
+
+    def of_set(self, plan: Plan, name: str, schema: str, suppress: tuple[int, int] | None) -> TaskSpec:
+        """The same for a query of a set, which decides all its guards by itself, over attributes of this schema."""
+        return replace(
+            self,
+            query=plan.source,
+            keys=tuple(part.refs[0].attribute for part in plan.shown_keys),
+            compared=compared_attributes(plan),
+            exact=(),
+            undecided=tuple(range(len(plan.guards))),
+            schema=schema,
+            suppress=suppress,
+            identity=name,
+        )
 
     @cached_property
     def place(self) -> dict[str, str]:
