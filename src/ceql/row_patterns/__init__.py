@@ -12,10 +12,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
     from ceql.query import Query
+    from ceql.row_patterns.dialects import Function
 
 
-def match_recognize(sql: str, frames: Any, *, dialect: str | None = None) -> Any:
+def match_recognize(
+    sql: str,
+    frames: Any,
+    *,
+    dialect: str | None = None,
+    functions: Mapping[str, Function] | None = None,
+    now: datetime | None = None,
+) -> Any:
     """The rows of `SELECT … FROM table MATCH_RECOGNIZE (…)`, as a frame of the kind that came in.
 
     `frames` is the table itself, or a dict of tables by the names that the statement has for them: Arrow, pandas,
@@ -25,8 +36,11 @@ def match_recognize(sql: str, frames: Any, *, dialect: str | None = None) -> Any
 
     `dialect` is "trino", "flink", "oracle", "snowflake", "databricks", "duckdb", or None for the standard: it says
     where the search goes on if AFTER MATCH is left out, which labels are the same, where NULL comes in ORDER BY, and
-    what `/` does. What cannot be evaluated is a `ceql.QueryError` that names all of it. This needs sqlglot:
-    pip install 'ceql[sql]'.
+    what `/` does. `functions` has your own, by name: a function that takes Arrow arrays and gives one with a value for
+    each row, or text such as "(price, weight) -> SUM(price * weight) / SUM(weight)", which may aggregate and stand in
+    DEFINE. `now` is what CURRENT_TIMESTAMP means; if it is left out, the time of the call.
+
+    What cannot be evaluated is a `ceql.QueryError` that names all of it. This needs sqlglot: pip install 'ceql[sql]'.
 
     >>> import pyarrow as pa
     >>> prices = pa.table({"day": [1, 2, 3, 4, 5, 6], "price": [12, 10, 7, 9, 13, 13]})
@@ -42,7 +56,7 @@ def match_recognize(sql: str, frames: Any, *, dialect: str | None = None) -> Any
     _check_installed("match_recognize")
     from ceql.row_patterns.run import run
 
-    return run(sql, frames, dialect)
+    return run(sql, frames, dialect, functions, now)
 
 
 def from_match_recognize(sql: str, dialect: str | None = None) -> Query:

@@ -15,6 +15,8 @@ from ceql.row_patterns.matched import Matches, Partitions
 from ceql.row_patterns.statement import PAST_LAST, TO_FIRST, TO_LAST, TO_NEXT
 
 MAX_MATCHED = 2**31
+UNBOUND = "AFTER MATCH SKIP TO: a match has no row of this variable"
+STANDS = "AFTER MATCH SKIP TO: the row is the match's own first, where the search would begin again"
 SKIPS = {PAST_LAST: kernels.PAST, TO_NEXT: kernels.NEXT, TO_FIRST: kernels.FIRST, TO_LAST: kernels.LAST}
 
 
@@ -47,9 +49,9 @@ def find_matches(
             )
         read = np.concatenate([read, np.empty(len(read), np.int32)])
     if reason == kernels.UNBOUND:
-        raise DataError("AFTER MATCH SKIP TO: a match has no row of this variable")
+        raise DataError(UNBOUND)
     if reason == kernels.STANDS:
-        raise DataError("AFTER MATCH SKIP TO: the row is the match's own first, where the search would begin again")
+        raise DataError(STANDS)
     made = state[kernels.MADE]
     return Matches(starts[:made].copy(), lengths[:made].copy(), read[: state[kernels.WRITTEN]], partitions)
 
