@@ -29,14 +29,14 @@ REFUSED = {
 }
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Any] = {
     "weightedAvg": "(value, weight) -> SUM(value * weight) / SUM(weight)",
     "countFrom": "value -> 4 + SUM(value)",
     "prefix": lambda names: pc.binary_join_element_wise("PREF", names, ":"),
 }
 """What Flink's tests have as classes."""
 NOW = datetime(2023, 12, 1, 12, 0, 1, tzinfo=UTC)
-BY_THE_STANDARD = {
+BY_THE_STANDARD: dict[str, list[list[Any]]] = {
     "logical offsets": [[6, 7, 8, 33, 33], [1, 2, 3, 21, 16]],
     "aggregates, with a function of the user's": [[1, 5, 1, 1, 2, 3, 3.4, 9]],
 }

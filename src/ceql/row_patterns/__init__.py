@@ -38,7 +38,7 @@ def match_recognize(
     where the search goes on if AFTER MATCH is left out, which labels are the same, where NULL comes in ORDER BY, and
     what `/` does. `functions` has your own, by name: a function that takes Arrow arrays and gives one with a value for
     each row, or text such as "(price, weight) -> SUM(price * weight) / SUM(weight)", which may aggregate and stand in
-    DEFINE. `now` is what CURRENT_TIMESTAMP means; if it is left out, the time of the call.
+    DEFINE. `now` is what CURRENT_TIMESTAMP means.
 
     What cannot be evaluated is a `ceql.QueryError` that names all of it. This needs sqlglot: pip install 'ceql[sql]'.
 
@@ -84,10 +84,11 @@ def from_match_recognize(sql: str, dialect: str | None = None) -> Query:
     -- each row is an event 'Ticks': run with type=None, time='ts'
     """
     _check_installed("from_match_recognize")
-    from ceql.row_patterns.as_query.translate import translate
+    from ceql.row_patterns.as_query import translate
+    from ceql.row_patterns.clauses import read
     from ceql.row_patterns.dialects import dialect_of
 
-    return translate(sql, dialect_of(dialect))
+    return translate(read(sql, dialect_of(dialect)))
 
 
 def _check_installed(name: str) -> None:

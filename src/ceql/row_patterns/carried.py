@@ -49,7 +49,7 @@ _FLOATS: dict[type[exp.Expr], int] = {
     exp.Mod: ops.REMAINDER_FLOAT,
     exp.Div: ops.DIVIDE_FLOAT,
 }
-INT, FLOAT, TEXT, DECIMAL, TRUTH = "a whole number", "a float", "a text", "a decimal", "a truth value"
+INT, FLOAT, TEXT, DECIMAL, TRUTH = "a whole number", "a float", "text", "a decimal", "a truth value"
 TIME, SPAN = "a time", "an interval"
 _TIMED: dict[tuple[type[exp.Expr], str, str], str] = {
     (exp.Sub, TIME, TIME): SPAN,

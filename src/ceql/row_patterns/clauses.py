@@ -19,13 +19,12 @@ from sqlglot.dialects.trino import Trino
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from ceql.errors import Span, did_you_mean
+from ceql.errors import QueryError, Span, did_you_mean
 from ceql.row_patterns.dialects import Dialect
 from ceql.row_patterns.pattern import Node, exclusions, leaves, read_pattern
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.statement import (
     CALLED,
-    CLOCK,
     IN_DAYS,
     PAST_LAST,
     TO_FIRST,
@@ -82,6 +81,8 @@ def read(sql: str, dialect: Dialect) -> Statement:
         found = [_found(sql, tokens, k, dialect, problems) for k in at]
     except Refused as problem:
         problems.append(problem)
+    except RecursionError:
+        raise QueryError("the SQL is nested too deeply", suggestion="Leave parentheses out.") from None
     if problems:
         raise problems.error(sql)
     kept = [each for each in found if each is not None]
@@ -274,12 +275,12 @@ class _Reader:
                 node.set(CALLED, function)
         clock = isinstance(node, exp.Anonymous) and str(node.this).upper() == "PROCTIME"
         if clock or isinstance(node, exp.CurrentTimestamp | exp.CurrentDate):
-            assert dialect.now is not None
-            kind = "DATE" if isinstance(node, exp.CurrentDate) else "TIMESTAMPTZ"
-            moment = dialect.now.date() if kind == "DATE" else dialect.now.astimezone(UTC)
-            made = exp.cast(exp.Literal.string(moment.isoformat()), kind, dialect="trino")
-            made.set(CLOCK, True)
-            return made
+            if dialect.moment is None:
+                raise Refused("the current time is not known here", span_of(node), "Pass now=… to match_recognize.")
+            moment = dialect.moment.astimezone(UTC)
+            if isinstance(node, exp.CurrentDate):
+                return exp.cast(exp.Literal.string(moment.date().isoformat()), "DATE", dialect="trino")
+            return exp.cast(exp.Literal.string(moment.isoformat()), "TIMESTAMPTZ", dialect="trino")
         if dialect.in_days and isinstance(node, exp.Binary | exp.Between | exp.In):
             node.set(IN_DAYS, True)
         return node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 from ceql.errors import ArgumentError
@@ -34,8 +34,8 @@ class Dialect:
     """Whether a date less a date is a number of days, and a number beside a date is one of days."""
     functions: Mapping[str, Function] = field(default_factory=dict)
     """Functions of the user's, by their names in lower case."""
-    now: datetime | None = None
-    """What CURRENT_TIMESTAMP is."""
+    moment: datetime | None = None
+    """What CURRENT_TIMESTAMP is, if it was said."""
 
     def label(self, name: str, quoted: bool) -> str:
         """The name by which a label of PATTERN is known."""
@@ -57,7 +57,7 @@ DIALECTS = {
 def dialect_of(
     name: str | None, functions: Mapping[str, Function] | None = None, now: datetime | None = None
 ) -> Dialect:
-    """The dialect of a name, with functions of the user's and the time of the call; None is the standard."""
+    """The dialect of a name, with functions of the user's and the current time; None is the standard."""
     if name is not None and name not in DIALECTS:
         raise ArgumentError(f"dialect= is one of {', '.join(DIALECTS)}, or None for the standard, not {name!r}")
     for each, function in (functions or {}).items():
@@ -66,4 +66,4 @@ def dialect_of(
             raise ArgumentError(f"{message}, not {function!r}")
     known = DIALECTS[name] if name is not None else Dialect()
     lower = {each.lower(): function for each, function in (functions or {}).items()}
-    return replace(known, functions=lower, now=now or datetime.now(UTC))
+    return replace(known, functions=lower, moment=now)

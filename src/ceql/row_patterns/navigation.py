@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ceql.errors import did_you_mean
+from ceql.errors import Span, did_you_mean
 from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.problem import Refused
 from ceql.row_patterns.statement import RowPattern
@@ -69,6 +69,16 @@ class Reading:
     tree: exp.Expr
     looks: tuple[Look, ...]
     """The k-th stands where the tree has the placeholder k."""
+
+
+class _Every(list[str]):
+    """Columns that are not known: whatever is named is one."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY: list[str] = _Every()
 
 
 def read(tree: exp.Expr, clause: RowPattern, columns: list[str]) -> Reading:
@@ -180,7 +190,7 @@ class _Reader:
     def _visit(self, node: exp.Expr) -> exp.Expr:
         look = self._look(node)
         if look is not None:
-            return self._placeholder(look)
+            return self._placeholder(look, span_of(node))
         for key, value in list(node.args.items()):
             if isinstance(value, exp.Expr):
                 node.set(key, self._visit(value))
@@ -188,10 +198,13 @@ class _Reader:
                 node.set(key, [self._visit(each) if isinstance(each, exp.Expr) else each for each in value])
         return node
 
-    def _placeholder(self, look: Look) -> exp.Expr:
+    def _placeholder(self, look: Look, place: Span | None) -> exp.Expr:
         if look not in self.looks:
             self.looks.append(look)
-        return exp.Placeholder(this=str(self.looks.index(look)))
+        made = exp.Placeholder(this=str(self.looks.index(look)))
+        if place is not None:
+            made.meta.update(start=place.start, end=place.end - 1)
+        return made
 
     def _look(self, node: exp.Expr) -> Look | None:
         """What a node looks at by itself."""

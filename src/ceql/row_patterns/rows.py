@@ -157,18 +157,19 @@ def shift(column: pa.Array, by: int, bounds: Array) -> pa.Array:
 
 def rows_of(table: pa.Table, clause: RowPattern) -> Rows:
     """The rows that a clause reads."""
-    return Rows(table, *_named(clause, list(table.column_names)), clause.dialect.in_days)
+    return Rows(table, *column_keys(clause, list(table.column_names)), clause.dialect.in_days)
 
 
 def names_of(clause: RowPattern, names: list[str], sql: str) -> tuple[list[str], list[tuple[str, SortKey]]]:
     """The columns of PARTITION BY and of ORDER BY."""
     problems = Problems()
     with problems.noted():
-        return _named(clause, names)
+        return column_keys(clause, names)
     raise problems.error(sql)
 
 
-def _named(clause: RowPattern, names: list[str]) -> tuple[list[str], list[tuple[str, SortKey]]]:
+def column_keys(clause: RowPattern, names: list[str]) -> tuple[list[str], list[tuple[str, SortKey]]]:
+    """The columns of PARTITION BY and of ORDER BY; or why one is none."""
     partition = [column_named(_plain(each, "PARTITION BY"), names) for each in clause.partition]
     return partition, [(column_named(_plain(by.expression, "ORDER BY"), names), by) for by in clause.order]
 

@@ -22,7 +22,6 @@ from ceql.row_patterns.pattern import anchors
 from ceql.row_patterns.plan import Plan
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.rows import rows_of
-from ceql.row_patterns.statement import CLOCK
 
 STAGE, MATCHES = "ceql stage", "ceql matches"
 """Columns of what is kept: the stage of a row, and how many matches its key has had."""
@@ -47,13 +46,11 @@ def check_stream(plan: Plan, time: str) -> None:
     if plan.pattern.first.empty != plan.pattern.other.empty:
         problems.append(Refused("^ that matches no row is not evaluated over a stream", None, "Leave it out."))
     asked = [*clause.define.values(), *(measure.expression for measure in clause.measures)]
-    for what, kinds in (("a window function (OVER)", exp.Window), ("the current time", exp.Cast)):
-        problems += [
-            Refused(f"{what} is not evaluated over a stream", span_of(node))
-            for tree in asked
-            for node in tree.find_all(kinds)
-            if kinds is exp.Window or node.args.get(CLOCK)
-        ]
+    problems += [
+        Refused("a window function (OVER) is not evaluated over a stream", span_of(node))
+        for tree in asked
+        for node in tree.find_all(exp.Window)
+    ]
     if plan.counts:
         message = "MATCH_NUMBER() in DEFINE is not evaluated over a stream"
         problems.append(Refused(message, None, "Leave it to MEASURES."))
