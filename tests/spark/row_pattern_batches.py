@@ -1,7 +1,8 @@
 """Random statements with MATCH_RECOGNIZE on Spark, many of them in one job.
 
-`python tests/spark/row_pattern_batches.py 600`, with `tests/helpers` on PYTHONPATH. Each statement's rows are text with its number, and their union is what one job gives. The rows are those of
-backtracking by the definition. It runs for so many seconds, and tells how many statements there were.
+`python tests/spark/row_pattern_batches.py 600`, with `tests/helpers` on PYTHONPATH, runs for so many seconds and tells
+how many statements there were. Each statement's rows are text with its number, and their union is what one job gives.
+They are compared with those of backtracking by the definition.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ In: a statement and tables. Out: a table. The stages are files: `clauses` reads 
 what stands inside PATTERN, `navigation` which rows an expression looks at; `automaton` makes an ordered automaton of
 the pattern; `plan` runs the clause: `rows` puts the input in order, `conditions` decides DEFINE, `two_passes` finds the
 matches, `measures` and `totals` compute MEASURES. `run` does the SELECT around it.
-`as_query` prints a clause as a query of CEQL where there is one.
+`as_query` prints a clause as a query of CEQL where a plain one says the same.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def from_match_recognize(sql: str, dialect: str | None = None) -> Query:
     ...       DEFINE B AS price < PREV(price), C AS price > PREV(price))
     ... ''')
     >>> print(query)
-    SELECT MAX A, B, C, A.price AS high, LAST(B.price) AS low
+    SELECT A, B, C, A.price AS high, LAST(B.price) AS low
     FROM Ticks
     WHERE Ticks AS A : Ticks:+ AS B : Ticks AS C
       FILTER B[price < PREV.price]
       FILTER C[price > PREV.price]
     PARTITION BY [symbol]
-    CONSUME BY PARTITION
+    AFTER MATCH SKIP PAST LAST EVENT
     -- each row is an event 'Ticks': run with type=None, time='ts'
     """
     _check_installed("from_match_recognize")

@@ -217,12 +217,11 @@ class MeasureWords(_Words):
             if row.rows is None and not row.offset and name in known.keys:
                 return tree.Aggregate("FIRST", known.rows(None), tree.Ref(known.rows(None), name))
             variable = known.edge(row.rows, row.last)
-            place = known.places[variable]
-            if place is not None and known.end(variable, row.last) == variable and not row.offset:
+            if known.is_single(variable) and not row.offset:
                 return tree.Ref(variable, name)
             if known.is_known(variable, name):
                 return tree.Aggregate(word, variable, tree.Ref(variable, name), number=row.offset or None)
-            if row.offset or place is None:
+            if row.offset or known.places[variable] is None:
                 advice = f"Add {variable}.{name} IS NOT NULL to DEFINE."
                 raise Refused(
                     f"'{name}' may be NULL in a row of '{variable}', and CEQL would take another", None, advice

@@ -184,13 +184,18 @@ class Translation:
             raise Refused("the variable of this row is not the same in each match", None, "Name the variable.")
         return found.variable
 
+    def is_single(self, variable: str) -> bool:
+        """Whether a variable has one row at most."""
+        place = self.places[variable]
+        return place is not None and (isinstance(place, Leaf) or place.most == 1)
+
     def end(self, variable: str, last: bool) -> str:
         """The name of the last (first) row of a variable."""
         place = self.places[variable]
         if place is None:
             message = f"'{variable}' may have rows in several places, and one of them is asked for"
             raise Refused(message, None, "Give that row a variable of its own in PATTERN.")
-        if not isinstance(place, Repeat) or place.most == 1:
+        if self.is_single(variable):
             return variable
         if (variable, last) not in self._ends:
             self._ends[variable, last] = self._fresh(f"{variable}_{'last' if last else 'first'}")
