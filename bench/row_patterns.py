@@ -1,8 +1,9 @@
 """MATCH_RECOGNIZE: patterns that make depth-first search exponential, and V shapes beside polars written by hand.
 
-`python -m bench.row_patterns [ROWS]`, `python -m bench.row_patterns spark [ROWS]`. The depth-first matcher is that of
-the definition, in Python, over as many rows as it manages in a second; V shapes by symbol are matched over ROWS rows,
-in turn with polars, and on Spark with `lag`.
+`python -m bench.row_patterns [ROWS]`, `python -m bench.row_patterns spark [ROWS]`, `python -m bench.row_patterns
+matchers [ROWS]`. The depth-first matcher is that of the definition, in Python, over as many rows as it manages in a
+second; V shapes by symbol are matched over ROWS rows, in turn with polars, and on Spark with `lag`. `matchers` gives
+the statements, whose conditions look at rows and neighbours, to the matcher of all other conditions, too.
 """
 
 from __future__ import annotations
@@ -187,6 +188,30 @@ def v_shapes(count: int, rounds: int = 5) -> None:
     )
 
 
+def matchers(count: int, rounds: int = 3) -> None:
+    """Processor time of both matchers, in turn."""
+    from ceql.row_patterns.clauses import read
+    from ceql.row_patterns.dialects import dialect_of
+    from ceql.row_patterns.plan import Plan
+
+    statements = {"V shapes": (V_SHAPE, prices(count).to_arrow())}
+    for text, (define, kind, _) in PATTERNS.items():
+        sql = f"SELECT * FROM t MATCH_RECOGNIZE (MEASURES COUNT(*) AS n PATTERN ({text}) DEFINE {define})"
+        statements[text] = sql, pa.table({"x": values(kind, count)})
+    for text, (sql, table) in statements.items():
+        plans = [Plan(read(sql, dialect_of(None)).found[0].clause, sql, table.column_names) for _ in range(2)]
+        plans[1].__dict__["carries"] = True
+        spent: list[list[float]] = [[], []]
+        for k in range(rounds + 1):
+            for plan, own in zip(plans, spent, strict=True):
+                begin = time.process_time()
+                plan.run(table.slice(0, 1000) if k == 0 else table)
+                if k:
+                    own.append(time.process_time() - begin)
+        two, runs = map(statistics.median, spent)
+        print(f"{text:34}{count:,} rows: two passes {two:.2f} s, runs {runs:.2f} s, {runs / two:.1f} times")
+
+
 def on_spark(count: int, rounds: int = 3) -> None:
     """V shapes on Spark beside one `lag` over the same rows."""
     import tempfile
@@ -220,6 +245,8 @@ def main() -> None:
     count = next((int(word) for word in words if word.isdigit()), 10_000_000)
     if "spark" in words:
         on_spark(count)
+    elif "matchers" in words:
+        matchers(min(count, 1_000_000))
     else:
         exponential(min(count, 1_000_000))
         v_shapes(count)

@@ -498,9 +498,9 @@ def test_translate(tmp_path):
     (tmp_path / "rows.csv").write_text("ts,x\n1,5\n2,7\n")
     ran = call("run", told.stdout, str(tmp_path / "rows.csv"), "--type", "", "--time", "ts", "--count")
     assert ran.stdout.strip() == "1"
-    refused = call("translate", sql.replace("(A B)", "(A B+)"))
+    refused = call("translate", sql.replace("(A B)", "(A B $)"))
     assert refused.exit_code == 2
-    assert "depends on rows after it" in refused.stderr
+    assert "the anchor $ has no plain form" in refused.stderr
     flink = ceql.from_match_recognize(sql, dialect="flink").text
     assert call("translate", sql, "--dialect", "flink").stdout.strip() == flink != told.stdout.strip()
     assert "dialect= is one of" in call("translate", sql, "--dialect", "mysql").stderr

@@ -116,6 +116,19 @@ class Drawing:
             a, b = self.number(define, 0), self.number(define, 0)
             sign = rnd.choice("+-*")
             return Expr(f"({a.text} {sign} {b.text})", lambda here: arithmetic(sign, a.value(here), b.value(here)))
+        if define and kind == 8 and deep:
+            self.looks_back = True
+            return Expr("MATCH_NUMBER()", lambda here: here.number)
+        if define and kind == 9:
+            word, fold = rnd.choice([("MIN", min), ("MAX", max)])
+            sofar = rnd.random() < 0.5
+            over = "ROWS UNBOUNDED PRECEDING" if sofar else ""
+
+            def window(here: Here) -> Value:
+                upto = here.start + len(here.labels) if sofar else len(here.rows)
+                return fold((v for row in here.rows[:upto] if (v := row["price"]) is not None), default=None)
+
+            return Expr(f"{word}(price) OVER ({over})", window)
         self.looks_back = True
         return self.total(define)
 
@@ -137,6 +150,10 @@ class Drawing:
                 Expr(
                     f"{mode}SUM({dot}price + 1)",
                     lambda here: sum(known(here)) + len(known(here)) if known(here) else None,
+                ),
+                Expr(
+                    f"{mode}MAX({dot}price + MATCH_NUMBER())",
+                    lambda here: max((value + here.number for value in known(here)), default=None),
                 ),
                 Expr(f"{mode}MIN({dot}price)", lambda here: min(known(here), default=None)),
                 Expr(f"{mode}MAX({dot}price)", lambda here: max(known(here), default=None)),
@@ -160,9 +177,30 @@ class Drawing:
             return self.text(define)
         return Expr(shown, lambda here: label_at(here, place(here)))
 
+    def listed(self) -> Expr:
+        """ARRAY_AGG beside a list."""
+        rnd = self.rnd
+        name, own = rnd.choice([*self.names, ("", None)])
+        wanted = [rnd.randrange(3) for _ in range(rnd.randrange(1, 4))]
+        op = rnd.choice(["=", "<>"])
+        self.looks_back = True
+
+        def value(here: Here) -> bool | None:
+            found = [at(here, place) for place in places(here, own)]
+            if not found:
+                return None
+            same: bool | None = len(found) == len(wanted)
+            for a, b in zip(found, wanted, strict=False):
+                same = joined("AND", same, compared("=", a, b))
+            return same if op == "=" else negated(same)
+
+        return Expr(f"ARRAY_AGG({name + '.' if name else ''}price) {op} ARRAY[{', '.join(map(str, wanted))}]", value)
+
     def condition(self, define: bool, deep: int = 2) -> Expr:
         rnd = self.rnd
         kind = rnd.randrange(10 if deep else 6)
+        if define and rnd.random() < 0.04:
+            return self.listed()
         match kind:
             case 0 | 1 | 2 | 3:
                 op = rnd.choice(["<", "<=", ">", ">=", "=", "<>"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,9 @@ def test_all_that_is_wrong_is_named() -> None:
         ("up+)", "up+ | )", "expected a variable"),
         ("price < PREV(price)", "symbol < PREV(price)", "text and int64 are compared"),
         ("price < PREV(price)", "price + 1", "is no condition"),
-        ("price < PREV(price)", "MATCH_NUMBER() > 1", "MATCH_NUMBER() in DEFINE is not evaluated"),
+        ("price < PREV(price)", "STDDEV(price) > 1", "STDDEV, which is not evaluated while rows are matched"),
+        ("price < PREV(price)", "day < CURRENT_TIMESTAMP", "the current time is not known here"),
+        ("price < PREV(price)", "SUM(price) OVER (ORDER BY day) > 1", "a window function (OVER) of this form"),
         ("LAST(up.day)", "sin(day)", "SIN is not evaluated"),
         ("LAST(up.day)", "LAST(up.day, day)", "a number of rows is a constant"),
         ("LAST(up.day)", "LAST(up.day + down.day)", "columns of different variables"),
@@ -199,3 +201,37 @@ def test_arguments_that_no_function_takes_are_named(measure: str, wrong: str) ->
     with pytest.raises(ceql.QueryError, match=wrong) as caught:
         ceql.match_recognize(sql, pa.table({"x": [1, 2]}))
     assert caught.value.line == 1
+
+
+def test_functions_of_the_user() -> None:
+    sql = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts
+        MEASURES mean(A.x, A.w) AS mean, tagged(LAST(k)) AS tag, LAST(ts) AS ts
+        PATTERN (A+) DEFINE A AS mean(x, w) < 3 AND tagged(k) <> '<c>')"""
+    rows = pa.table({"ts": [1, 2, 3, 4], "x": [1, 2, 9, 4], "w": [1, 3, 1, 1], "k": ["a", "b", "a", "c"]})
+
+    def tagged(texts: pa.Array) -> list[str]:
+        return [f"<{text}>" for text in texts.to_pylist()]
+
+    functions: dict[str, Any] = {"mean": "(value, weight) -> SUM(value * weight) * 1.0 / SUM(weight)", "Tagged": tagged}
+    found = ceql.match_recognize(sql, rows, functions=functions)
+    assert found.to_pylist() == [{"mean": 1.75, "tag": "<b>", "ts": 2}]
+    for function, said in (("(x) -> x", "takes 1 arguments, not 2"), ("x + 1", "no '(x) -> expression'")):
+        with pytest.raises(ceql.QueryError, match=re.escape(said)):
+            ceql.match_recognize(sql, rows, functions={**functions, "mean": function})
+    with pytest.raises(ceql.QueryError, match="takes arrays of 4 values and gives 1"):
+        ceql.match_recognize(sql, rows, functions={**functions, "tagged": lambda texts: ["a"]})
+    with pytest.raises(ceql.ArgumentError, match="a function over Arrow arrays"):
+        ceql.match_recognize(sql, rows, functions={"mean": 3})  # type: ignore[dict-item]
+
+
+def test_times_are_no_numbers_but_in_oracle() -> None:
+    rows = pa.table({"day": [date(2024, 1, day) for day in (1, 2, 9, 10)]})
+    sql = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY day MEASURES LAST(day) - FIRST(day) AS days, COUNT(*) AS n
+        PATTERN (A B+) DEFINE B AS B.day - A.day {})"""
+    found = ceql.match_recognize(sql.format("< 8.5"), rows, dialect="oracle")
+    assert found.to_pylist() == [{"days": 8, "n": 3}]
+    with pytest.raises(ceql.QueryError, match="an interval and a whole number are compared"):
+        ceql.match_recognize(sql.format("< 8"), rows)
+    assert ceql.match_recognize(sql.format("< INTERVAL '8' DAY"), rows)["n"].to_pylist() == [2, 2]
+    later = sql.format("< 100").replace("B.day - A.day", "B.day > A.day + 1 AND B.day - A.day")
+    assert ceql.match_recognize(later, rows, dialect="oracle")["n"].to_pylist() == [3]

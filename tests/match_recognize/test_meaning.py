@@ -10,6 +10,8 @@ import pytest
 
 import ceql
 import row_pattern_oracle as oracle
+from row_pattern_cases import draw_case
+from row_pattern_checks import check_translated
 from row_pattern_oracle import Alt, Bound, Condition, Rep, Row, Seq, Var
 
 SCHEMA = pa.schema({"ts": pa.int64(), "g": pa.int64(), "k": pa.string(), "price": pa.int64()})
@@ -220,3 +222,14 @@ def test_what_is_translated_means_the_same(seed: int) -> None:
         if translated == 25:
             break
     assert translated == 25
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_query_gives_what_the_statement_gives(seed: int) -> None:
+    rnd = random.Random(seed)
+    translated = 0
+    for k in range(2000):
+        translated += check_translated(draw_case(rnd, plain=bool(k % 4)))
+        if translated == 20:
+            break
+    assert translated == 20

@@ -63,7 +63,7 @@ def test_no_text_becomes_code() -> None:
     ]
     own = {
         ("query.py", "compile"),
-        ("row_patterns/as_query/translate.py", "compile"),
+        ("row_patterns/as_query.py", "compile"),
         ("query_set.py", "compile"),
     }  # `ceql.compile`
     optional = {("results/matches.py", "__import__")}  # pandas and polars, if they are there

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.conditions import is_of_row, row_column
 from ceql.row_patterns.expressions import Column, as_array, evaluate, interval, plain
 from ceql.row_patterns.functions import NOT_STRICT
-from ceql.row_patterns.navigation import Access, Number, Reading, RowRef, Total
+from ceql.row_patterns.navigation import Access, Reading, RowRef, Total
 from ceql.row_patterns.problem import Refused
 from ceql.row_patterns.rows import Rows
 
@@ -48,7 +49,19 @@ _FLOATS: dict[type[exp.Expr], int] = {
     exp.Mod: ops.REMAINDER_FLOAT,
     exp.Div: ops.DIVIDE_FLOAT,
 }
-INT, FLOAT, TEXT, DECIMAL, TRUTH = "whole number", "float", "text", "decimal", "truth"
+INT, FLOAT, TEXT, DECIMAL, TRUTH = "a whole number", "a float", "text", "a decimal", "a truth value"
+TIME, SPAN = "a time", "an interval"
+_TIMED: dict[tuple[type[exp.Expr], str, str], str] = {
+    (exp.Sub, TIME, TIME): SPAN,
+    (exp.Sub, TIME, SPAN): TIME,
+    (exp.Add, TIME, SPAN): TIME,
+    (exp.Add, SPAN, TIME): TIME,
+    (exp.Add, SPAN, SPAN): SPAN,
+    (exp.Sub, SPAN, SPAN): SPAN,
+    (exp.Mul, SPAN, INT): SPAN,
+    (exp.Mul, INT, SPAN): SPAN,
+}
+"""The kind of a sum or difference with times: all of them are nanoseconds."""
 MANY = 1 << 30
 """The number of different values that are told apart."""
 _NOT_STRICT: tuple[type[exp.Expr], ...] = (
@@ -114,7 +127,7 @@ class Words:
                 ranks = pc.rank(pa.concat_arrays(columns), tiebreaker="dense").to_numpy().astype(np.int64)
                 words[:, own] = ranks.reshape(len(own), self._rows).T
         for k, (column, kind) in enumerate(self._columns):
-            if kind in (INT, TRUTH):
+            if kind in (INT, TIME, SPAN, TRUTH):
                 words[:, k] = whole(column)
             elif kind == FLOAT:
                 words[:, k] = sort_keys.encode(column.cast(pa.float64()), "DEFINE")
@@ -127,7 +140,9 @@ def kind_of(type: pa.DataType) -> str | None:
     """What kind of word a column of a type has."""
     if pa.types.is_null(type) or pa.types.is_boolean(type):
         return TRUTH
-    if pa.types.is_integer(type) or pa.types.is_temporal(type):
+    if pa.types.is_temporal(type):
+        return SPAN if pa.types.is_duration(type) else TIME
+    if pa.types.is_integer(type):
         return INT
     if pa.types.is_floating(type):
         return FLOAT
@@ -281,7 +296,7 @@ class Condition:
     def code(self, node: exp.Expr) -> Code:
         if self._of_row(node):
             if isinstance(node, exp.Interval):
-                return Code(INT, ((ops.CONSTANT, 1000 * interval(node)),))
+                return Code(SPAN, ((ops.CONSTANT, 1000 * interval(node)),))
             number, kind = self._registers.words.add(self._column(node, self._variable))
             return Code(kind, ((ops.READ, 0),), (Source(EVENT, number),))
         alone = self._one_row(node)
@@ -338,8 +353,6 @@ class Condition:
         for look in looks:
             assert isinstance(look, Access)
             named = {navigation.placeholder_of(each) for each in look.tree.walk()}
-            if navigation.MATCH_NUMBER in named:
-                raise self._number(node)
             if navigation.CLASSIFIER in named and look.row.shift:
                 return self._label_beside(look, node) if len(looks) == 1 else None
         row = first.row
@@ -359,25 +372,15 @@ class Condition:
         here = Access(RowRef(row.rows), look.tree)
         return self._registers.labelled_before(row, lambda v: row_column(here, v, self._rows))
 
-    def _number(self, node: exp.Expr) -> Refused:
-        place = self._place(node)
-        return Refused("MATCH_NUMBER() in DEFINE is not evaluated", place, "Leave it to MEASURES.")
-
     def _looked(self, look: navigation.Look, node: exp.Expr) -> Code:
-        if isinstance(look, Number):
-            raise self._number(node)
-        if isinstance(look, Access):
+        if not isinstance(look, Total):
             raise self._refused(node)
         return self._total(look, node)
 
     def _total(self, total: Total, node: exp.Expr) -> Code:
-        for tree in total.arguments:
-            if any(navigation.placeholder_of(each) == navigation.MATCH_NUMBER for each in tree.walk()):
-                raise self._number(node)
         registers, rows, kind = self._registers, total.rows, total.function
 
-        def value(variable: str) -> Column:
-            return row_column(Access(RowRef(rows), total.arguments[0]), variable, self._rows)
+        value = partial(self._value, total)
 
         def one(variable: str) -> Column:
             if not total.arguments:
@@ -399,17 +402,43 @@ class Condition:
             if found.kind in (INT, FLOAT):
                 if kind is exp.Sum:
                     return found
+                count = registers.folded(rows, How.SUM, one, ops.COUNTED)
                 if total.whole and found.kind == INT:
-                    raise self._refused(node)
-                count = registers.folded(rows, How.SUM, one, ops.COUNTED).then((ops.TO_FLOAT, 0), kind=FLOAT)
-                return _as_float(found).and_with(count, FLOAT, (ops.DIVIDE_FLOAT, 0))
+                    return found.and_with(count, INT, (ops.DIVIDE_INT, 0))
+                return _as_float(found).and_with(_as_float(count), FLOAT, (ops.DIVIDE_FLOAT, 0))
         name = total.node.sql("trino").split("(")[0].upper()
         message = f"DEFINE of '{self._variable}' asks for {name}, which is not evaluated while rows are matched"
         raise Refused(message, self._place(node), "COUNT, SUM, AVG, MIN and MAX of numbers are.")
 
+    def _listed(self, a: exp.Expr, b: exp.Expr) -> Code | None:
+        """ARRAY_AGG(x) = ARRAY[1, 2]: there are so many rows, and each has its value."""
+        look = next(iter(self._looks(a)), None)
+        is_list = isinstance(a, exp.Placeholder) and isinstance(look, Total) and look.function is exp.ArrayAgg
+        if not is_list or not isinstance(b, exp.Array) or not b.expressions or look.distinct:  # type: ignore[union-attr]
+            return None
+        assert isinstance(look, Total)
+        column = partial(self._value, look)
+        count = self._registers.folded(look.rows, How.SUM, lambda _: pa.scalar(1), ops.KNOWN)
+        length = Code(INT, ((ops.CONSTANT, len(b.expressions)),))
+        code = count.and_with(length, TRUTH, (ops.COMPARE_WORDS, 0))
+        for k, each in enumerate(b.expressions):
+            value = self._registers.nth(RowRef(look.rows, last=False, offset=k), column)
+            code = code.and_with(self._compare(value, self.code(each), 0, a), TRUTH, (ops.AND, 0))
+        return code
+
+    def _value(self, total: Total, variable: str) -> Column:
+        """The argument of an aggregate, at rows of a variable."""
+        return row_column(Access(RowRef(total.rows), total.arguments[0]), variable, self._rows)
+
     def _compared(self, node: exp.Expr) -> Code:
-        operator = _OPERATORS[type(node)]
-        a, b = self.code(node.this), self.code(node.expression)
+        if type(node) in (exp.EQ, exp.NEQ):
+            listed = self._listed(node.this, node.expression) or self._listed(node.expression, node.this)
+            if listed is not None:
+                return listed if isinstance(node, exp.EQ) else listed.then((ops.NOT, 0))
+        return self._compare(self.code(node.this), self.code(node.expression), _OPERATORS[type(node)], node)
+
+    def _compare(self, a: Code, b: Code, operator: int, node: exp.Expr) -> Code:
+        a, b = self._in_days(a, b)
         if a.kind == FLOAT and b.kind == INT:
             a, b, operator = b, a, _MIRRORED[operator]
         if a.kind == INT and b.kind == FLOAT:
@@ -421,14 +450,32 @@ class Condition:
         return a.and_with(b, TRUTH, (step, operator))
 
     def _calculated(self, node: exp.Expr) -> Code:
-        a, b = self.code(node.this), self.code(node.expression)
+        a, b = self._in_days(self.code(node.this), self.code(node.expression))
+        timed = _TIMED.get((type(node), a.kind, b.kind))
+        if timed is not None:
+            return a.and_with(b, timed, (_INTS[type(node)], 0))
         if not {a.kind, b.kind} <= {INT, FLOAT}:
             raise self._refused(node)
         if a.kind == b.kind == INT and type(node) in _INTS:
             return a.and_with(b, INT, (_INTS[type(node)], 0))
         if a.kind == b.kind == INT and node.args.get("typed"):
-            raise self._refused(node)
+            return a.and_with(b, INT, (ops.DIVIDE_INT, 0))
         return _as_float(a).and_with(_as_float(b), FLOAT, (_FLOATS[type(node)], 0))
+
+    def _in_days(self, a: Code, b: Code) -> tuple[Code, Code]:
+        """In Oracle's dialect a difference of dates beside a number is in days, and so is a number beside a date."""
+        if not self._rows.in_days:
+            return a, b
+        return _as_days(a, b.kind), _as_days(b, a.kind)
+
+
+def _as_days(code: Code, other: str) -> Code:
+    if code.kind == SPAN and other in (INT, FLOAT):
+        day = sort_keys.encode(pa.array([86400.0]), "a day")[0]
+        return code.then((ops.UNSCALE, 9), (ops.CONSTANT, int(day)), (ops.DIVIDE_FLOAT, 0), kind=FLOAT)
+    if code.kind == INT and other == TIME:
+        return code.then((ops.CONSTANT, 86400 * 10**9), (ops.MULTIPLY_INT, 0), kind=SPAN)
+    return code
 
 
 def _as_float(code: Code) -> Code:

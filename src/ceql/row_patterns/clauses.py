@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC
 
 import sqlglot
 from sqlglot import exp
@@ -18,11 +19,13 @@ from sqlglot.dialects.trino import Trino
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from ceql.errors import Span, did_you_mean
+from ceql.errors import QueryError, Span, did_you_mean
 from ceql.row_patterns.dialects import Dialect
 from ceql.row_patterns.pattern import Node, exclusions, leaves, read_pattern
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.statement import (
+    CALLED,
+    IN_DAYS,
     PAST_LAST,
     TO_FIRST,
     TO_LAST,
@@ -55,6 +58,7 @@ _EMPTY = {
     "ALL ROWS PER MATCH WITH UNMATCHED ROWS": "unmatched",
 }
 _BEFORE_SOURCE = {"FROM", "JOIN", ","}
+_FUNCTION = re.compile(r"\s*\(?(?P<names>[\w\s,]*)\)?\s*->(?P<body>.*)", re.DOTALL)
 _MODES = re.compile(r"\b(RUNNING|FINAL)(\s+)(?=\w+\s*\()", re.IGNORECASE)
 
 
@@ -77,6 +81,8 @@ def read(sql: str, dialect: Dialect) -> Statement:
         found = [_found(sql, tokens, k, dialect, problems) for k in at]
     except Refused as problem:
         problems.append(problem)
+    except RecursionError:
+        raise QueryError("the SQL is nested too deeply", suggestion="Leave parentheses out.") from None
     if problems:
         raise problems.error(sql)
     kept = [each for each in found if each is not None]
@@ -155,6 +161,7 @@ class _Reader:
     def __init__(self, sql: str, tokens: list[Token], dialect: Dialect, problems: Problems):
         self._sql = sql
         self._dialect = dialect
+        self._syntax = _Sql if dialect.syntax == "trino" else dialect.syntax
         self._problems = problems
         self._parts = self._split(tokens)
         self._end = tokens[-1].end + 1 if tokens else len(sql)
@@ -248,14 +255,57 @@ class _Reader:
     def _parsed(self, tokens: Sequence[Token]) -> exp.Expr:
         span = _place(tokens)
         text = _MODES.sub(lambda m: m[1].upper() + "_" * len(m[2]), self._sql[span.start : span.end])
-        syntax = _Sql if self._dialect.syntax == "trino" else self._dialect.syntax
         try:
-            tree = sqlglot.parse_one(" " * span.start + text, dialect=syntax)
+            tree = sqlglot.parse_one(" " * span.start + text, dialect=self._syntax)
         except (ParseError, TokenError) as error:
             found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
             raise Refused(f"this cannot be read: {found.get('description') or error}", span) from None
+        tree = tree.transform(self._told)
         tree.meta["span"] = span
         return tree
+
+    def _told(self, node: exp.Expr) -> exp.Expr:
+        """A node with what the dialect and the call say of it: functions of the user's, the time, numbers of days."""
+        dialect = self._dialect
+        if isinstance(node, exp.Anonymous):
+            function = dialect.functions.get(str(node.this).lower())
+            if isinstance(function, str):
+                return self._written_out(node, function)
+            if function is not None:
+                node.set(CALLED, function)
+        clock = isinstance(node, exp.Anonymous) and str(node.this).upper() == "PROCTIME"
+        if clock or isinstance(node, exp.CurrentTimestamp | exp.CurrentDate):
+            if dialect.moment is None:
+                raise Refused("the current time is not known here", span_of(node), "Pass now=… to match_recognize.")
+            moment = dialect.moment.astimezone(UTC)
+            if isinstance(node, exp.CurrentDate):
+                return exp.cast(exp.Literal.string(moment.date().isoformat()), "DATE", dialect="trino")
+            return exp.cast(exp.Literal.string(moment.isoformat()), "TIMESTAMPTZ", dialect="trino")
+        if dialect.in_days and isinstance(node, exp.Binary | exp.Between | exp.In):
+            node.set(IN_DAYS, True)
+        return node
+
+    def _written_out(self, call: exp.Anonymous, function: str) -> exp.Expr:
+        """A call of a function that is text, as the expression that it stands for."""
+        found = _FUNCTION.fullmatch(function)
+        if found is None:
+            advice = "Write functions={'name': '(x, y) -> SUM(x * y) / SUM(y)'}."
+            raise Refused(f"the function '{call.this}' is no '(x) -> expression'", span_of(call), advice)
+        names = [name.strip().lower() for name in found["names"].split(",") if name.strip()]
+        if len(names) != len(call.expressions):
+            raise Refused(f"'{call.this}' takes {len(names)} arguments, not {len(call.expressions)}", span_of(call))
+        try:
+            body = sqlglot.parse_one(found["body"], dialect=self._syntax)
+        except (ParseError, TokenError):
+            raise Refused(f"the expression of the function '{call.this}' cannot be read", span_of(call)) from None
+        values = dict(zip(names, call.expressions, strict=True))
+
+        def put(node: exp.Expr) -> exp.Expr:
+            node.meta.clear()
+            name = node.name.lower() if isinstance(node, exp.Column) and not node.table else ""
+            return exp.Paren(this=values[name].copy()) if name in values else node
+
+        return exp.Paren(this=body.transform(put).transform(self._told))
 
     def _sort_key(self, tokens: list[Token]) -> SortKey:
         words = [token.text.upper() for token in tokens]

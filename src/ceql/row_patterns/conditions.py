@@ -29,8 +29,6 @@ def is_of_row(look: Look, variable: str) -> bool:
     if not row.last or row.offset or not (row.rows is None or variable in row.rows):
         return False
     named = {navigation.placeholder_of(node) for node in look.tree.walk()}
-    if navigation.MATCH_NUMBER in named:
-        return False
     return navigation.CLASSIFIER not in named or row.shift >= 0
 
 
@@ -40,7 +38,7 @@ def row_column(access: Access, variable: str, rows: Rows) -> Column:
     def leaf(node: exp.Expr) -> Column:
         if navigation.placeholder_of(node) == navigation.CLASSIFIER:
             return pa.scalar(variable if access.row.shift == 0 else None, pa.string())
-        return rows.shifted(node.name, access.row.shift)
+        return rows.of_row(node, access.row.shift)
 
     return evaluate(access.tree, leaf)
 

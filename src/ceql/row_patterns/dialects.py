@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
 
 from ceql.errors import ArgumentError
+
+Function = Callable[..., Any] | str
+"""Over Arrow arrays, a value for each row; or an expression of SQL as `(x, y) -> SUM(x * y)`, which may aggregate."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,13 @@ class Dialect:
     confined: bool = False
     """Whether PREV and NEXT of MEASURES stay in the match, and are NULL beyond it."""
 
+    in_days: bool = False
+    """Whether a date less a date is a number of days, and a number beside a date is one of days."""
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    """Functions of the user's, by their names in lower case."""
+    moment: datetime | None = None
+    """What CURRENT_TIMESTAMP is, if it was said."""
+
     def label(self, name: str, quoted: bool) -> str:
         """The name by which a label of PATTERN is known."""
         kept = self.case == "kept" or (quoted and self.case == "upper")
@@ -33,7 +45,7 @@ class Dialect:
 
 DIALECTS = {
     "trino": Dialect(),
-    "oracle": Dialect(syntax="oracle", nulls="large"),
+    "oracle": Dialect(syntax="oracle", nulls="large", in_days=True),
     "snowflake": Dialect(syntax="snowflake", nulls="large", confined=True),
     "flink": Dialect(skip_past=False, case="kept", nulls="small", whole_means=True),
     "databricks": Dialect(syntax="databricks", skip_past=None, case="ignored", nulls="small"),
@@ -42,10 +54,16 @@ DIALECTS = {
 }
 
 
-def dialect_of(name: str | None) -> Dialect:
-    """The dialect of a name; None is the standard."""
-    if name is None:
-        return Dialect()
-    if name not in DIALECTS:
+def dialect_of(
+    name: str | None, functions: Mapping[str, Function] | None = None, now: datetime | None = None
+) -> Dialect:
+    """The dialect of a name, with functions of the user's and the current time; None is the standard."""
+    if name is not None and name not in DIALECTS:
         raise ArgumentError(f"dialect= is one of {', '.join(DIALECTS)}, or None for the standard, not {name!r}")
-    return DIALECTS[name]
+    for each, function in (functions or {}).items():
+        if not isinstance(function, str) and not callable(function):
+            message = f"functions={{{each!r}: …}} is a function over Arrow arrays, or text as '(x, y) -> SUM(x * y)'"
+            raise ArgumentError(f"{message}, not {function!r}")
+    known = DIALECTS[name] if name is not None else Dialect()
+    lower = {each.lower(): function for each, function in (functions or {}).items()}
+    return replace(known, functions=lower, moment=now)

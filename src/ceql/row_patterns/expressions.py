@@ -21,6 +21,7 @@ from ceql.errors import DataError
 from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.functions import FUNCTIONS, difference
 from ceql.row_patterns.problem import Refused
+from ceql.row_patterns.statement import CALLED, IN_DAYS
 
 Column = Any  # pa.Array or pa.Scalar
 Leaf = Callable[[exp.Expr], Column]
@@ -73,7 +74,7 @@ _TYPES = {
 
 def evaluate(tree: exp.Expr, leaf: Leaf) -> Column:
     """The values of an expression."""
-    return _Evaluator(leaf).value(tree)
+    return _Evaluator(leaf, any(node.args.get(IN_DAYS) for node in tree.walk())).value(tree)
 
 
 def plain(column: Column) -> Column:
@@ -109,8 +110,9 @@ def interval(node: exp.Expr) -> int:
 
 
 class _Evaluator:
-    def __init__(self, leaf: Leaf):
+    def __init__(self, leaf: Leaf, in_days: bool):
         self._leaf = leaf
+        self._in_days = in_days
 
     def value(self, node: exp.Expr) -> Column:
         try:
@@ -175,6 +177,8 @@ class _Evaluator:
                 return self._between(node)
             case exp.DPipe():
                 return self._joined([node.this, node.expression])
+            case exp.Anonymous() if node.args.get(CALLED):
+                return self._called(node)
         function = FUNCTIONS.get(kind)
         if function is None:
             name = str(node.this) if isinstance(node, exp.Anonymous) else node.key.upper()
@@ -191,6 +195,18 @@ class _Evaluator:
         if isinstance(value, exp.Expr):
             return [self.value(value)]
         return [self.value(each) for each in value] if isinstance(value, list) else []
+
+    def _called(self, node: exp.Anonymous) -> Column:
+        """What a function of the user's gives, whose arguments are arrays of one length."""
+        arguments = [self.value(each) for each in node.expressions]
+        length = max([len(each) for each in arguments if not isinstance(each, pa.Scalar)], default=1)
+        found = node.args[CALLED](*(as_array(each, length) for each in arguments))
+        found = found if isinstance(found, pa.Array | pa.ChunkedArray) else pa.array(found)
+        if len(found) != length:
+            message = f"'{node.this}' takes arrays of {length} values and gives {len(found)}"
+            raise Refused(message, span_of(node), "Return as many values as each argument has.")
+        alone = all(isinstance(each, pa.Scalar) for each in arguments)
+        return found[0] if alone else as_array(found, length)
 
     def _truth(self, node: exp.Expr) -> Column:
         value = self.value(node)
@@ -211,6 +227,8 @@ class _Evaluator:
             b = _as_decimal(right, b)
         if pa.types.is_decimal(b.type):
             a = _as_decimal(left, a)
+        if self._in_days:
+            a, b = _as_days(a, b), _as_days(b, a)
         return _as_time(a, b), _as_time(b, a)
 
     def _compared(self, compare: Any, left: exp.Expr, right: exp.Expr) -> Column:
@@ -229,7 +247,10 @@ class _Evaluator:
             b = b.cast(pa.timestamp("us"))
         if pa.types.is_integer(a.type) and pa.types.is_integer(b.type):
             a, b = a.cast(pa.int64()), b.cast(pa.int64())
-        return _ARITHMETIC[kind](a, b)
+        result = _ARITHMETIC[kind](a, b)
+        if self._in_days and pa.types.is_date(a.type) and pa.types.is_date(b.type):
+            return pc.divide(result.cast(pa.duration("s")).cast(pa.int64()), 86400)
+        return result
 
     def _is(self, node: exp.Is) -> Column:
         value = self.value(node.this)
@@ -340,9 +361,7 @@ def common_type(types: list[pa.DataType]) -> pa.DataType:
             continue
         elif pa.types.is_integer(first) and pa.types.is_decimal(other):
             first = other
-        elif (pa.types.is_integer(first) or pa.types.is_floating(first) or pa.types.is_decimal(first)) and (
-            pa.types.is_integer(other) or pa.types.is_floating(other) or pa.types.is_decimal(other)
-        ):
+        elif _is_number(first) and _is_number(other):
             first = pa.float64()
         else:
             raise pa.ArrowTypeError(f"{first} and {other} do not go together")
@@ -365,8 +384,24 @@ def _as_decimal(node: exp.Expr, value: Column) -> Column:
     return value
 
 
+def _as_days(value: Column, other: Column) -> Column:
+    """A duration beside a number as a number of days, and a number beside a date or time as a duration of days."""
+    if pa.types.is_duration(value.type) and _is_number(other.type):
+        return pc.divide(value.cast(pa.duration("us")).cast(pa.int64()).cast(pa.float64()), float(_UNITS["DAY"]))
+    if _is_number(value.type) and (pa.types.is_date(other.type) or pa.types.is_timestamp(other.type)):
+        passed = pc.round(pc.multiply(value.cast(pa.float64()), float(_UNITS["DAY"])))
+        return passed.cast(pa.int64()).cast(pa.duration("us"))
+    return value
+
+
+def _is_number(type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
+
+
 def _as_time(value: Column, other: Column) -> Column:
-    """A text beside a date or time is one."""
+    """A text beside a date or time is one; the current time beside a time without a zone is that of UTC."""
+    if isinstance(value, pa.Scalar) and pa.types.is_timestamp(value.type) and pa.types.is_timestamp(other.type):
+        return value.cast(pa.timestamp("us")) if value.type.tz and not other.type.tz else value
     if isinstance(value, pa.Scalar) and pa.types.is_string(value.type) and value.is_valid:
         parse: dict[Any, Any] = {pa.types.is_date: date, pa.types.is_timestamp: datetime, pa.types.is_time: time}
         for is_type, kind in parse.items():

@@ -85,6 +85,15 @@ class Matches:
         )
 
 
+def in_order(start: Array, first: Array, length: Array, place: Array, partitions: Partitions) -> Matches:
+    """Matches in order of their starts. The places of each are `length` entries of `place`, from `first` on."""
+    order = np.argsort(start, kind="stable")
+    length = length[order]
+    begins = np.cumsum(length) - length
+    entries = np.arange(int(length.sum())) + np.repeat(first[order] - begins, length)
+    return Matches(start[order], length, place[entries], partitions)
+
+
 @dataclass(frozen=True)
 class Outputs:
     """The rows of the result: of each its match (-1: none), its matched row (-1: none), and its row of the table."""

@@ -7,7 +7,6 @@ runs along these rows; other aggregates list the rows of each result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +18,7 @@ from ceql.row_patterns import navigation, totals
 from ceql.row_patterns.expressions import Column, as_array, evaluate
 from ceql.row_patterns.matched import Matches, Outputs
 from ceql.row_patterns.navigation import Access, Number, Reading, RowRef, Total
+from ceql.row_patterns.rows import Rows
 
 
 class Members:
@@ -49,14 +49,14 @@ class MeasureValues:
 
     def __init__(
         self,
-        column: Callable[[str], pa.Array],
+        rows: Rows,
         matches: Matches,
         labels: Array,
         variables: tuple[str, ...],
         shown: Outputs,
         confined: bool = False,
     ):
-        self._column = column
+        self._rows = rows
         self._matches = matches
         self._labels = labels
         self._variables = variables
@@ -115,7 +115,7 @@ class MeasureValues:
                 return self._classifiers(matched, in_match)
             if name == navigation.MATCH_NUMBER:
                 return _taken(pa.array(self._matches.number), self._out.match, self._out.match >= 0)
-            return _taken(self._column(node.name), row, known)
+            return _taken(self._rows.of_row(node), row, known)
 
         found = as_array(evaluate(access.tree, leaf), len(row))
         return found if known.all() else found.take(pa.array(np.arange(len(row)), mask=~known))
@@ -161,7 +161,7 @@ class MeasureValues:
                 return self._classifiers(members.rows, np.ones(len(owner), bool))
             if name == navigation.MATCH_NUMBER:
                 return pa.array(self._matches.number[owner])
-            return self._column(node.name).take(pa.array(self._matches.row[members.rows]))
+            return self._rows.of_row(node).take(pa.array(self._matches.row[members.rows]))
 
         return as_array(evaluate(tree, leaf), len(owner))
 

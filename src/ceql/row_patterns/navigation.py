@@ -8,17 +8,17 @@ last row so far.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ceql.errors import did_you_mean
+from ceql.errors import Span, did_you_mean
 from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.problem import Refused
 from ceql.row_patterns.statement import RowPattern
 
 UNITS = {"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
-CLASSIFIER, MATCH_NUMBER = "classifier", "match number"
+CLASSIFIER, MATCH_NUMBER, OVER = "classifier", "match number", "over"
 
 Rows = frozenset[str] | None
 """Variables, or None for all rows of the match."""
@@ -39,7 +39,7 @@ class RowRef:
 class Access:
     row: RowRef
     tree: exp.Expr
-    """Over columns without qualifiers, and the placeholders CLASSIFIER and MATCH_NUMBER."""
+    """Over columns without qualifiers, the placeholders CLASSIFIER and MATCH_NUMBER, and those of window functions."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,56 @@ class Reading:
     """The k-th stands where the tree has the placeholder k."""
 
 
+class _Every(list[str]):
+    """Columns that are not known: whatever is named is one."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY: list[str] = _Every()
+
+
 def read(tree: exp.Expr, clause: RowPattern, columns: list[str]) -> Reading:
     """The looks of an expression; `columns` are those of the input."""
     reader = _Reader(clause, columns)
     done = reader.visit(tree.copy())
     done.meta.update(tree.meta)
     return Reading(done, tuple(reader.looks))
+
+
+def numbered(reading: Reading, number: int) -> Reading:
+    """The reading in the match of this number."""
+
+    def put(tree: exp.Expr, looks: tuple[Look, ...] = ()) -> exp.Expr:
+        def visit(node: exp.Expr) -> exp.Expr:
+            name = placeholder_of(node)
+            asked = name == MATCH_NUMBER or (name and name.isdigit() and looks and isinstance(looks[int(name)], Number))
+            return exp.Literal.number(number) if asked else node
+
+        return tree.transform(visit)
+
+    looks: list[Look] = []
+    for look in reading.looks:
+        match look:
+            case Access():
+                look = replace(look, tree=put(look.tree))
+            case Total():
+                look = replace(look, arguments=tuple(map(put, look.arguments)))
+        looks.append(look)
+    return Reading(put(reading.tree, reading.looks), tuple(looks))
+
+
+def asks_number(reading: Reading) -> bool:
+    """Whether MATCH_NUMBER() is asked for."""
+    trees = [tree for look in reading.looks for tree in _trees(look)]
+    return any(isinstance(look, Number) for look in reading.looks) or any(
+        placeholder_of(node) == MATCH_NUMBER for tree in trees for node in tree.walk()
+    )
+
+
+def _trees(look: Look) -> tuple[exp.Expr, ...]:
+    return (look.tree,) if isinstance(look, Access) else look.arguments if isinstance(look, Total) else ()
 
 
 def placeholder_of(node: exp.Expr) -> str | None:
@@ -146,7 +190,7 @@ class _Reader:
     def _visit(self, node: exp.Expr) -> exp.Expr:
         look = self._look(node)
         if look is not None:
-            return self._placeholder(look)
+            return self._placeholder(look, span_of(node))
         for key, value in list(node.args.items()):
             if isinstance(value, exp.Expr):
                 node.set(key, self._visit(value))
@@ -154,14 +198,17 @@ class _Reader:
                 node.set(key, [self._visit(each) if isinstance(each, exp.Expr) else each for each in value])
         return node
 
-    def _placeholder(self, look: Look) -> exp.Expr:
+    def _placeholder(self, look: Look, place: Span | None) -> exp.Expr:
         if look not in self.looks:
             self.looks.append(look)
-        return exp.Placeholder(this=str(self.looks.index(look)))
+        made = exp.Placeholder(this=str(self.looks.index(look)))
+        if place is not None:
+            made.meta.update(start=place.start, end=place.end - 1)
+        return made
 
     def _look(self, node: exp.Expr) -> Look | None:
         """What a node looks at by itself."""
-        if isinstance(node, exp.Column):
+        if isinstance(node, exp.Column | exp.Window):
             return self._access(node, RowRef(None))
         node, final = self._mode(node)
         name = _name(node)
@@ -177,10 +224,6 @@ class _Reader:
             return Total(exp.Count, None, (), False, False, node)
         if name == "MATCH_ROWTIME" and self._clause.order:
             return self._access(self._clause.order[0].expression.copy(), RowRef(None, final=True))
-        if isinstance(node, exp.Window):
-            raise Refused(
-                "a window function (OVER) is not evaluated", span_of(node), "Compute it in a column of the rows."
-            )
         if isinstance(node, _AGGREGATES):
             return self._total(node, final)
         if final is not None:
@@ -235,6 +278,9 @@ class _Reader:
                 rows = None if table is None else self._rows(table, each)
                 found.setdefault(rows, each)
                 return exp.column(column_named(each, self._columns), quoted=True)
+            if isinstance(each, exp.Window):
+                found.setdefault(None, each)
+                return self._over(each)
             if name == "CLASSIFIER":
                 arguments = _arguments(each)
                 rows = self._rows(_identifier(arguments[0]), each) if arguments else None
@@ -256,6 +302,26 @@ class _Reader:
         if len(found) > 1:
             raise Refused("columns of different variables stand in one call", place, "Use one call for each variable.")
         return tree, next(iter(found), None)
+
+    def _over(self, node: exp.Window) -> exp.Expr:
+        """A placeholder for an aggregate over the rows of the partition."""
+        spec = node.args.get("spec")
+        sides = [] if spec is None else [str(spec.args.get(key)) for key in ("start", "start_side", "end", "end_side")]
+        whole = sides in ([], ["UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING"])
+        running = sides in (
+            ["UNBOUNDED", "PRECEDING", "CURRENT ROW", "None"], ["UNBOUNDED", "PRECEDING", "None", "None"],
+        )  # fmt: skip
+        of_clause = [column_named(each, self._columns) for each in self._clause.partition]
+        own = [column_named(each, self._columns) for each in node.args.get("partition_by") or ()]
+        total = isinstance(node.this, _AGGREGATES) and self._total(node.this, None)
+        if not total or not (whole or running) or node.args.get("order") or (own and own != of_clause):
+            advice = (
+                "Aggregates OVER (), or over ROWS UNBOUNDED PRECEDING, are; compute others in a column of the rows."
+            )
+            raise Refused("a window function (OVER) of this form is not evaluated", span_of(node), advice)
+        made = exp.Placeholder(this=f"{OVER} {node.sql()}")
+        made.set("window", (total, running))
+        return made
 
     def _rows(self, label: exp.Expr, node: exp.Expr) -> Rows:
         name = self._clause.dialect.label(label.name, bool(label.args.get("quoted")))

@@ -15,18 +15,19 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from ceql.errors import DataError
 from ceql.jit import Array
 from ceql.row_patterns import conditions, navigation, runs
 from ceql.row_patterns.automaton import OrderedPattern, compile_pattern
-from ceql.row_patterns.matched import Matches, Outputs, Searched, outputs
+from ceql.row_patterns.matched import Matches, Outputs, Searched, in_order, outputs
 from ceql.row_patterns.measures import MeasureValues
 from ceql.row_patterns.navigation import Access, Reading
 from ceql.row_patterns.pattern import anchors
 from ceql.row_patterns.problem import Problems
 from ceql.row_patterns.program import build
 from ceql.row_patterns.rows import Rows, rows_of
-from ceql.row_patterns.statement import RowPattern
-from ceql.row_patterns.two_passes import find_matches
+from ceql.row_patterns.statement import PAST_LAST, TO_FIRST, TO_NEXT, RowPattern
+from ceql.row_patterns.two_passes import STANDS, UNBOUND, find_matches
 
 
 class Plan:
@@ -58,8 +59,15 @@ class Plan:
     @cached_property
     def carries(self) -> bool:
         """Whether a condition looks at rows of the match other than the row itself and its neighbours."""
+        if self.counts:
+            return True
         looks = ((look, label) for label, reading in self.define.items() for look in reading.looks)
         return self.clause.within is not None or not all(conditions.is_of_row(*look) for look in looks)
+
+    @cached_property
+    def counts(self) -> bool:
+        """Whether a condition asks for MATCH_NUMBER()."""
+        return any(map(navigation.asks_number, self.define.values()))
 
     @cached_property
     def shifts(self) -> list[int]:
@@ -89,6 +97,7 @@ class Plan:
         return (
             "linear times carried values: conditions look at rows of the match; for each row at most one run for each "
             f"of {places} places and each combination of the values that a condition still asks for"
+            + ("; once for each match of a partition, since DEFINE asks for MATCH_NUMBER()" if self.counts else "")
         )
 
     def run(self, table: pa.Table) -> pa.Table:
@@ -103,7 +112,7 @@ class Plan:
         """The rows of the result, from matches."""
         found: dict[str, pa.Array] = {}
         results = outputs(matches, self._shown(matches), rows.table.num_rows, self.clause.all_rows, self.clause.empty)
-        values = MeasureValues(rows.column, matches, self._labels(matches), self.variables, results,
+        values = MeasureValues(rows, matches, self._labels(matches), self.variables, results,
                                self.clause.dialect.confined)  # fmt: skip
         for name, reading in self.measures.items():
             with problems.noted():
@@ -132,6 +141,8 @@ class Plan:
         return frozenset() if skip.variable is None else self.clause.rows_of(skip.variable)
 
     def _matches(self, rows: Rows, problems: Problems) -> Matches:
+        if self.counts:
+            return self._counted(rows, problems)
         if self.carries:
             program = build(self.clause, self.pattern, self.define, rows, self._targets, problems)
             if program is None:
@@ -144,6 +155,42 @@ class Plan:
                 guard_of[label] = len(guards)
                 guards.append(conditions.guard(reading, label, rows))
         return find_matches(self.pattern, guards, guard_of, rows.partitions, self.clause.skip.to, self._targets)
+
+    def _counted(self, rows: Rows, problems: Problems) -> Matches:
+        """The matches where DEFINE asks for their numbers: the first of all partitions, then the second, and so on."""
+        bounds = rows.partitions.bounds
+        begin = bounds[:-1]
+        found: list[Matches] = []
+        while not found or len(found[-1].start):
+            define = {label: navigation.numbered(each, len(found) + 1) for label, each in self.define.items()}
+            program = build(self.clause, self.pattern, define, rows, frozenset(), problems)
+            if program is None:
+                return _no_matches(rows)
+            every = runs.find_matches(program, rows.partitions, PAST_LAST, begin)
+            found.append(every.only(np.diff(every.partition, prepend=-1) != 0))
+            begin = bounds[1:].copy()
+            begin[found[-1].partition] = self._after(found[-1])
+        start, length, place = (
+            np.concatenate([getattr(each, name) for each in found]) for name in ("start", "length", "place")
+        )
+        return in_order(start, np.cumsum(length) - length, length, place, rows.partitions)
+
+    def _after(self, matches: Matches) -> Array:
+        """Of each match, the row with which the search goes on."""
+        skip = self.clause.skip.to
+        if skip in (PAST_LAST, TO_NEXT):
+            return matches.start + (np.maximum(matches.length, 1) if skip == PAST_LAST else 1)
+        is_target = np.array([place.variable in self._targets for place in self.pattern.places], bool)[matches.place]
+        targets, owner = matches.row[is_target], matches.owner[is_target]
+        after = np.where(matches.length == 0, matches.start + 1, -1)
+        if skip == TO_FIRST:
+            targets, owner = targets[::-1], owner[::-1]
+        after[owner] = targets
+        if (after < 0).any():
+            raise DataError(UNBOUND)
+        if (after == matches.start).any():
+            raise DataError(STANDS)
+        return after
 
     def _labels(self, matches: Matches) -> Array:
         """Of each matched row, the number of its variable."""

@@ -33,11 +33,12 @@ class Problems(list[Refused]):
         except Refused as problem:
             self.append(problem)
 
-    def error(self, sql: str) -> QueryError:
+    def error(self, sql: str, last: str | None = None) -> QueryError:
         """All reasons as one error, in the order of their places; it is that of the first, which lists the others."""
         first, *others = self._in_order(sql)
         also = [f"\nAlso: {QueryError(other.message, sql, other.span, other.advice)}" for other in others]
-        return QueryError(first.message, sql, first.span, "\n".join(filter(None, [first.advice, *also])) or None)
+        advice = "\n".join(filter(None, [first.advice, *also, (last and also and f"\n{last}") or last])) or None
+        return QueryError(first.message, sql, first.span, advice)
 
     def _in_order(self, sql: str) -> list[Refused]:
         once = {(problem.message, problem.span): problem for problem in self}

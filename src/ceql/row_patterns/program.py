@@ -20,7 +20,7 @@ from ceql.engine.common.layout import NO_KEY
 from ceql.jit import Array
 from ceql.row_patterns import conditions, navigation
 from ceql.row_patterns.automaton import ALWAYS, AT_LAST, OrderedPattern
-from ceql.row_patterns.carried import INT, Condition, Registers, kind_of, whole
+from ceql.row_patterns.carried import INT, TIME, Condition, Registers, kind_of, whole
 from ceql.row_patterns.expressions import interval
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.rows import Rows
@@ -95,7 +95,7 @@ def _times(clause: RowPattern, rows: Rows) -> Array | None:
     if not clause.order or clause.order[0].descending:
         raise Refused("WITHIN needs ORDER BY a time, in ascending order", None)
     column = rows.column(rows.order_by[0])
-    if kind_of(column.type) != INT:
+    if kind_of(column.type) not in (INT, TIME):
         raise Refused(f"WITHIN needs ORDER BY a time, and '{rows.order_by[0]}' is {column.type}", None)
     return np.where(np.asarray(pc.is_valid(column)), whole(column), NO_KEY)
 

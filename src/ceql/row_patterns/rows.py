@@ -7,6 +7,7 @@ ORDER BY does not tell apart keep the order of the input.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,10 +17,11 @@ from sqlglot import exp
 
 from ceql.io import sort_keys
 from ceql.jit import Array
+from ceql.row_patterns import totals
 from ceql.row_patterns.clauses import span_of
-from ceql.row_patterns.expressions import plain
+from ceql.row_patterns.expressions import as_array, evaluate, plain
 from ceql.row_patterns.matched import Partitions
-from ceql.row_patterns.navigation import column_named
+from ceql.row_patterns.navigation import Total, column_named
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.statement import RowPattern, SortKey
 
@@ -27,8 +29,10 @@ from ceql.row_patterns.statement import RowPattern, SortKey
 class Rows:
     """A table, by partition and in order."""
 
-    def __init__(self, table: pa.Table, partition: Sequence[str], order: Sequence[tuple[str, SortKey]]):
+    def __init__(self, table: pa.Table, partition: Sequence[str], order: Sequence[tuple[str, SortKey]], in_days: bool):
         self.table = table
+        self.in_days = in_days
+        """Whether numbers beside dates are days."""
         self._partition = partition
         self._by = order
         self._columns: dict[str, pa.Array] = {}
@@ -104,6 +108,32 @@ class Rows:
             self._shifted[name, by] = shift(column, by, self.partitions.bounds)
         return self._shifted[name, by]
 
+    def of_row(self, node: exp.Expr, by: int = 0) -> pa.Array:
+        """What a column, or an aggregate OVER the partition, gives in the row `by` rows on."""
+        if isinstance(node, exp.Column):
+            return self.shifted(node.name, by)
+        key = str(node.this), by
+        if key not in self._shifted:
+            over = self._over(*node.args["window"])
+            self._shifted[key] = shift(over, by, self.partitions.bounds) if by else over
+        return self._shifted[key]
+
+    def _over(self, total: Total, running: bool) -> pa.Array:
+        bounds, of_row = self.partitions.bounds, self.partitions.of_row
+        stretch = _Stretch(bounds[:-1][of_row])
+        arguments = [as_array(evaluate(tree, self.of_row), len(of_row)) for tree in total.arguments]
+        if running:
+            return totals.aggregate(total, arguments, stretch, stretch.first, np.arange(1, len(of_row) + 1))
+        return totals.aggregate(total, arguments, stretch, bounds[:-1], bounds[1:]).take(pa.array(of_row))
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Rows that aggregates go along."""
+
+    first: Array
+    """Of each row: the first one of its partition."""
+
 
 def shift(column: pa.Array, by: int, bounds: Array) -> pa.Array:
     count, far = len(column), min(abs(by), len(column))
@@ -127,18 +157,19 @@ def shift(column: pa.Array, by: int, bounds: Array) -> pa.Array:
 
 def rows_of(table: pa.Table, clause: RowPattern) -> Rows:
     """The rows that a clause reads."""
-    return Rows(table, *_named(clause, list(table.column_names)))
+    return Rows(table, *column_keys(clause, list(table.column_names)), clause.dialect.in_days)
 
 
 def names_of(clause: RowPattern, names: list[str], sql: str) -> tuple[list[str], list[tuple[str, SortKey]]]:
     """The columns of PARTITION BY and of ORDER BY."""
     problems = Problems()
     with problems.noted():
-        return _named(clause, names)
+        return column_keys(clause, names)
     raise problems.error(sql)
 
 
-def _named(clause: RowPattern, names: list[str]) -> tuple[list[str], list[tuple[str, SortKey]]]:
+def column_keys(clause: RowPattern, names: list[str]) -> tuple[list[str], list[tuple[str, SortKey]]]:
+    """The columns of PARTITION BY and of ORDER BY; or why one is none."""
     partition = [column_named(_plain(each, "PARTITION BY"), names) for each in clause.partition]
     return partition, [(column_named(_plain(by.expression, "ORDER BY"), names), by) for by in clause.order]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -14,16 +15,22 @@ from ceql.errors import QueryError, did_you_mean
 from ceql.io.frames import is_lazy, is_pandas
 from ceql.io.sources import open_source
 from ceql.row_patterns.clauses import read
-from ceql.row_patterns.dialects import dialect_of
+from ceql.row_patterns.dialects import Function, dialect_of
 from ceql.row_patterns.plan import Plan
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.selection import ADVICE, Load, Sources, check_simple, selected
 from ceql.row_patterns.statement import Statement
 
 
-def run(sql: str, frames: Any, dialect: str | None = None) -> Any:
+def run(
+    sql: str,
+    frames: Any,
+    dialect: str | None = None,
+    functions: Mapping[str, Function] | None = None,
+    now: datetime | None = None,
+) -> Any:
     """The rows of a statement, as a frame of the kind that came in."""
-    statement = read(sql, dialect_of(dialect))
+    statement = read(sql, dialect_of(dialect, functions, now))
     used: list[Any] = []
 
     def load(name: str) -> pa.Table:

@@ -12,7 +12,7 @@ from ceql.engine.common.chunk import Chunk, joined
 from ceql.engine.common.layout import NO_KEY
 from ceql.jit import Array
 from ceql.recognition.ordered_runs import OrderedRuns
-from ceql.row_patterns.matched import Matches, Partitions, Searched
+from ceql.row_patterns.matched import Matches, Partitions, Searched, in_order
 from ceql.row_patterns.program import TARGET, Program
 from ceql.row_patterns.statement import PAST_LAST, TO_FIRST, TO_LAST, TO_NEXT
 from ceql.syntax.tree import Skip
@@ -20,9 +20,10 @@ from ceql.syntax.tree import Skip
 _SKIPS = {PAST_LAST: Skip.PAST_LAST, TO_NEXT: Skip.TO_NEXT, TO_FIRST: Skip.TO_FIRST, TO_LAST: Skip.TO_LAST}
 
 
-def find_matches(program: Program, partitions: Partitions, skip: str) -> Matches:
-    """The matches, in order of partition and start."""
-    at = _in_time(program, np.arange(len(program.holds)))
+def find_matches(program: Program, partitions: Partitions, skip: str, begin: Array | None = None) -> Matches:
+    """The matches, in order of partition and start; of each partition from the row `begin` on, if that is given."""
+    rows = np.arange(len(program.holds))
+    at = _in_time(program, rows if begin is None else rows[rows >= begin[partitions.of_row]])
     runs, chunks = _fed(program, partitions, skip, at)
     return _matches(runs, [*chunks, *runs.finish()], at, partitions)
 
@@ -69,16 +70,9 @@ def _matches(runs: OrderedRuns, chunks: list[Chunk], at: Array, partitions: Part
     if not chunks:
         return Matches(none, none, none.astype(np.int32), partitions)
     chunk = joined(chunks)
-    lengths = np.diff(chunk.offsets)
-    start = at[chunk.start]
-    order = np.argsort(start, kind="stable")
     place_of = np.array([_place(label) for label in runs.labels] + [-1], np.int32)
-    first = chunk.offsets[:-1][order]
-    lengths = lengths[order]
-    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])[:-1]
-    entries = np.arange(int(lengths.sum())) + np.repeat(first - begins, lengths)
-    labels: Array = np.asarray(chunk.labels)[entries]
-    return Matches(start[order], lengths, place_of[labels], partitions)
+    places = place_of[np.asarray(chunk.labels)]
+    return in_order(at[chunk.start], chunk.offsets[:-1], np.diff(chunk.offsets), places, partitions)
 
 
 def _place(label: frozenset[str]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from ceql.errors import DataError
 from ceql.jit import Array
@@ -44,6 +45,15 @@ def check_stream(plan: Plan, time: str) -> None:
     ]
     if plan.pattern.first.empty != plan.pattern.other.empty:
         problems.append(Refused("^ that matches no row is not evaluated over a stream", None, "Leave it out."))
+    asked = [*clause.define.values(), *(measure.expression for measure in clause.measures)]
+    problems += [
+        Refused("a window function (OVER) is not evaluated over a stream", span_of(node))
+        for tree in asked
+        for node in tree.find_all(exp.Window)
+    ]
+    if plan.counts:
+        message = "MATCH_NUMBER() in DEFINE is not evaluated over a stream"
+        problems.append(Refused(message, None, "Leave it to MEASURES."))
     if clause.empty == "unmatched":
         message = "WITH UNMATCHED ROWS is not evaluated over a stream"
         problems.append(Refused(message, None, "Join the matches to the rows in a second query."))

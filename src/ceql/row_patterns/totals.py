@@ -6,7 +6,7 @@ of members that it sums over. A running aggregate is one pass along the members 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from ceql.row_patterns.kernels import HIGHEST, LOWEST, along, sums_along
 from ceql.row_patterns.problem import Refused
 
 if TYPE_CHECKING:
-    from ceql.row_patterns.measures import Members
     from ceql.row_patterns.navigation import Total
 
 _GROUPED = {
@@ -34,6 +33,14 @@ _GROUPED = {
     exp.Avg: ("mean", pc.ScalarAggregateOptions(min_count=1)),
 }
 _TEXTS = (exp.GroupConcat,)
+
+
+class Members(Protocol):
+    """The members of all matches, one match after the other."""
+
+    @property
+    def first(self) -> Array:
+        """Of each of them: the number of the first one in its match."""
 
 
 def aggregate(total: Total, arguments: list[pa.Array], members: Members, low: Array, high: Array) -> pa.Array:

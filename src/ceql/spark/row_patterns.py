@@ -8,7 +8,7 @@ a temporary view, whose name stands in the statement in the clause's place.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,12 @@ from ceql.spark.streaming_checks import refusing
 from ceql.spark.task_report import reported
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from ceql.row_patterns.dialects import Dialect, Function
     from ceql.row_patterns.plan import Plan
     from ceql.row_patterns.statement import Found, Statement
 
@@ -34,12 +37,20 @@ ROWS_AT_ONCE = 1_000_000
 _views = count(1)
 
 
-def sql(spark: SparkSession, statement: str, *, dialect: str = "spark") -> DataFrame:
+def sql(
+    spark: SparkSession,
+    statement: str,
+    *,
+    dialect: str = "spark",
+    functions: Mapping[str, Function] | None = None,
+    now: datetime | None = None,
+) -> DataFrame:
     """The result of a statement with MATCH_RECOGNIZE over the tables and views of a session, as a DataFrame.
 
     Everything around the clause is Spark's own SQL: joins, WITH, subqueries, GROUP BY. `dialect` says how the inside of
-    MATCH_RECOGNIZE is read ("spark", "trino", "flink", "oracle", "snowflake", "databricks", "duckdb"). What cannot be
-    evaluated is a `ceql.QueryError` that names all of it, before any job runs.
+    MATCH_RECOGNIZE is read ("spark", "trino", "flink", "oracle", "snowflake", "databricks", "duckdb"). `functions` and
+    `now` are those of `ceql.match_recognize`, for the inside of the clause. What cannot be evaluated is a
+    `ceql.QueryError` that names all of it, before any job runs.
 
     Over a view of a streaming DataFrame with a watermark, ORDER BY begins with the watermarked time, and a match comes
     out once no row to come can change it. This needs sqlglot: pip install 'ceql[sql]'.
@@ -47,17 +58,18 @@ def sql(spark: SparkSession, statement: str, *, dialect: str = "spark") -> DataF
     from ceql.row_patterns.clauses import read
     from ceql.row_patterns.dialects import dialect_of
 
-    parsed = read(statement, dialect_of(dialect))
+    told = dialect_of(dialect, functions, now)
+    parsed = read(statement, told)
     name = f"ceql_{uuid4().hex[:8]}_{next(_views)}"
     names = tuple(f"{name}_{number}" for number in range(1, len(parsed.found) + 1))
     around = type(parsed)(statement, parsed.dialect, parsed.found, names)
     for number, found in enumerate(parsed.found):
-        _matched(spark, around, found, number, dialect).createOrReplaceTempView(names[number])
+        _matched(spark, around, found, number, told).createOrReplaceTempView(names[number])
     result = spark.sql(around.around)
     return refusing(result, waits=True) if result.isStreaming else result
 
 
-def _matched(spark: SparkSession, statement: Statement, found: Found, number: int, dialect: str) -> DataFrame:
+def _matched(spark: SparkSession, statement: Statement, found: Found, number: int, dialect: Dialect) -> DataFrame:
     """The result of one clause."""
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -118,7 +130,7 @@ def _with(statement: Statement, number: int) -> str:
 
 
 def _task(
-    sql: str, number: int, dialect: str, partition: list[str], schema: pa.Schema
+    sql: str, number: int, dialect: Dialect, partition: list[str], schema: pa.Schema
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan: Plan | None = None
@@ -130,13 +142,12 @@ def _task(
     return run
 
 
-def _plan_of(sql: str, number: int, dialect: str, columns: list[str]) -> Plan:
+def _plan_of(sql: str, number: int, dialect: Dialect, columns: list[str]) -> Plan:
     """The plan of a clause, in a worker."""
     from ceql.row_patterns.clauses import read
-    from ceql.row_patterns.dialects import dialect_of
     from ceql.row_patterns.plan import Plan
 
-    return Plan(read(sql, dialect_of(dialect)).found[number].clause, sql, columns)
+    return Plan(read(sql, dialect).found[number].clause, sql, columns)
 
 
 def _streamed(

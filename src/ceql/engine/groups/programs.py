@@ -28,7 +28,7 @@ UNSCALE = 9  # a decimal's whole number to a float; the argument is how many dig
 KNOWN, COUNTED, TOTAL, DIFFERENT = range(40, 44)  # after READ of an aggregate: of no event, a sum too large, a set
 ABS_INT, ABS_FLOAT, FLOOR, CEIL, ROUND = range(50, 55)
 DENIED, MAY_HOLD = 60, 61  # at the end: whether the rest is not true, or not false
-ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT, MEAN_INT = range(10, 15)
+ADD_INT, SUBTRACT_INT, MULTIPLY_INT, REMAINDER_INT, MEAN_INT, DIVIDE_INT = range(10, 16)
 ADD_FLOAT, SUBTRACT_FLOAT, MULTIPLY_FLOAT, DIVIDE_FLOAT, REMAINDER_FLOAT = range(20, 25)
 COMPARE_WORDS, COMPARE_RANKS, COMPARE_INT_FLOAT, COMPARE_FLOATS = range(30, 34)  # the argument is the operator
 NAN = 0x7FF8000000000000  # above all others; a comparison with it is unknown
@@ -114,6 +114,9 @@ def calculate_int(operation: int, a: int, b: int) -> tuple[bool, int]:
             return False, whole
         c = whole * 10**MEAN_DIGITS + rest
         return True, c if a >= 0 else -c
+    if operation == DIVIDE_INT:  # towards zero
+        c = abs(a) // abs(b)
+        return True, c if (a >= 0) == (b >= 0) else -c
     if b == -1:
         return True, np.int64(0)
     c = abs(a) % abs(b)

@@ -1,1 +1,0 @@
-"""A clause as a query of CEQL, where there is one."""
