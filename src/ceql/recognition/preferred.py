@@ -23,7 +23,7 @@ from ceql.engine.common.layout import COUNT, ENUMERATE, W_GIVEN, Events
 from ceql.engine.common.scatter import gathered
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.preferred.check import Known
-from ceql.engine.preferred.layout import KEY, LIST, MARKED, MET, SEEN, Settings
+from ceql.engine.preferred.layout import KEY, MARKED, MET, SEEN, TO_NEXT, Settings
 from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
@@ -170,11 +170,11 @@ class PreferredRecognition(Recognition):
     def expires_at(self) -> int | None:
         """The key of the time at which something may be decided, or the window will have left all events so far."""
         latest, machine = super().expires_at, self.machine
-        marked = machine.table[machine.table[:, MARKED] > 0, LIST]
-        if latest is None or not len(marked):
+        runs, _ = machine.entries(np.flatnonzero(machine.table[:, MARKED]))
+        if latest is None or not len(runs):
             return latest
         assert self.bound.window.size is not None
-        least = int(machine.pool[marked, KEY].min())  # the list begins with its earliest start
+        least = int(runs[:, KEY].min())
         return min(latest, least - self.bound.window.shift + int(np.ceil(float(self.bound.window.size))) + 1)
 
     @property
@@ -201,7 +201,7 @@ class PreferredRecognition(Recognition):
         machine = self.machine
         self._room_for_symbols()
         known = len(self._ordered.waits), len(self._arrays.labels), self.position, machine.registers
-        machine.known = Known(*known)
+        machine.known = Known(*known, shares=machine.settings.skip == TO_NEXT)
         machine.restore(arrays)
         bits = len(machine.auto.forbids)
         require(bool((machine.table[:, MET] >> bits == 0).all()), "what came before a match is not of the query")
