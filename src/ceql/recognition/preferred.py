@@ -115,21 +115,23 @@ class PreferredRecognition(Recognition):
         return events
 
     def read(self, batch: EventBatch) -> Events:
-        """The events as the machine takes them: where nothing passes with time, those of near substreams together."""
+        """The events as the machine takes them: if there are many substreams, those of near ones together."""
         events = super().read(batch)
-        windowed = self.bound.window.kind != W_GIVEN or self.bound.window.size is not None
-        self._gathers = not windowed and MANY <= self.machine.partitions <= len(events.partition)
+        self._gathers = MANY <= self.machine.partitions <= len(events.partition)
+        self.machine.settings = self.machine.settings._replace(gathered=self._gathers)
         return gathered(events) if self._gathers else events
 
     def _feed_machine(self, events: Events, resume: bool) -> Iterator[Chunk]:
         found = self.machine.feed(events, resume)
-        if self._gathers:
-            yield from _as_decided(self._with_deciders(found))
-            return
-        if not self._by_key:
+        if not (self._by_key or self._gathers):
             yield from found
             return
         known = self._with_deciders(found)
+        if not self._by_key:
+            yield from _as_decided(known)
+            return
+        if self._gathers:
+            self.machine.raise_horizon(int(events.bound.max()))
         if len(self._bounds):
             known += self._decided_by(int(self._bounds[-1]) + self._counts)
         bounds, first = self._bounds + self._counts, self._first

@@ -18,7 +18,6 @@ from ceql.engine.preferred.layout import (
     JOINED,
     LABEL,
     LATEST,
-    LINK,
     LIST,
     MARK,
     NO_NODE,
@@ -57,15 +56,9 @@ def check(arrays: Mapping[str, Array], columns: tuple[str, ...], known: Known) -
     require_between(parent, NO_NODE, index, "a node does not come after those that it leads to")
     require_between(position[~event], 0, index[~event], "a node does not come after those that it leads to")
     require_between(parent[joined | union], 0, index[joined | union], "a mark or a run is missing")
-    side = np.where(union, position, index)
-    while union[side].any():
-        side = side[side]
-    runs = event[side]  # not matches
-    linked, led = position[label == LINK], parent[event & (parent >= 0)]
-    marks = np.concatenate([position[joined], parent[joined]])
-    same = runs[position[union]] == runs[parent[union]]
-    require(event[linked].all() and runs[led].all() and same.all(), "a node leads to one of another kind")
-    require((~runs[marks]).all(), "a node leads to one of another kind")
+    runs = event | union
+    led = np.concatenate([parent[event & (parent >= 0)], position[union], parent[union]])
+    require(runs[led].all(), "a node leads to one of another kind")
     entries = require_shape(arrays, "pool", None, ENTRY + known.registers)
     begin, count, room = (arrays[f"parts.{columns[k]}"].astype(np.int64) for k in (LIST, COUNT, ROOM))
     require_between(room, 0, len(entries) + 1, "a list has more room than there is")
@@ -78,7 +71,7 @@ def check(arrays: Mapping[str, Array], columns: tuple[str, ...], known: Known) -
     require_between(entries[:, WAIT], MARK, known.waits, "a run waits for what is not there")
     require_between(entries[:, NODE], 0, len(nodes), "a run has no last event")
     require_between(entries[:, START], -known.position, known.position, "a run starts at an event that did not come")
-    require((runs[entries[:, NODE]] == (entries[:, WAIT] != MARK)).all(), "a run leads to a match")
+    require((runs[entries[:, NODE]] | (entries[:, WAIT] == MARK)).all(), "a run leads to matches")
     starts = entries[:, STARTS]
     require_between(starts, NO_NODE, len(nodes), "a run has no start")
     require(((starts >= 0) == known.shares).all() and runs[starts[starts >= 0]].all(), "a run has no start")

@@ -24,9 +24,7 @@ from ceql.engine.preferred.layout import (
     GROW,
     KEPT,
     KEY,
-    LABEL,
     LATEST,
-    LINK,
     LIST,
     MARK,
     NO_NODE,
@@ -79,10 +77,8 @@ def step_each(
     if moved < 0:
         return np.int64(-moved)
     if regs[FOUND] > first:
-        node = work.entries[first, NODE]
-        starts = nodes[node, POSITION] if nodes[node, LABEL] == LINK else node
         for entry in range(first, regs[FOUND]):
-            work.entries[entry, STARTS] = starts
+            work.entries[entry, STARTS] = work.entries[first, NODE]
     return _end(auto, nodes, times, regs, work, settings, event, first, stamp)
 
 

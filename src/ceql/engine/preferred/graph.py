@@ -62,14 +62,6 @@ def new_node(nodes: Array, times: Array, regs: Array, position: Word, parent: Wo
 
 
 @inlined
-def of_start(nodes: Array, node: Word, from_: Word, key: Word) -> None:
-    """The starts of a new node: those of another one, or that of this key."""
-    if nodes.shape[1] > LATEST:
-        nodes[node, LATEST] = nodes[from_, LATEST] if from_ != NO_NODE else key
-        nodes[node, OLDEST] = nodes[from_, OLDEST] if from_ != NO_NODE else key
-
-
-@inlined
 def is_union(label: Word) -> bool:
     return bool(label <= UNION)
 
@@ -245,7 +237,7 @@ def narrow(nodes: Array, regs: Array, work: Work, bound: Word) -> Word:
     """Leave the group, whose last entry is a new mark, to the oldest start in the window; its key."""
     last = regs[FOUND] - 1
     mark = work.entries[last, NODE]
-    first = node = nodes[mark, POSITION]
+    first = node = mark
     while node != NO_NODE:
         first = node
         node = nodes[node, PARENT]

@@ -38,24 +38,24 @@ MET = OWN_COLUMNS + 3  # which of the events have been there that may not come b
 PRESENT = OWN_COLUMNS + 4  # the waits of its runs, as bits
 MARKED = OWN_COLUMNS + 5  # its marks, and the runs that are matches if they last as long as their window
 SEEN = OWN_COLUMNS + 6  # the events so far, if windows inside the formula count them
-COLUMNS = OWN_COLUMNS + 7  # then come, of each bit of `MET`, the key of the latest such event
+DUE = OWN_COLUMNS + 7  # the least key of a run: no bound that is not greater lets go of any
+COLUMNS = OWN_COLUMNS + 8  # then come, of each bit of `MET`, the key of the latest such event
 
 # Entries of a list; then come the registers of the run, those that its wait carries.
 WAIT = 0
 REACH = 1  # the key of the latest event that may not come before the match; the window must have left it at its end
-NODE = 2  # the last event; the words before this one and the registers say what a run may find
+NODE = 2  # the last event, or marks that are joined; the words before and the registers say what a run may find
 KEY = 3  # of the start. If several share the run: under TO NEXT EVENT that of the oldest, else of the latest
 START = 4  # its position, that of the oldest. Under PAST LAST EVENT it is -1 - that, if several share the run
 STARTS = 5  # under TO NEXT EVENT the node of the starts that share the run, the same for all of their runs
 ENTRY = 6  # words
 MARK = -1  # in place of a wait: here stands the match of a start, or of several
 
-# Nodes: an event of a run, or a match that waits until it is decided.
+# Nodes: an event of a run, whose match it is if a mark has it.
 POSITION, PARENT, LABEL = range(3)
 LATEST, OLDEST = 3, 4  # the keys of its latest and its oldest start; only there if starts may share runs
-LINK = -2  # in place of a label: a mark, whose match ends at the node `POSITION`
-JOINED = -3  # in place of a label: two marks in a row, those of `POSITION` and of `PARENT`
-UNION = -4  # in place of a label, or less (`graph.united`): runs, marks or starts of `POSITION` and of `PARENT`
+JOINED = -2  # in place of a label: two marks in a row, those of `POSITION` and of `PARENT`
+UNION = -3  # in place of a label, or less (`graph.united`): runs, marks or starts of `POSITION` and of `PARENT`
 NO_NODE = -1
 
 SYMBOL, AT, OWN_KEY, BOUND, TIME = range(5)  # what `step` knows of an event
@@ -124,3 +124,4 @@ class Settings(NamedTuple):
     looks_back: bool  # whether an event before the match forbids it as long as it is in the window
     shared: bool  # whether a run of a later start gives way to any in the same wait
     unites: bool  # whether starts whose runs are alike share them
+    gathered: bool = False  # whether events of other substreams, which come later in the batch, may be earlier

@@ -20,6 +20,7 @@ from ceql.engine.common.layout import (
     EVENT,
     FRESH,
     HORIZON,
+    NEVER,
     OUTPUT,
     PHASE,
     W_COUNTED,
@@ -34,9 +35,11 @@ from ceql.engine.preferred.layout import (
     BRANCHES,
     COLUMNS,
     COUNT,
+    DUE,
     ENTRY,
     FOUND,
     KEPT,
+    KEY,
     LIST,
     MARK,
     MARKED,
@@ -99,7 +102,7 @@ def advance(
                 event[OWN_KEY] = row[COUNTER]
                 event[BOUND] = row[COUNTER] - settings.width
                 row[LAST_BOUND] = event[BOUND]
-            elif event[BOUND] > regs[HORIZON]:
+            elif event[BOUND] > regs[HORIZON] and not settings.gathered:
                 regs[HORIZON] = event[BOUND]
             if not _moves(auto, row, settings, event[SYMBOL]):
                 row[COUNTER] += settings.window == W_COUNTED
@@ -138,7 +141,7 @@ def decide_all(
     reason: Word = np.int64(DONE)
     for p in range(regs[EVENT], len(table)):
         row = table[p]
-        if regs[PHASE] == FRESH and row[MARKED] == 0:
+        if regs[PHASE] == FRESH and (row[MARKED] == 0 or row[DUE] >= bound):
             continue
         reason = _turn(auto, carrier, nodes, times, regs, row, pool, work, out, settings, np.int64(p))
         if reason != DONE:
@@ -204,6 +207,7 @@ def _put_back(auto: Automaton, regs: Array, row: Array, pool: Array, work: Work)
     at = row[LIST] + kept
     present: Word = row[PRESENT] if kept > 0 else np.int64(0)
     marked: Word = row[MARKED] if kept > 0 else np.int64(0)
+    due: Word = row[DUE] if kept > 0 else np.int64(NEVER)
     for k in range(regs[FOUND]):
         for word in range(ENTRY):
             pool[at, word] = work.entries[k, word]
@@ -214,8 +218,10 @@ def _put_back(auto: Automaton, regs: Array, row: Array, pool: Array, work: Work)
         marked += wait == MARK or lasts(auto, wait)
         if wait != MARK:
             present |= np.int64(1) << min(wait, LAST_BIT - 1)
+            due = min(due, work.entries[k, KEY])
     row[COUNT] = count
     row[PRESENT] = present
     row[MARKED] = marked
+    row[DUE] = due
     regs[SHOWN] = regs[BRANCHES] = regs[READ] = 0
     return True

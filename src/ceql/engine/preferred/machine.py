@@ -80,7 +80,7 @@ ALL_PASSED = np.iinfo(np.int64).max
 """A bound that no window reaches."""
 _LEAST_POOL = 1 << 8
 _FEW_CELLS = 1 << 12
-_COLUMNS = ("counter", "bound", "floor", "list", "count", "room", "met", "present", "marked", "seen")
+_COLUMNS = ("counter", "bound", "floor", "list", "count", "room", "met", "present", "marked", "seen", "due")
 assert len(_COLUMNS) == COLUMNS
 
 
@@ -252,22 +252,19 @@ class PreferredMachine(Machine):
 
     def compact(self) -> None:
         """Give back what runs do not reach, and make room if that was not enough; see `Machine.compact`."""
-        self._collect()
+        longest = power_of_two(max(2, int(self.regs[KEPT] + self.regs[FOUND])))
+        least = 4 * int(self.table[:, COUNT].sum()) + longest
+        if least > len(self.pool):
+            self._check_memory(pool=power_of_two(least))
+        self._collect(max(len(self.pool), power_of_two(least)))
         if len(self.table) > 1:
             self._emptied = None
-        longest = max(2, int(self.regs[KEPT] + self.regs[FOUND]))
-        size, least = len(self.pool), int(self.regs[POOL]) + power_of_two(longest)
-        if 2 * self.regs[POOL] >= size or least > size:
-            size = max(2 * size, power_of_two(least))
-            self._check_memory(pool=size)
-            pool: Array = np.zeros((size, self.pool.shape[1]), np.int64)
-            pool[: len(self.pool)] = self.pool
-            self.pool = pool
         self._make_room()
 
-    def _collect(self) -> None:
+    def _collect(self, size: int = 0) -> None:
+        """Drop what is dead, and go on with a pool of so many entries."""
         with self._collecting():
-            pool: Array = np.zeros_like(self.pool)
+            pool: Array = np.empty((size or len(self.pool), self.pool.shape[1]), np.int64)
             collect(self.nodes, self.times, self.regs, self.table, self.pool, pool, self.settings.window)
             self.pool = pool
         if self.regs[CELLS_USED]:

@@ -13,7 +13,7 @@ from ceql.engine.groups.carried import CANNOT_TELL, PASSES, RULED_OUT
 from ceql.engine.groups.layout import GROW_CELLS, INEXACT, Carrier
 from ceql.engine.groups.layout import UNBOUND as NO_VALUE
 from ceql.engine.preferred.carrying import carries_on, is_new, put_registers, stays_on
-from ceql.engine.preferred.graph import new_node, of_start
+from ceql.engine.preferred.graph import new_node
 from ceql.engine.preferred.layout import (
     AT,
     BOUND,
@@ -26,13 +26,14 @@ from ceql.engine.preferred.layout import (
     FROM,
     KEY,
     LABEL,
-    LINK,
+    LATEST,
     MARK,
     MET,
     NO_NODE,
     NODE,
     NODE_OF,
     OF_STARTS,
+    OLDEST,
     OWN_KEY,
     PARENT,
     POSITION,
@@ -137,8 +138,11 @@ def begin(
                 return read
     if auto.empty < 0:
         return PASSED
-    run[0, REACH] = NO_KEY
-    return _accept(nodes, times, regs, work, event, auto.empty)
+    node = _reading(nodes, times, regs, work, event, np.int64(auto.empty))
+    if node == NO_NODE:
+        return -COLLECT
+    put(regs, work, np.int64(MARK), node)
+    return ACCEPTED
 
 
 @inlined
@@ -186,31 +190,15 @@ def _is_forbidden(work: Work, event: Array) -> bool:
 @inlined
 def _reading(nodes: Array, times: Array, regs: Array, work: Work, event: Array, label: Word) -> Word:
     """A node for the event, after those of the run at hand."""
-    before = work.run[0, NODE]
-    node = new_node(nodes, times, regs, event[AT], before, label)
+    node = new_node(nodes, times, regs, event[AT], work.run[0, NODE], label)
     if node != NO_NODE:
-        of_start(nodes, node, before, work.run[0, KEY])
+        if nodes.shape[1] > LATEST:
+            starts, key = work.run[0, STARTS], work.run[0, KEY]
+            nodes[node, LATEST] = key if starts == NO_NODE else nodes[starts, LATEST]
+            nodes[node, OLDEST] = key
         if len(times):
             times[node] = event[TIME]
     return node
-
-
-@inlined
-def _accept(nodes: Array, times: Array, regs: Array, work: Work, event: Array, label: Word) -> int:
-    """The run at hand is a match with this event."""
-    node = _reading(nodes, times, regs, work, event, label)
-    return _marked(nodes, times, regs, work, node) if node != NO_NODE else -COLLECT
-
-
-@inlined
-def _marked(nodes: Array, times: Array, regs: Array, work: Work, node: Word) -> int:
-    """The run at hand is a match that ends at a node."""
-    link = new_node(nodes, times, regs, node, np.int64(NO_NODE), np.int64(LINK))
-    if link == NO_NODE:
-        return -COLLECT
-    of_start(nodes, link, node, np.int64(0))
-    put(regs, work, np.int64(MARK), link)
-    return ACCEPTED
 
 
 @called
@@ -244,7 +232,8 @@ def _read(
             if node == NO_NODE:
                 return -COLLECT
         if wait == ACCEPT:
-            return _marked(nodes, times, regs, work, node)
+            put(regs, work, np.int64(MARK), node)
+            return ACCEPTED
         if carrier is not None:
             put_registers(work, regs[FOUND])
         put(regs, work, wait, node)
@@ -273,8 +262,6 @@ def note(
 def target(auto: Automaton, nodes: Array, regs: Array, work: Work, start: int, skip: int) -> Word:
     """The start at which to go on after the match that was decided last; less than 0 if there is none."""
     node = work.ready[regs[READY] - 1, NODE_OF]
-    if nodes[node, LABEL] == LINK:
-        node = nodes[node, POSITION]
     found: Word = np.int64(-1)
     if nodes[node, LABEL] == auto.empty:
         return np.int64(start + 1)

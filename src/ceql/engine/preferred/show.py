@@ -17,7 +17,6 @@ from ceql.engine.preferred.layout import (
     GROW,
     LABEL,
     LATEST,
-    LINK,
     LONG,
     NO_NODE,
     NODE_OF,
@@ -89,10 +88,9 @@ def _search(nodes: Array, regs: Array, out: Output, match: Array) -> bool:
             return False
         label = nodes[node, LABEL]
         if not is_union(label):
-            if label != LINK:
-                out.path[length, 0] = node
-                length += 1
-            node = nodes[node, POSITION] if label == LINK else nodes[node, PARENT]
+            out.path[length, 0] = node
+            length += 1
+            node = nodes[node, PARENT]
             continue
         older, newer = nodes[node, POSITION], nodes[node, PARENT]
         is_newer = has(nodes, newer, match[FROM], match[TO])
