@@ -20,7 +20,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import count
@@ -54,7 +54,7 @@ warnings.filterwarnings("ignore", "NOT at the beginning looks back")  # and know
 warnings.filterwarnings("ignore", "AFTER MATCH prefers")
 CHUNK = 400  # cases of one seed
 SHUFFLES = 3  # of each case's stream: what is dear is to make a case
-MANY = 9  # where a case runs on one path alone
+MANY = 9  # where that is done on one path alone
 
 
 def check_shuffles(case: generators.Generated, data: st.DataObject) -> bool:
@@ -69,15 +69,22 @@ def check_whole(case: generators.Generated, data: st.DataObject) -> bool:
 
 def shuffled(case: generators.Generated, data: st.DataObject, times: int) -> bool:
     """Check shuffles of a case's stream; whether one had a match."""
-    at = [event["time"] for event in case.events]
-    draw = data.draw(st.randoms(use_true_random=False), label="shuffles")
+    query = ceql.compile(print_query(case.query))
     matched = False
-    for _ in range(times):
-        drawn = zip(draw.sample(case.events, len(at)), at, strict=True)
-        other = case._replace(events=[{**event, "time": time} for event, time in drawn])
-        note(other)
-        matched |= bool(checks.check_whole(other)[2])
+    for other in shuffles(case, data, times):
+        matched |= bool(checks.check_whole(other, query)[2])
     return matched
+
+
+def shuffles(case: generators.Generated, data: st.DataObject, times: int) -> Iterator[generators.Generated]:
+    """The case over other streams: its events in any order, some of them more than once, and others not at all."""
+    at = [event["time"] for event in case.events]
+    draw = random.Random(data.draw(st.integers(0, 2**32), label="shuffles"))  # one draw, since draws are dear
+    for k in range(times if at else 0):
+        drawn = draw.choices(case.events, k=len(at)) if k % 3 == 2 else draw.sample(case.events, len(at))
+        other = case._replace(events=[{**event, "time": time} for event, time in zip(drawn, at, strict=True)])
+        note(other, further=True)
+        yield other
 
 
 def check_tiny(case: generators.Generated, data: st.DataObject) -> bool:
@@ -97,7 +104,15 @@ def check_bucket(case: generators.Generated, data: st.DataObject) -> bool:
 
 
 def check_preferred(case: generators.Generated, data: st.DataObject) -> bool:
-    return bool(checks.check_preferred(case, data))
+    """The case on every path, then its query over many other streams, as a whole and counted."""
+    case, query = checks.with_skip(case, data)
+    if query is None:
+        return False
+    note(case)
+    matched = bool(checks.check_skipping(case, data, query))
+    for other in shuffles(case, data, MANY):
+        matched |= bool(checks.check_skipping(other, None, query))
+    return matched
 
 
 def check_row_pattern(case: row_pattern_cases.Case, data: st.DataObject) -> bool:
@@ -248,17 +263,20 @@ class TimeIsUp(KeyboardInterrupt):
 class Found(NamedTuple):
     kind: str
     cases: int
+    others: int
     matched: int
     report: str | None
     constructs: Counter[str]
 
 
 latest: Any = None  # the case that is being checked
+others = 0  # further streams that queries were checked over
 seen: Counter[str] = Counter()  # how many queries had each construct
 
 
-def note(case: Any) -> None:
-    global latest
+def note(case: Any, further: bool = False) -> None:
+    global latest, others
+    others += further
     latest = case
 
 
@@ -304,7 +322,7 @@ def search(kind: str, number: int, until: float) -> Found:
         again = f'make fuzz FUZZ="--kind {kind} --seed {number}"'
         shown = repr(latest) if isinstance(latest, Text | Attack | row_pattern_cases.Case) else as_toml(latest)
         report = f"{traceback.format_exc()}\n{shown}\n# again: {again}\n"
-    return Found(kind, done, matched, report, seen)
+    return Found(kind, done, others, matched, report, seen)
 
 
 def new_pool(processes: int) -> ProcessPoolExecutor:
@@ -326,6 +344,7 @@ def main() -> int:
     until = begun + given.seconds
     numbers = count(given.seed)
     cases: Counter[str] = Counter()
+    others: Counter[str] = Counter()
     matched: Counter[str] = Counter()
     covered: Counter[str] = Counter()
     wrong = 0
@@ -346,6 +365,7 @@ def main() -> int:
                 print(f"A process died. Perhaps it was this one: --kind {kind} --seed {number}", flush=True)
                 continue
             cases[found.kind] += found.cases
+            others[found.kind] += found.others
             matched[found.kind] += found.matched
             covered += found.constructs
             if found.report is not None:
@@ -354,10 +374,12 @@ def main() -> int:
         if not running:
             pool.shutdown()
             pool = new_pool(given.processes)
-        print(f"{time.time() - begun:.0f} s, {cases.total():,} cases, {wrong} seeds with a difference", flush=True)
+        told = f"{cases.total():,} cases, {others.total():,} streams more, {wrong} seeds with a difference"
+        print(f"{time.time() - begun:.0f} s, {told}", flush=True)
     pool.shutdown()
     for kind in filter(cases.get, kinds):
-        print(f"{kind}: {cases[kind]:,} cases, {matched[kind] / cases[kind]:.0%} {KINDS[kind].told}")
+        more = f" and {others[kind]:,} streams more" if others[kind] else ""
+        print(f"{kind}: {cases[kind]:,} cases{more}, {matched[kind] / cases[kind]:.0%} {KINDS[kind].told}")
     missing = sorted(constructs.EVERY - covered.keys())
     print(f"{len(constructs.EVERY) - len(missing)} of {len(constructs.EVERY)} constructs came up")
     if missing:

@@ -204,13 +204,15 @@ class Plan:
 
     @property
     def unites_starts(self) -> bool:
-        """Whether neighbouring starts whose runs are alike may share them: of all, the oldest in the window counts."""
+        """Whether starts whose runs are alike share them: each has a match of its own, or the oldest in the window
+        alone."""
         after = self.query.after_match
-        if after is None or after.skip is not t.Skip.PAST_LAST or self.looks_back or self.ordered is None:
+        if after is None or self.ordered is None or after.skip not in (t.Skip.PAST_LAST, t.Skip.TO_NEXT):
             return False
-        # the attribute of a window may fall; a match that NOT at the end decides has no event to end the others
-        rises = isinstance(self.query.window, t.EventsWindow | t.TimeWindow)
-        return rises and all(wait.leaves for wait in self.ordered.waits)
+        if after.skip is t.Skip.TO_NEXT:
+            return True
+        # a match that NOT at the end decides has no event to end the others
+        return not (self.query.window is None or self.looks_back) and all(wait.leaves for wait in self.ordered.waits)
 
     @property
     def looks_back(self) -> bool:

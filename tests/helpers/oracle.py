@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
 from importlib import import_module
 from itertools import groupby, pairwise, product
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ceql.syntax import tree
 from ceql.syntax.absence import trailing
@@ -38,6 +38,7 @@ Binding = frozenset[tuple[str, PositionSet]]
 Events = Sequence[Mapping[str, Any]]
 
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+Found = TypeVar("Found")
 Measure = Callable[[tree.Aggregate | tree.Lapse], Any]
 PREV = "PREV."  # stands among a constraint's variables for the whole match; no variable has a dot in its name
 
@@ -135,15 +136,29 @@ class Valuation:
 # --- the tree ---
 
 
-def walk(node: Any) -> Iterator[Any]:
-    yield node
+def of_each_node(function: Callable[[Any], Found]) -> Callable[[Any], Found]:
+    """The function, which works once on each part of a tree: the same few parts are asked about all the time."""
+    known: dict[int, tuple[Any, Found]] = {}
+
+    def remembered(node: Any) -> Found:
+        found = known.get(id(node))
+        if found is None or found[0] is not node:
+            if len(known) > 1 << 14:
+                known.clear()
+            found = known[id(node)] = node, function(node)
+        return found[1]
+
+    return remembered
+
+
+@of_each_node
+def walk(node: Any) -> tuple[Any, ...]:
+    inner: tuple[Any, ...] = ()
     if isinstance(node, tuple):
-        for item in node:
-            yield from walk(item)
+        inner = node
     elif is_dataclass(node):
-        for field in fields(node):
-            if field.name != "span":
-                yield from walk(getattr(node, field.name))
+        inner = tuple(getattr(node, field.name) for field in fields(node) if field.name != "span")
+    return (node, *(part for item in inner for part in walk(item)))
 
 
 def event_types(formula: tree.Formula) -> frozenset[str]:
@@ -151,6 +166,7 @@ def event_types(formula: tree.Formula) -> frozenset[str]:
     return frozenset(node.type for node in walk(formula) if isinstance(node, tree.Event))
 
 
+@of_each_node
 def variables(formula: tree.Formula) -> frozenset[str]:
     absent = {id(event) for node in walk(formula) if isinstance(node, tree.Not) for event in walk(node)}
     there = [node for node in walk(formula) if id(node) not in absent]

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import oracle
 from ceql.syntax import tree
@@ -287,8 +287,9 @@ def decided(
     result: list[Decided] = []
     for members in substreams.values():
         after, start = 0, 0
+        read = cache(partial(Read.of, formula, events, members, kinds, streams, time, time_unit))
         while start < len(members):
-            at, v = _preferred(query, formula, events, members, kinds, streams, start, time, time_unit)
+            at, v = _preferred(query, read, events, members, start, time, time_unit)
             if query.after_match.skip is not tree.Skip.TO_NEXT:
                 after = at = max(after, at)
             if v is None:
@@ -314,31 +315,60 @@ def _next_start(after: tree.AfterMatch, v: Valuation) -> int:
     return place
 
 
+class Read(NamedTuple):
+    """The events of a substream up to one of them, and what a formula gives there."""
+
+    here: Sequence[int]
+    view: Events
+    preference: Preference
+    alternatives: list[Alternative]
+
+    @classmethod
+    def of(
+        cls,
+        formula: tree.Formula,
+        events: Events,
+        members: Sequence[int],
+        kinds: Sequence[str | None],
+        streams: Sequence[str],
+        time: str,
+        time_unit: str,
+        count: int,
+    ) -> Read:
+        """The first `count` of them."""
+        here = members[:count]
+        view = [events[i] for i in here]
+        preference = Preference(view, [kinds[i] for i in here], [streams[i] for i in here], time, time_unit)
+        return cls(here, view, preference, preference.alternatives(formula))
+
+
 def _preferred(
     query: tree.Query,
-    formula: tree.Formula,
+    read: Callable[[int], Read],
     events: Events,
     members: Sequence[int],
-    kinds: Sequence[str | None],
-    streams: Sequence[str],
     start: int,
     time: str,
     time_unit: str,
 ) -> tuple[int, Valuation | None]:
     """When the match of a start is decided, and that match, if there is one. A start is an index into `members`."""
-    for read in range(members[start], len(events) + 1):
-        here = [i for i in members if i <= read]
-        view = [events[i] for i in here]
-        preference = Preference(view, [kinds[i] for i in here], [streams[i] for i in here], time, time_unit)
-        reaches = partial(oracle.in_window, query.window, view, time=time, time_unit=time_unit)
+    known = start
+    for place in range(members[start], len(events) + 1):
+        comes = known < len(members) and place == members[known]
+        known += comes
+        ends = place == len(events) or not _goes_on(query, events, members, start, place, time, time_unit)
+        if not comes and not ends:
+            continue  # nothing has changed
+        so_far = read(known)
+        reaches = partial(oracle.in_window, query.window, so_far.view, time=time, time_unit=time_unit)
         # an attribute may fall again, so that what waits may come to be inside
         falls = isinstance(query.window, tree.AttributeWindow)
-        found = _first(preference, formula, start, partial(_inside, partial(reaches, start), falls), reaches, here)
-        if read == len(events) or not _goes_on(query, events, members, start, read, time, time_unit):
-            return read, next((v for v in found if not v.waits), None)
+        found = _first(so_far, start, partial(_inside, partial(reaches, start), falls), reaches)
+        if ends:
+            return place, next((v for v in found if not v.waits), None)
         first = next(found, None)
         if first is None or not (first.waits or _trails(first)):
-            return read, first
+            return place, first
     raise AssertionError("the end of the stream decides")
 
 
@@ -363,18 +393,14 @@ def _inside(reaches: Callable[[int], bool], falls: bool, v: Valuation) -> bool:
 
 
 def _first(
-    preference: Preference,
-    formula: tree.Formula,
-    start: int,
-    in_window: Callable[[Valuation], bool],
-    reaches: Callable[[int, int], bool],
-    members: Sequence[int],
+    so_far: Read, start: int, in_window: Callable[[Valuation], bool], reaches: Callable[[int, int], bool]
 ) -> Iterator[Valuation]:
     """The valuations of a start that are matches, or may become matches, the preferred ones first."""
-    for alternative in preference.alternatives(formula):
+    preference = so_far.preference
+    for alternative in so_far.alternatives:
         for v in alternative(start) if alternative is not None else []:
             for whole in preference.settled(oracle.marked_due({v}, frozenset({oracle.PREV}))):
-                if in_window(whole) and _is_free(preference, whole, reaches, members):
+                if in_window(whole) and _is_free(preference, whole, reaches, so_far.here):
                     yield whole
 
 

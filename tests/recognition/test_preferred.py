@@ -193,6 +193,52 @@ def test_starts_that_go_on_alike_share_their_runs(window: str) -> None:
     assert len(recognizer.snapshot()) < 200_000
 
 
+@pytest.mark.parametrize("window", ["300 EVENTS", "300 MILLISECONDS", "5000 EVENTS"])
+def test_each_of_many_starts_has_its_match(window: str) -> None:
+    """Starts that go on alike are one, until each is decided by its window or the end of the input."""
+    query = ceql.compile(f"SELECT * WHERE A+ ; B WITHIN {window} AFTER MATCH SKIP TO NEXT EVENT")
+    rows, width = 3_000, int(window.split()[0])
+    types = np.full(rows, "A")
+    types[[700, 900, 2_500]] = "B"
+    events = pa.table({"type": types, "time": pa.array(np.arange(rows), pa.timestamp("ms"))})
+    recognizer = query.recognizer(time="time", keep_rows=False)
+    expected = []
+    for start in np.flatnonzero(types == "A"):
+        ends = [end for end in (700, 900, 2_500) if start < end <= start + width]
+        expected += [(start, ends[-1], 1 + int((types[start : ends[-1]] == "A").sum()))] if ends else []
+    matches = []
+    for first in range(0, rows, 250):
+        part = recognizer.feed(events.slice(first, 250)).to_arrow()
+        matches += list(zip(part["start"].to_pylist(), part["end"].to_pylist(), map(len, part["events"]), strict=True))
+        recognizer = query.restore(recognizer.snapshot())
+    part = recognizer.finish().to_arrow()
+    matches += list(zip(part["start"].to_pylist(), part["end"].to_pylist(), map(len, part["events"]), strict=True))
+    assert matches == expected
+    assert query.run(events, time="time").count() == len(expected)
+
+
+def test_starts_that_differ_go_on_apart_and_unite() -> None:
+    """Starts of one value of k wait together for its B; all who have one wait together for C, and leave one by one."""
+    formula = "A AS a ; B AS b ; NOT D ; C+ FILTER a.k = b.k WITHIN 200 EVENTS"
+    query = ceql.compile(f"SELECT * WHERE {formula} AFTER MATCH SKIP TO NEXT EVENT")
+    random, rows = np.random.default_rng(5), 4_000
+    types = random.choice(list("ABCD"), rows, p=[0.5, 0.3, 0.15, 0.05])
+    keys = random.integers(0, 5, rows)
+    events = pa.table({"type": types, "k": keys})
+    expected = {}
+    for start in np.flatnonzero(types == "A"):
+        inside = np.arange(int(start) + 1, min(int(start) + 201, rows))
+        for b in inside[(types[inside] == "B") & (keys[inside] == keys[start])]:
+            later = inside[inside > b]
+            first = later[np.isin(types[later], ["C", "D"])][:1]
+            if len(first) and types[first[0]] == "C":
+                expected[start] = (start, b, *later[types[later] == "C"])
+                break
+    whole = query.run(events)
+    assert {match.start: match.events for match in whole} == expected
+    assert whole.count() == len(expected)
+
+
 def test_keys_without_runs_are_forgotten() -> None:
     query = ceql.compile("SELECT * WHERE A ; B? PARTITION BY k WITHIN 3 SECONDS AFTER MATCH SKIP PAST LAST EVENT")
     rows = 200_000

@@ -13,7 +13,7 @@ from ceql.automata.cea import Label
 from ceql.automata.correlated import NOTHING_COMPARED, Correlated
 from ceql.automata.ordered import Ordered
 from ceql.engine.preferred.layout import Automaton
-from ceql.engine.preferred.loop import LAST_BIT
+from ceql.engine.preferred.runs import LAST_BIT
 from ceql.jit import Array
 
 

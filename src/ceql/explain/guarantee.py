@@ -81,7 +81,7 @@ def query_class(plan: Plan) -> Class:
 def guarantee(plan: Plan) -> Guarantee:
     """The bounds of this very query."""
     kind = query_class(plan)
-    if plan.loop is Loop.PREFERRED and not plan.ends_starts:
+    if plan.loop is Loop.PREFERRED and not plan.ends_starts and plan.after_match.skip is not t.Skip.TO_NEXT:
         return kind.value._replace(update=f"{kind.value.update}, for each start that is under way")
     if plan.loop is not Loop.GROUPS:
         return kind.value

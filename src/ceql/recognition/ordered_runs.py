@@ -15,7 +15,7 @@ from ceql.automata.ordered_program import OrderedProgram
 from ceql.automata.program_arrays import to_arrays
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import ENUMERATE, NO_KEY, NO_VALUES, W_GIVEN, Events
-from ceql.engine.preferred.layout import COUNT, KEY, LIST, START, Automaton, Settings
+from ceql.engine.preferred.layout import START, Automaton, Settings
 from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.jit import Array
 from ceql.syntax import tree as t
@@ -47,7 +47,7 @@ class OrderedRuns:
             skip=_SKIPS[skip],
             looks_back=False,
             shared=skip is t.Skip.PAST_LAST and not windowed,
-            unites=False,
+            unites=skip is t.Skip.TO_NEXT,
         )
         carrier = self._made.carrier if program.registers else None
         self.machine = PreferredMachine(self._automaton(), settings, False, memory, variable, carrier)
@@ -110,14 +110,10 @@ class OrderedRuns:
     def undecided(self, substreams: int, bound: int = NO_KEY) -> Array:
         """Of each substream, the first position whose match events to come may change: past all positions if there is
         none. Windows of starts with lesser keys than `bound` have passed."""
-        machine = self.machine
         first: Array = np.full(substreams, self.position)
-        table = machine.table[:substreams]
-        sizes = table[:, COUNT]
-        begins = np.repeat(table[:, LIST] - np.cumsum(sizes) + sizes, sizes)
-        entries = machine.pool[begins + np.arange(len(begins))]
-        open = entries[:, KEY] >= bound
-        np.minimum.at(first, np.repeat(np.arange(len(table)), sizes)[open], entries[open, START])
+        entries, owner = self.machine.entries(np.arange(substreams))
+        open = self.machine.latest(entries) >= bound
+        np.minimum.at(first, owner[open], entries[open, START])
         return first
 
     def _number(self, row: Array) -> int:

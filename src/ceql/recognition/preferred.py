@@ -23,7 +23,7 @@ from ceql.engine.common.layout import COUNT, ENUMERATE, W_GIVEN, Events
 from ceql.engine.common.scatter import gathered
 from ceql.engine.groups.layout import Carrier
 from ceql.engine.preferred.check import Known
-from ceql.engine.preferred.layout import KEY, LIST, MARKED, MET, SEEN, Settings
+from ceql.engine.preferred.layout import KEY, MARKED, MET, SEEN, TO_NEXT, Settings
 from ceql.engine.preferred.machine import ALL_PASSED, PreferredMachine
 from ceql.io.sort_keys import encode
 from ceql.io.sorted_runs import EventBatch
@@ -115,21 +115,23 @@ class PreferredRecognition(Recognition):
         return events
 
     def read(self, batch: EventBatch) -> Events:
-        """The events as the machine takes them: where nothing passes with time, those of near substreams together."""
+        """The events as the machine takes them: if there are many substreams, those of near ones together."""
         events = super().read(batch)
-        windowed = self.bound.window.kind != W_GIVEN or self.bound.window.size is not None
-        self._gathers = not windowed and MANY <= self.machine.partitions <= len(events.partition)
+        self._gathers = MANY <= self.machine.partitions <= len(events.partition)
+        self.machine.settings = self.machine.settings._replace(gathered=self._gathers)
         return gathered(events) if self._gathers else events
 
     def _feed_machine(self, events: Events, resume: bool) -> Iterator[Chunk]:
         found = self.machine.feed(events, resume)
-        if self._gathers:
-            yield from _as_decided(self._with_deciders(found))
-            return
-        if not self._by_key:
+        if not (self._by_key or self._gathers):
             yield from found
             return
         known = self._with_deciders(found)
+        if not self._by_key:
+            yield from _as_decided(known)
+            return
+        if self._gathers:
+            self.machine.raise_horizon(int(events.bound.max()))
         if len(self._bounds):
             known += self._decided_by(int(self._bounds[-1]) + self._counts)
         bounds, first = self._bounds + self._counts, self._first
@@ -170,11 +172,11 @@ class PreferredRecognition(Recognition):
     def expires_at(self) -> int | None:
         """The key of the time at which something may be decided, or the window will have left all events so far."""
         latest, machine = super().expires_at, self.machine
-        marked = machine.table[machine.table[:, MARKED] > 0, LIST]
-        if latest is None or not len(marked):
+        runs, _ = machine.entries(np.flatnonzero(machine.table[:, MARKED]))
+        if latest is None or not len(runs):
             return latest
         assert self.bound.window.size is not None
-        least = int(machine.pool[marked, KEY].min())  # the list begins with its earliest start
+        least = int(runs[:, KEY].min())
         return min(latest, least - self.bound.window.shift + int(np.ceil(float(self.bound.window.size))) + 1)
 
     @property
@@ -201,7 +203,7 @@ class PreferredRecognition(Recognition):
         machine = self.machine
         self._room_for_symbols()
         known = len(self._ordered.waits), len(self._arrays.labels), self.position, machine.registers
-        machine.known = Known(*known)
+        machine.known = Known(*known, shares=machine.settings.skip == TO_NEXT)
         machine.restore(arrays)
         bits = len(machine.auto.forbids)
         require(bool((machine.table[:, MET] >> bits == 0).all()), "what came before a match is not of the query")

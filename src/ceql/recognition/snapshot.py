@@ -29,7 +29,7 @@ from ceql.jit import Array
 from ceql.recognition.narrow import FEW, narrowed, widened
 
 MAGIC = b"CEQS"
-VERSION = 8
+VERSION = 9
 _OLD_MAGIC = b"CEQL"  # of the first versions
 _DIGEST = 16
 _CODEC = "lz4"

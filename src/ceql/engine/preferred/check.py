@@ -18,7 +18,6 @@ from ceql.engine.preferred.layout import (
     JOINED,
     LABEL,
     LATEST,
-    LINK,
     LIST,
     MARK,
     NO_NODE,
@@ -27,6 +26,7 @@ from ceql.engine.preferred.layout import (
     POSITION,
     ROOM,
     START,
+    STARTS,
     UNION,
     WAIT,
 )
@@ -40,6 +40,7 @@ class Known(NamedTuple):
     labels: int
     position: int  # of the next event
     registers: int  # of a run
+    shares: bool  # whether entries say which starts share them
 
 
 def check(arrays: Mapping[str, Array], columns: tuple[str, ...], known: Known) -> None:
@@ -47,20 +48,17 @@ def check(arrays: Mapping[str, Array], columns: tuple[str, ...], known: Known) -
     nodes = arrays["nodes"]
     index = np.arange(len(nodes))
     position, parent, label = nodes[:, POSITION], nodes[:, PARENT], nodes[:, LABEL]
-    require_between(label, UNION, known.labels, "a node has an unknown label")
+    require_between(label, UNION - 128, known.labels, "a node has an unknown label")
     require((label != -1).all(), "a node has an unknown label")
-    require(nodes.shape[1] > LATEST or (label != UNION).all(), "starts share runs, and may not")
-    event, joined, union = label >= 0, label == JOINED, label == UNION
+    require(nodes.shape[1] > LATEST or (label > UNION).all(), "starts share runs, and may not")
+    event, joined, union = label >= 0, label == JOINED, label <= UNION
     require_between(position[event], 0, known.position, "a node has an event that did not come")
     require_between(parent, NO_NODE, index, "a node does not come after those that it leads to")
     require_between(position[~event], 0, index[~event], "a node does not come after those that it leads to")
     require_between(parent[joined | union], 0, index[joined | union], "a mark or a run is missing")
-    linked, led = position[label == LINK], parent[event & (parent >= 0)]
-    marks = np.concatenate([position[joined], parent[joined]])
     runs = event | union
-    united = np.concatenate([position[union], parent[union]])
-    require(event[linked].all() and runs[led].all() and runs[united].all(), "a node leads to one of another kind")
-    require((~runs[marks]).all(), "a node leads to one of another kind")
+    led = np.concatenate([parent[event & (parent >= 0)], position[union], parent[union]])
+    require(runs[led].all(), "a node leads to one of another kind")
     entries = require_shape(arrays, "pool", None, ENTRY + known.registers)
     begin, count, room = (arrays[f"parts.{columns[k]}"].astype(np.int64) for k in (LIST, COUNT, ROOM))
     require_between(room, 0, len(entries) + 1, "a list has more room than there is")
@@ -73,4 +71,7 @@ def check(arrays: Mapping[str, Array], columns: tuple[str, ...], known: Known) -
     require_between(entries[:, WAIT], MARK, known.waits, "a run waits for what is not there")
     require_between(entries[:, NODE], 0, len(nodes), "a run has no last event")
     require_between(entries[:, START], -known.position, known.position, "a run starts at an event that did not come")
-    require((runs[entries[:, NODE]] == (entries[:, WAIT] != MARK)).all(), "a run leads to a match")
+    require((runs[entries[:, NODE]] | (entries[:, WAIT] == MARK)).all(), "a run leads to matches")
+    starts = entries[:, STARTS]
+    require_between(starts, NO_NODE, len(nodes), "a run has no start")
+    require(((starts >= 0) == known.shares).all() and runs[starts[starts >= 0]].all(), "a run has no start")

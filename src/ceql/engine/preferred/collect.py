@@ -1,7 +1,7 @@
 """Giving memory back: a sliding collection of the nodes that lists reach, and of the pool.
 
 A run whose window has passed is dropped here too, unless its list has a mark: then it must say when it decides it. Of a
-union whose older starts are out of the window, the newer side is left.
+union one of whose sides has starts out of the window alone, the other side is left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ceql.engine.preferred.layout import (
     LABEL,
     LATEST,
     LIST,
-    MARK,
     MARKED,
     NO_NODE,
     NODE,
@@ -24,10 +23,10 @@ from ceql.engine.preferred.layout import (
     POOL,
     POSITION,
     ROOM,
+    STARTS,
     UNION,
-    WAIT,
 )
-from ceql.jit import Array, allocating
+from ceql.jit import Array, Word, allocating
 
 
 @allocating
@@ -44,9 +43,11 @@ def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, 
         kept = 0
         oldest[p] = horizon
         for _ in range(table[p, COUNT]):
-            if table[p, MARKED] > 0 or pool[source, KEY] >= horizon:
+            if table[p, MARKED] > 0 or _latest(nodes, pool, source) >= horizon:
                 moved[pool[source, NODE]] = p + 1
-                if pool[source, WAIT] == MARK:
+                if pool[source, STARTS] != NO_NODE:
+                    moved[pool[source, STARTS]] = p + 1
+                if table[p, MARKED] > 0:
                     oldest[p] = min(oldest[p], pool[source, KEY])
                 for word in range(pool.shape[1]):
                     target[end, word] = pool[source, word]
@@ -59,8 +60,10 @@ def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, 
     regs[POOL] = end
     for n in range(used - 1, -1, -1):
         if moved[n] != 0:
-            if nodes[n, LABEL] == UNION and nodes[nodes[n, POSITION], LATEST] < oldest[moved[n] - 1]:
-                nodes[n, POSITION] = NO_NODE
+            if nodes[n, LABEL] <= UNION:
+                for side in (POSITION, PARENT):
+                    if nodes[nodes[n, side], LATEST] < oldest[moved[n] - 1]:
+                        nodes[n, side] = NO_NODE
             if nodes[n, LABEL] < 0 and nodes[n, POSITION] != NO_NODE:
                 moved[nodes[n, POSITION]] = moved[n]
             if nodes[n, PARENT] != NO_NODE:
@@ -70,11 +73,11 @@ def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, 
         if moved[n] == 0:
             continue
         label, parent, position = nodes[n, LABEL], nodes[n, PARENT], nodes[n, POSITION]
-        if label == UNION and position == NO_NODE:
-            moved[n] = moved[parent]
+        if label <= UNION and (position == NO_NODE or parent == NO_NODE):
+            moved[n] = moved[max(position, parent)]
             continue
-        if nodes.shape[1] > LATEST:
-            nodes[count, LATEST] = nodes[n, LATEST]
+        for word in range(LATEST, nodes.shape[1]):
+            nodes[count, word] = nodes[n, word]
         nodes[count, LABEL] = label
         nodes[count, PARENT] = moved[parent] if parent != NO_NODE else np.int64(NO_NODE)
         nodes[count, POSITION] = moved[position] if label < 0 else position
@@ -84,4 +87,13 @@ def collect(nodes: Array, times: Array, regs: Array, table: Array, pool: Array, 
         count += 1
     for at in range(end):
         target[at, NODE] = moved[target[at, NODE]]
+        if target[at, STARTS] != NO_NODE:
+            target[at, STARTS] = moved[target[at, STARTS]]
     regs[NODES] = count
+
+
+@allocating
+def _latest(nodes: Array, pool: Array, entry: Word) -> Word:
+    """The key of the latest start of a run."""
+    starts = pool[entry, STARTS]
+    return pool[entry, KEY] if starts == NO_NODE else nodes[starts, LATEST]

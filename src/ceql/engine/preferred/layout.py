@@ -19,7 +19,9 @@ WANTED = OWN + 5  # the start whose match has no event to go on at (TO FIRST, TO
 KEPT = OWN + 6  # entries of the list that the event leaves as they are: all, or none
 GROUP = OWN + 7  # the first entry of the start whose runs are being put in the new list
 PREVIOUS = OWN + 8  # that of the start before
-REGISTERS = OWN + 9
+BRANCHES = OWN + 9  # of the search for the matches of a mark: what stands on the stack
+READ = OWN + 10  # and the events of the match that it has found, which is not in the output buffers yet
+REGISTERS = OWN + 11
 
 # Why the loop came back.
 OWN_REASONS = GROUP_REASONS + 5  # GROW_CELLS and INEXACT are as in the loop over groups
@@ -36,28 +38,33 @@ MET = OWN_COLUMNS + 3  # which of the events have been there that may not come b
 PRESENT = OWN_COLUMNS + 4  # the waits of its runs, as bits
 MARKED = OWN_COLUMNS + 5  # its marks, and the runs that are matches if they last as long as their window
 SEEN = OWN_COLUMNS + 6  # the events so far, if windows inside the formula count them
-COLUMNS = OWN_COLUMNS + 7  # then come, of each bit of `MET`, the key of the latest such event
+DUE = OWN_COLUMNS + 7  # the least key of a run: no bound that is not greater lets go of any
+COLUMNS = OWN_COLUMNS + 8  # then come, of each bit of `MET`, the key of the latest such event
 
-# Entries of a list; then come the registers of the run, those that its wait carries. If several starts share a run
-# (`graph`), its key is that of the latest, and its start is -1 - that of the first.
-WAIT, NODE, KEY, START = range(4)
-REACH = 4  # the key of the latest event that may not come before the match; the window must have left it at its end
-ENTRY = 5  # words
-MARK = -1  # in place of a wait: here stands the match of a start, or of several in a row
+# Entries of a list; then come the registers of the run, those that its wait carries.
+WAIT = 0
+REACH = 1  # the key of the latest event that may not come before the match; the window must have left it at its end
+NODE = 2  # the last event, or marks that are joined; the words before and the registers say what a run may find
+KEY = 3  # of the start. If several share the run: under TO NEXT EVENT that of the oldest, else of the latest
+START = 4  # its position, that of the oldest. Under PAST LAST EVENT it is -1 - that, if several share the run
+STARTS = 5  # under TO NEXT EVENT the node of the starts that share the run, the same for all of their runs
+ENTRY = 6  # words
+MARK = -1  # in place of a wait: here stands the match of a start, or of several
 
-# Nodes: an event of a run, or a match that waits until it is decided.
+# Nodes: an event of a run, whose match it is if a mark has it.
 POSITION, PARENT, LABEL = range(3)
-LATEST = 3  # the key of the latest start; only there if starts may share runs
-LINK = -2  # in place of a label: a mark, whose match ends at the node `POSITION`
-JOINED = -3  # in place of a label: two marks in a row, those of `POSITION` and of `PARENT`
-UNION = -4  # in place of a label: runs of older starts (`POSITION`) and of newer ones (`PARENT`)
+LATEST, OLDEST = 3, 4  # the keys of its latest and its oldest start; only there if starts may share runs
+JOINED = -2  # in place of a label: two marks in a row, those of `POSITION` and of `PARENT`
+UNION = -3  # in place of a label, or less (`graph.united`): runs, marks or starts of `POSITION` and of `PARENT`
 NO_NODE = -1
 
 SYMBOL, AT, OWN_KEY, BOUND, TIME = range(5)  # what `step` knows of an event
 
 PAST_LAST, TO_NEXT, TO_FIRST, TO_LAST = range(4)
 
-NODE_OF, DECIDED, EXPIRED, OLDEST = range(4)  # columns of `ready`
+# Columns of `ready`: the node of a match, or of those of all starts with keys FROM to TO; what has decided it: a
+# position, or a key (the position is -1); and under TO NEXT EVENT the node of the starts.
+NODE_OF, DECIDED, EXPIRED, FROM, TO, OF_STARTS = range(6)
 
 
 @record
@@ -99,8 +106,9 @@ class Work(NamedTuple):
     run: Array  # int64[1, ENTRY + registers]: the run at hand
     words: Array  # int64[1, words]: what is read of the event
     vector: Array  # int64[1, .]: the registers that the run goes on with
-    ready: Array  # int64[., 4]: nodes of matches, what has decided each: a position, or a key (the position is -1);
-    # and the key of its start, where starts share runs
+    alike: Array  # int64[., 2]: a hash table of the groups of the new list: a stamp, and the first entry
+    stack: Array  # int64[.]: nodes that a search comes back to
+    ready: Array  # int64[., 6]: matches that are decided
     event: Array  # int64[5]: the event, as `step` takes it
     decided: Array  # int64[2, matches + 1]: what has decided each match in the buffers, as in `ready`
 
@@ -115,4 +123,5 @@ class Settings(NamedTuple):
     skip: int
     looks_back: bool  # whether an event before the match forbids it as long as it is in the window
     shared: bool  # whether a run of a later start gives way to any in the same wait
-    unites: bool  # whether neighbouring starts whose runs are alike share them
+    unites: bool  # whether starts whose runs are alike share them
+    gathered: bool = False  # whether events of other substreams, which come later in the batch, may be earlier

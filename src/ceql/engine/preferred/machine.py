@@ -14,6 +14,7 @@ from ceql.engine.common.layout import (
     DONE,
     EVENT,
     FULL,
+    GROW_PATH,
     HORIZON,
     MATCHES,
     NO_KEY,
@@ -48,10 +49,14 @@ from ceql.engine.preferred.layout import (
     FOUND,
     GROW,
     KEPT,
+    KEY,
     LABEL,
     LATEST,
+    LIST,
     LONG,
     MET,
+    NO_NODE,
+    OF_STARTS,
     POOL,
     POSITION,
     READY,
@@ -59,6 +64,7 @@ from ceql.engine.preferred.layout import (
     SHOWN,
     STAMP,
     STANDS,
+    STARTS,
     UNBOUND,
     WAIT,
     WANTED,
@@ -74,7 +80,7 @@ ALL_PASSED = np.iinfo(np.int64).max
 """A bound that no window reaches."""
 _LEAST_POOL = 1 << 8
 _FEW_CELLS = 1 << 12
-_COLUMNS = ("counter", "bound", "floor", "list", "count", "room", "met", "present", "marked", "seen")
+_COLUMNS = ("counter", "bound", "floor", "list", "count", "room", "met", "present", "marked", "seen", "due")
 assert len(_COLUMNS) == COLUMNS
 
 
@@ -96,9 +102,9 @@ class PreferredMachine(Machine):
         positions: int = 1 << 17,
         nodes: int = 1 << 14,
     ) -> None:
-        self.node_words = LATEST + settings.unites
+        self.node_words = LATEST + 2 * settings.unites
         self.columns = (*_COLUMNS, *(f"met{bit}" for bit in range(len(auto.forbids))))
-        super().__init__(settings, REGISTERS, 1, timed, memory, matches, positions, nodes)
+        super().__init__(settings, REGISTERS, 2, timed, memory, matches, positions, nodes)
         self.auto = auto
         self.variable = variable
         self.known: Known | None = None
@@ -130,7 +136,9 @@ class PreferredMachine(Machine):
             run=np.zeros((1, width), np.int64),
             words=np.zeros((1, 0), np.int64),
             vector=np.zeros((1, max(moves, self.registers)), np.int64),
-            ready=np.zeros((ready, 4), np.int64),
+            alike=np.zeros((power_of_two(2 * entries) if self.settings.unites else 0, 2), np.int64),
+            stack=np.zeros(entries, np.int64),
+            ready=np.zeros((ready, OF_STARTS + 1), np.int64),
             event=np.zeros(5, np.int64),
             decided=self._decided,
         )
@@ -155,6 +163,19 @@ class PreferredMachine(Machine):
     def remembers(self) -> bool:
         """Whether what was read changes what a match may start with."""
         return bool(self._forbids(self.table).any())
+
+    def entries(self, partitions: Array) -> tuple[Array, Array]:
+        """What the lists of these partitions have, and which of the partitions each is of."""
+        table = self.table[partitions]
+        sizes = table[:, COUNT]
+        begins = np.repeat(table[:, LIST] - np.cumsum(sizes) + sizes, sizes)
+        return self.pool[begins + np.arange(len(begins))], np.repeat(np.arange(len(table)), sizes)
+
+    def latest(self, entries: Array) -> Array:
+        """The keys of the latest starts of runs."""
+        starts = entries[:, STARTS]
+        of_several: Array = self.nodes[:, LATEST][starts] if self.settings.unites else starts
+        return np.where(starts == NO_NODE, entries[:, KEY], of_several)
 
     # --- feeding ---
 
@@ -193,6 +214,8 @@ class PreferredMachine(Machine):
                 self.compact()
             elif reason == GROW:
                 self._grow_scratch()
+            elif reason == GROW_PATH:
+                self._grow_search()
             elif reason == LONG:
                 self.out = grow_positions(self.out)
             elif reason == GROW_CELLS:
@@ -209,7 +232,9 @@ class PreferredMachine(Machine):
         entries, ready = len(self.work.entries), len(self.work.ready)
         self._check_memory(entries=2 * entries, ready=2 * ready)
         kept = {name: getattr(self.work, name) for name in ("stamps", "event", "words")}
+        decided = self.work.ready
         self.work = self._scratch(2 * entries, 2 * ready)._replace(**kept)
+        self.work.ready[: len(decided)] = decided
 
     def _no_target(self, reason: int) -> DataError:
         assert reason in (UNBOUND, STANDS)
@@ -227,22 +252,19 @@ class PreferredMachine(Machine):
 
     def compact(self) -> None:
         """Give back what runs do not reach, and make room if that was not enough; see `Machine.compact`."""
-        self._collect()
+        longest = power_of_two(max(2, int(self.regs[KEPT] + self.regs[FOUND])))
+        least = 4 * int(self.table[:, COUNT].sum()) + longest
+        if least > len(self.pool):
+            self._check_memory(pool=power_of_two(least))
+        self._collect(max(len(self.pool), power_of_two(least)))
         if len(self.table) > 1:
             self._emptied = None
-        longest = max(2, int(self.regs[KEPT] + self.regs[FOUND]))
-        size, least = len(self.pool), int(self.regs[POOL]) + power_of_two(longest)
-        if 2 * self.regs[POOL] >= size or least > size:
-            size = max(2 * size, power_of_two(least))
-            self._check_memory(pool=size)
-            pool: Array = np.zeros((size, self.pool.shape[1]), np.int64)
-            pool[: len(self.pool)] = self.pool
-            self.pool = pool
         self._make_room()
 
-    def _collect(self) -> None:
+    def _collect(self, size: int = 0) -> None:
+        """Drop what is dead, and go on with a pool of so many entries."""
         with self._collecting():
-            pool: Array = np.zeros_like(self.pool)
+            pool: Array = np.empty((size or len(self.pool), self.pool.shape[1]), np.int64)
             collect(self.nodes, self.times, self.regs, self.table, self.pool, pool, self.settings.window)
             self.pool = pool
         if self.regs[CELLS_USED]:
@@ -312,8 +334,8 @@ class PreferredMachine(Machine):
             "nodes": (len(self.nodes), self.node_words + 1),
             "partitions": (len(self.table), len(self.columns)),
             "pool": (len(self.pool), 2 * (ENTRY + self.registers)),
-            "entries": (len(self.work.entries), ENTRY + self.registers + 4),
-            "ready": (len(self.work.ready), 4),
+            "entries": (len(self.work.entries), ENTRY + self.registers + 8),
+            "ready": (len(self.work.ready), OF_STARTS + 1),
             "cells": (len(self.carrier.cells) if self.carrier is not None else 0, 5),
         }
 
