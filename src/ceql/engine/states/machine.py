@@ -236,7 +236,10 @@ class StateMachine(Reading):
 
     def room_for_symbols(self, count: int) -> None:
         """Make sure that the tables have a column for each of `count` symbols."""
-        self._budget_tables()
+        if 4 * max(self.cache.tables.next.nbytes, self.cache.tables.next.itemsize * count * len(self.cache.states)) > (
+            _LEAST_TABLES
+        ):
+            self._budget_tables()
         if not self.cache.room_for_symbols(count):
             self._forget_states()
             if not self.cache.room_for_symbols(count):
