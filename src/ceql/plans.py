@@ -15,7 +15,7 @@ from functools import cached_property
 from ceql.analysis.fields import dotted_names, misspelt
 from ceql.analysis.neighbours import Lag, lags_in
 from ceql.analysis.normal import Atom, Normal, normalize, to_normal
-from ceql.analysis.scopes import variables
+from ceql.analysis.scopes import there, variables
 from ceql.analysis.selection import Selection, selection
 from ceql.analysis.shape import Shape
 from ceql.analysis.substreams import counts_events
@@ -34,7 +34,7 @@ _MOST_MATCHES = 1 << 60  # no position has more, and the loops can add to it and
 
 _ASKED = (
     *("dotted", "misspelt", "guards", "compares", "skips_safely", "looks_ahead", "straight", "lags", "columns"),
-    *("selection", "rivalry", "limit", "counts_events", "partition", "candidate_reasons"),
+    *("selection", "rivalry", "limit", "counts_events", "partition", "candidate_reasons", "types", "pattern"),
 )
 
 
@@ -95,6 +95,11 @@ class Plan:
         return dotted_names(self.query)
 
     @cached_property
+    def types(self) -> frozenset[str]:
+        """The types of the events that a match has."""
+        return there(self.query.formula)
+
+    @cached_property
     def misspelt(self) -> tuple[tuple[t.Attribute, str], ...]:
         """Fields that may be attributes of variables whose names are misspelt, each with a suggestion."""
         return misspelt(self.query)
@@ -146,6 +151,11 @@ class Plan:
     def lags(self) -> tuple[Lag, ...]:
         """The attributes of events before that guards read."""
         return lags_in(predicate for guard in self.guards for predicate in guard.predicates)
+
+    @cached_property
+    def pattern(self) -> tuple[frozenset[str], ...] | None:
+        """Of a query on single events: the labels of every match, where all have the same."""
+        return self.cea.pattern()
 
     @cached_property
     def selected(self) -> tuple[str, ...]:

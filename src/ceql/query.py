@@ -15,11 +15,10 @@ from ceql.errors import ArgumentError, NoMatchWarning, QueryError, warn_caller
 from ceql.plan import make_plan
 from ceql.plans import Plan
 from ceql.predicates.patterns import check_patterns
-from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.options import ColumnOptions, FeedOptions, ReadingOptions, RunOptions, Threads, read, spelt_out
+from ceql.recognition.run import Bounds, Run
 from ceql.recognizer import Recognizer
 from ceql.results.matches import Matches
-from ceql.results.run import Run
 from ceql.syntax.printer import print_query
 from ceql.syntax.rules import parse_rule
 
@@ -111,9 +110,7 @@ class Query:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._bound: Sequence[BoundPlan] | None = (
-            None  # to the columns of the last input; the next one often has the same
-        )
+        self._bound = list[Bounds]()  # to the columns of the last input; the next one often has the same
 
     def __reduce__(self) -> tuple[type[Query], tuple[Plan]]:
         return Query, (self._plan,)
@@ -144,10 +141,8 @@ class Query:
         If the stream is split by a key, and partial matches are many, `threads` work on them at once (`"all"`: as
         many as the machine has cores). Matches and their order do not depend on it.
         """
-        known = self._bound  # another thread may run the query on other columns meanwhile
-        run = Run.over({"": self._plan}, events, read(options, RunOptions), known)
-        self._bound = bounds = run.bounds
-        return Matches(run, bounds[0].options.memory)
+        read_options = read(options, RunOptions)
+        return Matches(Run.over({"": self._plan}, events, read_options, self._bound), read_options.memory)
 
     @spelt_out(FeedOptions)
     def recognizer(self, **options: Unpack[FeedOptions]) -> Recognizer:

@@ -13,9 +13,9 @@ from ceql.errors import ArgumentError, naming, warn_caller
 from ceql.plans import Plan
 from ceql.query import Query, compile
 from ceql.recognition.options import FeedOptions, RunOptions, Threads, read, spelt_out
+from ceql.recognition.run import Bounds, Run
 from ceql.recognizer import SetRecognizer
 from ceql.results.match_set import MatchSet
-from ceql.results.run import Run
 
 BATCH_ROWS = 1 << 20
 """Larger than those of a single query: each query's turn at a batch has a price."""
@@ -53,6 +53,7 @@ class QuerySet:
 
     def __init__(self, queries: Mapping[str, Query]) -> None:
         self._queries = dict(queries)
+        self._bound = list[Bounds]()  # to the columns of the last input; the next one often has the same
         first = next(iter(self._queries))
         for name, query in self._queries.items():
             if query.plan.query.streams != self.streams:
@@ -92,8 +93,8 @@ class QuerySet:
         `memory` bounds the partial matches of each query, and all matches that are kept.
         """
         options.setdefault("batch_rows", BATCH_ROWS)
-        run = Run.over(self.plans, events, read(options, RunOptions))
-        return MatchSet(self._queries, run, run.bounds[0].options.memory)
+        read_options = read(options, RunOptions)
+        return MatchSet(self._queries, Run.over(self.plans, events, read_options, self._bound), read_options.memory)
 
     @spelt_out(FeedOptions)
     def recognizer(self, **options: Unpack[FeedOptions]) -> SetRecognizer:

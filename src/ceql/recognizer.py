@@ -30,6 +30,7 @@ from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.io.source import Source
 from ceql.io.sources import open_source
 from ceql.plans import Plan
+from ceql.recognition.fed import Fed, refuse_nested
 from ceql.recognition.frame import Recognition
 from ceql.recognition.intake import Intake, bound_to, empty, restored, written
 from ceql.recognition.journal import ALLOWANCE, MANY, Journal
@@ -38,7 +39,6 @@ from ceql.recognition.options import Options, Threads
 from ceql.recognition.rejected import Rejected, sift
 from ceql.recognition.rows import RowStore
 from ceql.recognition.types_seen import TypesSeen
-from ceql.results.fed import Fed, refuse_nested
 from ceql.results.match_set import MatchSet
 from ceql.results.matches import Matches
 
@@ -332,7 +332,7 @@ class Feeding(Generic[_Result]):
         lateness = options.lateness_in(bounds[0].time_type)
         return intake._replace(
             journal=Journal(bounds),
-            types=TypesSeen(bounds[0], {name: plan.query.formula for name, plan in self._plans.items()}),
+            types=TypesSeen(bounds[0], self._plans),
             sequencer=Sequencer(self._streams, bounds[0].time, lateness, options.max_buffered_rows),
             rows=RowStore(schema),
             waiting=Growing(),

@@ -19,11 +19,11 @@ from ceql.analysis.selection import Selection
 from ceql.engine.common.chunk import Chunk
 from ceql.errors import DataError
 from ceql.io.sort_keys import encode
+from ceql.recognition.match_source import RowsKept
 from ceql.recognition.result_columns import ResultColumns, to_record_batch
 from ceql.results import reader
 from ceql.results.match import Match
 from ceql.results.matches import Matches
-from ceql.results.source import RowsKept
 from ceql.syntax.parser import parse
 
 MASKS = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], bool)  # labels: x, y, both, neither

@@ -57,10 +57,6 @@ class TableCache:
         made._clear(list(self.states), self.tables.next.shape[1])
         return made
 
-    @property
-    def is_full(self) -> bool:
-        return len(self.states) > self._most(self.tables.next.shape[1])
-
     def _most(self, symbols: int) -> int:
         """How many states there may be."""
         return min(self.max_states, self.max_bytes // (_CELL * symbols))
@@ -79,8 +75,8 @@ class TableCache:
             self._resize(self._rows(rows, symbols), symbols)
         return True
 
-    def fill(self, state: int, symbol: int) -> None:
-        """Compute the missing entry for a state and symbol."""
+    def fill(self, state: int, symbol: int) -> bool:
+        """Compute the missing entry for a state and symbol; True if that makes states too many."""
         bits = self.bits_of(symbol)
         known = self.states[state]
         if state == 0 or self._is_initial(known):
@@ -99,6 +95,7 @@ class TableCache:
         else:
             entry = [len(pairs), int(stays), *(word for pair in pairs for word in pair)]
             self.tables.next[state, symbol] = self._append(entry)
+        return len(self.states) > self._most(self.tables.next.shape[1])
 
     def _accepts(self, state: State) -> int:
         if not self.automaton.accepts(state):

@@ -57,6 +57,9 @@ class _Labels:
     def number(self, label: Label) -> int:
         return self._number[label] if label else -1
 
+    def numbers(self, labels: Iterable[Label]) -> list[int]:
+        return [self.number(label) for label in labels]
+
     def group(self, transitions: Iterable[Transition], bits: int) -> dict[int, set[int]]:
         """Targets of the transitions that fire, by label number."""
         targets: dict[int, set[int]] = {}

@@ -29,7 +29,6 @@ from ceql.errors import nearest
 from ceql.explain.claims import claim_text, claims
 from ceql.explain.names import listed
 from ceql.explain.stages import columns_read
-from ceql.io.nested import with_columns
 from ceql.io.ordering import caller_rows, put_in_order
 from ceql.io.schemas import no_rows
 from ceql.io.sequencer import merge_sources
@@ -48,8 +47,7 @@ _KNOWN_TYPES = 10_000
 
 def diagnose(plan: Plan, events: Any, options: Options) -> Diagnosis:
     """Read `events` once and say why the query matched as it did."""
-    opened = open_streams(events, plan.query.streams, time=options.time)
-    sources = [with_columns(source, options.nested(plan.dotted)) for source in opened]
+    sources = open_streams(events, plan.query.streams, time=options.time, nested=options.nested(plan.dotted))
     inquiry = Inquiry(plan, sources, options)
     for batch in inquiry.batches():
         inquiry.feed(batch)

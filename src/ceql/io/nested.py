@@ -26,6 +26,7 @@ class WithColumns(Source):
         self._fields = names
         self.replayable = source.replayable
         self.steady = source.steady
+        self.held = source.held
 
     @property
     def open_schema(self) -> bool:

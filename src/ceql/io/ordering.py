@@ -18,7 +18,7 @@ import pyarrow as pa
 from ceql.errors import ResourceError
 from ceql.io.schemas import conform, take_rows, unify_schemas, wide_codes
 from ceql.io.sort_keys import Int64s
-from ceql.io.sorted_runs import in_order
+from ceql.io.sorted_runs import EventBatch, in_order
 from ceql.io.source import Source
 from ceql.io.times import called, time_keys
 
@@ -51,24 +51,31 @@ class InOrder(Source):
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Batches as those of the source; time never goes back in them."""
+        return (batch for batch, _ in self._ordered(columns))
+
+    def events(self, columns: Sequence[str] | None = None) -> Iterator[EventBatch]:
+        """The same, as those of the only stream."""
+        return (EventBatch(batch, 0, times=keys) for batch, keys in self._ordered(columns))
+
+    def _ordered(self, columns: Sequence[str] | None) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
         wanted = columns if columns is None else [*columns, self._time]
-        if self.source.costly and "is_sorted" not in self.__dict__:
+        if (self.source.costly or self.source.held) and "is_sorted" not in self.__dict__:
             first = self._at_first(wanted)
             if first is not None:
-                yield from self._by_time(*first)
+                yield from self._by_time(*first, self.is_sorted)
                 return
         if self.source.steady and self.is_sorted:
             self.order = None
-            yield from self.source.batches(wanted)
+            yield from self._with_keys(self.source.batches(wanted))
             return
         found, keys = [], []
         for batch, own in self._with_keys(self._held(wanted)):
             found.append(batch)
             keys.append(own)
-        yield from self._by_time(found, keys)
+        yield from self._by_time(found, keys, ascend(keys))
 
     def _at_first(self, columns: Sequence[str] | None) -> tuple[list[pa.RecordBatch], list[Int64s]] | None:
-        """All batches and their keys, if they take little memory: what is costly to read is then read only once.
+        """All batches and their keys, if they take little memory: what is costly to read, or in memory, is read once.
 
         If they take more, None; the times are known to be in order or not after that.
         """
@@ -79,7 +86,7 @@ class InOrder(Source):
         for batch, own in reading:
             found.append(batch)
             keys.append(own)
-            size += batch.nbytes
+            size += 0 if self.source.held else batch.nbytes
             if size > _HELD_BYTES:
                 found = []
                 self.is_sorted = ascend(chain(keys, (later for _, later in reading)))
@@ -89,17 +96,19 @@ class InOrder(Source):
             self.check_room(sum(map(len, keys)))
         return found, keys
 
-    def _by_time(self, found: list[pa.RecordBatch], keys: list[Int64s]) -> Iterator[pa.RecordBatch]:
+    def _by_time(
+        self, found: list[pa.RecordBatch], keys: list[Int64s], are_sorted: bool
+    ) -> Iterable[tuple[pa.RecordBatch, Int64s]]:
         """The rows of these batches in order of their keys."""
-        if ascend(keys):
+        if are_sorted:
             self.order = None
-            yield from found
-            return
+            return zip(found, keys, strict=True)
         _log.info(
             "%s is not in order of '%s': its %d rows are sorted", called(self.name), self._time, sum(map(len, keys))
         )
         self.order, batches = by_time(found, keys, self.batch_rows)
-        yield from batches
+        ordered, rows = np.concatenate(keys)[self.order], self.batch_rows
+        return zip(batches, (ordered[k : k + rows] for k in range(0, len(ordered), rows)), strict=True)
 
     @cached_property
     def is_sorted(self) -> bool:

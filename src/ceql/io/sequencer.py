@@ -133,7 +133,7 @@ class Sequencer:
             self.late_rows += len(keys) - len(on_time_keys)
             _log.info("%s: %d of %d events came too late", name, len(keys) - len(on_time_keys), len(keys))
         if direct:
-            return [EventBatch(on_time, stream)] if on_time.num_rows else []
+            return [EventBatch(on_time, stream, times=on_time_keys)] if on_time.num_rows else []
         if len(on_time_keys):
             self._runs[stream].append(SortedRun.sorted(on_time, on_time_keys))
             merge_small_runs(self._runs[stream], schema)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ceql.io.schemas import conform, take_rows
-from ceql.io.sort_keys import Int64s
+from ceql.io.sort_keys import Int64s, encode
 from ceql.jit import kernel
 
 PIECE_ROWS = 1 << 16
@@ -38,12 +38,20 @@ class EventBatch(NamedTuple):
     """The key of a time before which no event will come after these, where that is known; ENDED: none will come."""
     skipped: int = 0
     """How many events were left out before these, since they satisfy no guard."""
+    times: Int64s | None = None
+    """The keys of their times, where whoever put them in order had worked them out."""
+
+    def keys(self, time: str) -> Int64s:
+        """The keys of their times, which are in this column."""
+        return self.times if self.times is not None else encode(self.data.column(time), time)
 
     def slice(self, first: int, count: int | None = None) -> EventBatch:
         """These events of the batch; without `count`, all from the first on."""
         rows = slice(first, None if count is None else first + count)
         return EventBatch(
-            self.data.slice(first, count), self.stream if isinstance(self.stream, int) else self.stream[rows]
+            self.data.slice(first, count),
+            self.stream if isinstance(self.stream, int) else self.stream[rows],
+            times=self.times[rows] if self.times is not None else None,
         )
 
 
@@ -143,13 +151,14 @@ def _cuts(owner: Int64s) -> list[tuple[int, int]]:
 
 def _merge_piece(slices: list[SortedRun], streams: list[int], schema: pa.Schema) -> EventBatch:
     if len(slices) == 1:
-        return EventBatch(conform(slices[0].data, schema), streams[0])
-    order = np.argsort(np.concatenate([run.keys for run in slices]), kind="stable")
+        return EventBatch(conform(slices[0].data, schema), streams[0], times=slices[0].keys)
+    keys = np.concatenate([run.keys for run in slices])
+    order = np.argsort(keys, kind="stable")
     data = _concat([run.data for run in slices], schema)
     stream: int | npt.NDArray[np.int32] = streams[0]
     if len(set(streams)) > 1:
         stream = np.repeat(np.array(streams, np.int32), [len(run.keys) for run in slices])[order]
-    return EventBatch(take_rows(data, pa.array(order)), stream)
+    return EventBatch(take_rows(data, pa.array(order)), stream, times=keys[order])
 
 
 def _concat(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

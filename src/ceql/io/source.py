@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ceql.io.plain_types import plain, plain_schema, plain_type
-from ceql.io.schemas import check_names, conform, is_text
+from ceql.io.schemas import check_names, conform, is_text, unify_schemas
 from ceql.io.soundness import check
 from ceql.io.times import called, to_times, type_of_times
 
@@ -27,6 +27,8 @@ class Source:
     """Whether every pass is sure to give the events in the same order."""
     costly = False
     """Whether reading one column takes as long as reading all."""
+    held = False
+    """Whether all events are in memory already, so that it costs nothing to keep their batches."""
     sound = False
     """Whether `_batches` gives only what `soundness` has checked."""
 
@@ -112,6 +114,19 @@ class Source:
     def _batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
         """Batches of any size. They may have more columns than those asked for."""
         raise NotImplementedError
+
+
+def columns_of(sources: Sequence[Source]) -> tuple[tuple[pa.Schema, ...], pa.Schema, bool]:
+    """The columns of each source, those of all, and whether more may come."""
+    schemas = tuple(source.schema for source in sources)
+    return schemas, unify_schemas(schemas), any(source.open_schema for source in sources)
+
+
+def have_columns(sources: Sequence[Source], schemas: Sequence[pa.Schema], open_schema: bool) -> bool:
+    """Whether these are the columns of the sources, and more may come or not."""
+    if any(source.open_schema for source in sources) != open_schema:
+        return False
+    return all(source.schema.equals(known) for source, known in zip(sources, schemas, strict=True))
 
 
 _last = (pa.schema([]), pa.schema([]))  # feeds of small batches ask for the plain types of one schema again and again

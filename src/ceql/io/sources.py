@@ -19,6 +19,7 @@ from ceql.errors import DataError, SchemaError, did_you_mean
 from ceql.io.dicts import dict_batches
 from ceql.io.files import Parquet, Reader, open_file
 from ceql.io.frames import from_pandas, is_lazy, is_pandas
+from ceql.io.nested import with_columns
 from ceql.io.parquet_scan import ParquetScan
 from ceql.io.schemas import check_names, conform, no_rows, unify_schemas
 from ceql.io.soundness import check
@@ -30,6 +31,8 @@ _SMALL_CHUNK = 1 << 12
 
 class _BatchSource(Source):
     """A record batch, as feeds often are. To make a table of it first would take a good part of a small feed's time."""
+
+    held = True
 
     def __init__(self, name: str | None, batch_rows: int, batch: pa.RecordBatch):
         super().__init__(name, batch_rows)
@@ -49,6 +52,8 @@ class _BatchSource(Source):
 
 class TableSource(Source):
     """A table, which is loaded when it is first needed (frames, lists of dicts)."""
+
+    held = True
 
     def __init__(self, name: str | None, batch_rows: int, load: Callable[[], pa.Table], open_schema: bool = False):
         super().__init__(name, batch_rows)
@@ -202,13 +207,20 @@ def open_source(events: Any, name: str | None = None, batch_rows: int = BATCH_RO
 
 
 def open_streams(
-    events: Any, streams: Sequence[str] = (), batch_rows: int = BATCH_ROWS, time: str | None = None
+    events: Any,
+    streams: Sequence[str] = (),
+    batch_rows: int = BATCH_ROWS,
+    time: str | None = None,
+    nested: Sequence[str] = (),
 ) -> list[Source]:
-    """The sources of a query, in the order of its FROM list (`streams`); without FROM, of the dict `events`."""
+    """The sources of a query, in the order of its FROM list (`streams`); without FROM, of the dict `events`.
+
+    They have columns for the dotted names of `nested` that are fields.
+    """
     sources = _open_streams(events, streams, batch_rows)
     for source in sources:
         source.time = time
-    return sources
+    return [with_columns(source, nested) for source in sources] if nested else sources
 
 
 def _open_streams(events: Any, streams: Sequence[str], batch_rows: int) -> list[Source]:

@@ -101,6 +101,10 @@ class SharedGuards:
             self._last = batch, self._look(*read)
         return self._last[1]
 
+    def forget(self) -> None:
+        """Let go of the last batch."""
+        self._last = None
+
     def concerned(self, batch: pa.RecordBatch, streams: int | Array) -> Array:
         """The rows that concern some query whose guards are here."""
         looked = self.look(batch, streams)

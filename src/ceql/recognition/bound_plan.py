@@ -8,10 +8,11 @@ substreams, the columns of the result. A query that does not fit the columns is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -20,15 +21,17 @@ from ceql.analysis.measures import measured_attributes
 from ceql.analysis.neighbours import attribute_in, lags_in
 from ceql.analysis.normal import Atom
 from ceql.analysis.shape import Length
+from ceql.automata.cache import TableCache
 from ceql.automata.correlated import Correlated
 from ceql.automata.steps import to_carrier, to_steps
+from ceql.engine.common.layout import W_GIVEN
 from ceql.engine.groups.layout import Carrier, Steps
 from ceql.engine.groups.rows import emptied
 from ceql.errors import NoMatchWarning, SchemaError, no_column, warn_caller
 from ceql.io.partition_keys import PartitionKeys
-from ceql.io.schemas import is_text, names_near, unify_schemas
+from ceql.io.schemas import is_text, names_near
 from ceql.io.shared_keys import QueryKeys
-from ceql.io.source import Source
+from ceql.io.source import Source, columns_of, have_columns
 from ceql.jit import Array
 from ceql.plans import Loop, Plan
 from ceql.predicates.bind import BoundGuards, InputSchema, bind
@@ -57,6 +60,16 @@ class Symbols(Protocol):
 
 
 SymbolsOver = Callable[[SymbolTable], Symbols]
+_MANY = 1 << 10  # symbols or states of an automaton: more are not kept for the next recognition
+
+
+class Learned(NamedTuple):
+    """What a recognition learns of a query, whatever the events: symbols, and the tables of determinised automata."""
+
+    table: SymbolTable
+    symbols: Symbols
+    caches: dict[str, TableCache]
+    """By what the automaton is for."""
 
 
 class Sharing(Protocol):
@@ -91,32 +104,33 @@ class BoundPlan:
     attributes that guards read."""
     sharing: Sharing | None = None
     """What the query does together with others."""
+    sources: tuple[pa.Schema, ...] = ()
+    """The columns of each stream, as far as they are known."""
     _steps: dict[tuple[int, ...], Steps] = field(default_factory=dict, init=False, repr=False)
+    _learned: list[Learned] = field(default_factory=list, init=False, repr=False)
+    """What recognitions that came to their end have learned. Each is for one recognition at a time."""
 
     @classmethod
     def over(cls, plan: Plan, sources: Sequence[Source], options: Options, sharing: Sharing | None = None) -> BoundPlan:
         """The plan over the events of these sources."""
-        schemas = [source.schema for source in sources]
-        nothing = not any(schema.names for schema in schemas) and not any(source.rows for source in sources)
+        schemas, schema, grows = columns_of(sources)
+        nothing = not schema.names and not any(source.rows for source in sources)
         return cls(
             plan,
-            schema=options.assumed if nothing else unify_schemas(schemas),
+            schema=options.assumed if nothing else schema,
             streams=tuple(source.name for source in sources),
             options=options,
-            open_schema=nothing or any(source.open_schema for source in sources),
+            open_schema=nothing or grows,
             untyped=options.untyped(schemas),
             sharing=sharing,
+            sources=() if nothing else schemas,
         )
 
     def fits(self, sources: Sequence[Source], options: Options) -> bool:
         """Whether `over` would give the same for the events of these sources."""
-        if options != self.options or tuple(source.name for source in sources) != self.streams:
+        if options != self.options or tuple(source.name for source in sources) != self.streams or not self.sources:
             return False
-        schemas = [source.schema for source in sources]
-        if any(source.open_schema for source in sources) != self.open_schema:
-            return False
-        same = unify_schemas(schemas).equals(self.schema, check_metadata=True)
-        return same and options.untyped(schemas) == self.untyped
+        return have_columns(sources, self.sources, self.open_schema)
 
     def __post_init__(self) -> None:
         # the order is that in which an author mends a query: each step relies on those before
@@ -180,6 +194,8 @@ class BoundPlan:
 
     def with_unit(self, schema: pa.Schema) -> pa.Schema:
         """The schema as conditions are bound to it: a time column of plain numbers says its unit."""
+        if self.options.time_unit is None:
+            return schema
         for name in (self.options.time, *self.timed):
             schema = with_unit(schema, name, self.options.time_unit)
         return schema
@@ -191,8 +207,11 @@ class BoundPlan:
 
     def guards_over(self, schema: pa.Schema, guards: tuple[Atom, ...] | None = None) -> BoundGuards:
         """The guards (or others in their place) over the columns that an open schema has grown to."""
-        guards = self.plan.guards if guards is None else guards
-        lags = lags_in(predicate for guard in guards for predicate in guard.predicates)
+        lags = self.plan.lags
+        if guards is None:
+            guards = self.plan.guards
+        else:
+            lags = lags_in(predicate for guard in guards for predicate in guard.predicates)
         lagged = with_lags(self.with_unit(schema), lags)
         events = InputSchema(lagged, self.open_schema, self.type, self.streams, self.untyped)
         return bind(guards, events, self.plan.source)
@@ -205,6 +224,20 @@ class BoundPlan:
         if shared is not None:
             return shared
         return Symbolizer(self.guards if schema is self.schema else self.guards_over(schema), table)
+
+    def learned(self) -> Learned:
+        """What a recognition begins with: what another has left, or nothing."""
+        if self._learned:
+            with suppress(IndexError):  # another thread was faster
+                return self._learned.pop()
+        table = SymbolTable()
+        return Learned(table, self.symbols(self.schema, table), {})
+
+    def leave(self, learned: Learned) -> None:
+        """Keep what a recognition has learned for the next one: the recognition is over."""
+        caches = learned.caches.values()
+        if len(learned.table.bits) < _MANY and all(len(cache.states) < _MANY for cache in caches):
+            self._learned.append(learned)
 
     def lagged_events(self) -> LaggedEvents | None:
         """The lags that guards read, for one recognition; None if they read none."""
@@ -245,6 +278,21 @@ class BoundPlan:
     def skips(self) -> bool:
         """Whether events that satisfy no guard can be left out."""
         return self.plan.skips_safely and not (self.plan.counts_events and self.plan.partition)
+
+    @cached_property
+    def by_time(self) -> bool:
+        """Whether the window is over the times, which are in order."""
+        return self.window.kind == W_GIVEN and self.window.column is not None and self.window.column == self.time
+
+    @cached_property
+    def by_clock(self) -> bool:
+        """Whether the window is over the times, though they are in order by substream alone: they never fall there."""
+        return self.window.exact and self.window.column == self.time
+
+    @cached_property
+    def may_divide(self) -> bool:
+        """Whether nothing that the query says concerns all shards at once."""
+        return not (self.plan.query.consume is t.Consume.ANY or self.window.exact)
 
     def partition_keys(self) -> PartitionKeys | None:
         """A new table of the substreams' numbers; None for a stream that is not split."""
@@ -331,9 +379,9 @@ class BoundPlan:
 
 def compared_attributes(plan: Plan) -> tuple[str, ...]:
     """The attributes that are compared between events, other than by substreams, and those that measures read."""
-    measured = measured_attributes(plan.query)
+    measured = measured_attributes(plan.query) if plan.query.measures else ()
     auto = plan.automaton
-    terms = [*auto.terms, *(term.what for term in auto.reads)]
+    terms = [*auto.terms, *(term.what for term in auto.reads)] if plan.compares else []
     found = {leaf.name for term in terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
     found.update(measured, *(attributes(claim) for claim in (*auto.checks, *auto.denials)))
     windows = [claim.what.window for claim in plan.shape.claims if isinstance(claim.what, Length)]

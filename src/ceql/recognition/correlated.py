@@ -119,7 +119,7 @@ class CorrelatedRecognition(ComparingRecognition):
     @property
     def _divides(self) -> bool:
         """Whether the machine can be divided, by substreams or by a value."""
-        return self._may_divide and not self.chooses and (self.keys is not None or self._owners is not None)
+        return self.bound.may_divide and not self.chooses and (self.keys is not None or self._owners is not None)
 
     def _divide(self) -> None:
         machine, shares = self.machine, self._shares()

@@ -23,11 +23,10 @@ from ceql.engine.common.sharded import Sharded
 from ceql.engine.common.shares import Shares
 from ceql.engine.common.summing import Found, Summing
 from ceql.io.shared_keys import QueryKeys
-from ceql.io.sort_keys import bounds, encode
+from ceql.io.sort_keys import bounds
 from ceql.io.sorted_runs import ENDED, EventBatch
 from ceql.jit import Array
 from ceql.predicates.shared_symbols import SymbolReader
-from ceql.predicates.symbols import SymbolTable
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.rows import RowStore
 from ceql.recognition.snapshot import check_header, schema_from_text, schema_to_text
@@ -50,8 +49,8 @@ class Recognition(ABC):
         self.counting = counting
         self.position = 0  # of the next event
         self.schema = bound.schema
-        self.table = SymbolTable()
-        self.symbols = bound.symbols(bound.schema, self.table)
+        self.learned = bound.learned()
+        self.table, self.symbols = self.learned.table, self.learned.symbols
         own = bound.partition_keys()
         self.keys = bound.sharing.keys(own) if bound.sharing is not None and own is not None else own
         self._lagged = bound.lagged_events()
@@ -126,9 +125,9 @@ class Recognition(ABC):
     def _give_up(self) -> None:
         """Give up what the window has left. If it measures an attribute that falls, it asks for what was given up: then
         only a lack of memory gives anything up."""
-        if not self.bound.window.exact or self._is_by_clock:
+        if not self.bound.window.exact or self.bound.by_clock:
             self.machine.compact()
-            if self._is_by_clock:
+            if self.bound.by_clock:
                 self.machine.forget_floors()
             self._release()
         if self._kept is not None:
@@ -176,10 +175,9 @@ class Recognition(ABC):
             return False
         self.position += data.num_rows
         time, window = self.bound.time, self.bound.window
-        if self._is_by_time:
+        if self.bound.by_time:
             assert time is not None
-            last = encode(data.column(data.schema.get_field_index(time)).slice(data.num_rows - 1), time)
-            self._ends.append((self.position, int(last[0]) + window.shift))
+            self._ends.append((self.position, int(batch.keys(time)[-1]) + window.shift))
         return True
 
     def read(self, batch: EventBatch) -> Events:
@@ -222,11 +220,6 @@ class Recognition(ABC):
             yield from self.machine.feed(self.unfinished)
 
     @property
-    def _may_divide(self) -> bool:
-        """Whether nothing that the query says concerns all shards at once."""
-        return not (self.bound.plan.query.consume is t.Consume.ANY or self.bound.window.exact)
-
-    @property
     def _buffers(self) -> dict[str, int]:
         """What there is room for at first. One of many queries seldom has many matches at once; of the rest, memory is
         taken as it is used, and collecting takes time."""
@@ -240,6 +233,11 @@ class Recognition(ABC):
     def _shares(self) -> Shares | None:
         """The shards' substreams, where the stream is split."""
         return None if self.keys is None else Shares(self.keys.hashes, self.keys.used)
+
+    def leave(self) -> None:
+        """Say that this recognition is over: what it has learned is for the next one."""
+        if self.schema is self.bound.schema:
+            self.bound.leave(self.learned)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The matches found since the last record batch."""
@@ -271,25 +269,14 @@ class Recognition(ABC):
         """Forget all that the window has left, idle substreams included; no event before the time `now` (its key)
         will come."""
         window = self.bound.window
-        if now is not None and (self._is_by_time or self._is_by_clock):
+        if now is not None and (self.bound.by_time or self.bound.by_clock):
             assert window.type is not None
             assert window.size is not None
             self.machine.raise_horizon(int(bounds(np.array([now + window.shift]), window.type, window.size)[0]))
         yield from self.flush()
         self._give_up()
-        if not window.exact or self._is_by_clock:
+        if not window.exact or self.bound.by_clock:
             self.oldest_position()  # also forgets the ends of batches that the window has left
-
-    @property
-    def _is_by_time(self) -> bool:
-        window = self.bound.window
-        return window.kind == W_GIVEN and window.column is not None and window.column == self.bound.time
-
-    @property
-    def _is_by_clock(self) -> bool:
-        """Whether the window is over the times, though they are in order by substream alone: they never fall there."""
-        window = self.bound.window
-        return window.exact and window.column == self.bound.time
 
     def held(self) -> Array:
         """The positions of the events that a match from now on may name, ascending; to be asked after `compact`."""
@@ -298,13 +285,13 @@ class Recognition(ABC):
     @property
     def is_idle(self) -> bool:
         """Whether no match is under way and the past is of no consequence, after `compact`."""
-        counted = self.bound.window.counts_all_rows or (self.bound.window.exact and not self._is_by_clock)
+        counted = self.bound.window.counts_all_rows or (self.bound.window.exact and not self.bound.by_clock)
         return not (len(self.held()) or counted or self.machine.remembers or len(self._busy()))
 
     @property
     def expires_at(self) -> int | None:
         """The key of the time at which the window will have left all events so far; None if it is not by time."""
-        if not self._ends or not self._is_by_time:
+        if not self._ends or not self.bound.by_time:
             return None
         assert self.bound.window.size is not None
         return self._ends[-1][1] - self.bound.window.shift + math.ceil(self.bound.window.size) + 1
@@ -379,8 +366,8 @@ class Recognition(ABC):
         times: Array = np.zeros(0, np.int64)
         time, window = self.bound.time, self.bound.window
         if time is not None:
-            times = encode(data.column(data.schema.get_field_index(time)), time)
-            if self._is_by_time and len(times):
+            times = batch.keys(time)
+            if self.bound.by_time and len(times):
                 self._ends.append((self.position, int(times[-1]) + window.shift))
             times = times if rows is None else times[rows]
         keys, lowest = window.keys(data, rows, positions, times)

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.errors import LateEventsWarning, warn_caller
-from ceql.io.ordering import caller_rows
+from ceql.io.ordering import InOrder, caller_rows
+from ceql.io.schemas import no_rows
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sort_keys import Int64s
 from ceql.io.sorted_runs import EventBatch
@@ -58,28 +59,34 @@ class Merged(Input):
         self._bound = bound
         self._sources = sources
         self._types = types
-        self._late = pa.table({})
+        self._late: pa.Table | None = None
         self._rows = RowStore(bound.schema)
         self._position_of: Int64s | None = None  # of each of the caller's rows
 
     def batches(self, columns: Sequence[str] | None, keep: bool = False) -> Iterator[EventBatch]:
-        bound, options, types = self._bound, self._bound.options, self._types
+        bound, options, types, sources = self._bound, self._bound.options, self._types, self._sources
         if keep:
             self._rows, self._position_of = RowStore(bound.schema), None
         store = self._rows
         lateness = options.lateness_in(bound.time_type)
-        if all(source.replayable for source in self._sources):
-            lateness *= 0  # all is in order already
-        sequencer = Sequencer(list(bound.streams), bound.time, lateness, options.max_buffered_rows)
-        for batch in merge_sources(self._sources, sequencer, columns):
-            types.look(batch)
+        sequencer = None
+        if len(sources) == 1 and isinstance(sources[0], InOrder):
+            events = sources[0].events(columns)
+        else:
+            if all(source.replayable for source in sources):
+                lateness *= 0  # all is in order already
+            sequencer = Sequencer(list(bound.streams), bound.time, lateness, options.max_buffered_rows)
+            events = merge_sources(sources, sequencer, columns)
+        for batch in events:
+            if not types.settled:
+                types.look(batch)
             if keep:
                 store.add(batch.data)
             yield batch
-        late = sequencer.late_rows
-        if not late:  # one that is left out may have the type
+        late = sequencer.late_rows if sequencer is not None else 0
+        if not (late or types.settled):  # one that is left out may have the type
             types.conclude()
-        self._late = sequencer.late()
+        self._late = sequencer.late() if sequencer is not None else None
         if late:
             warn_caller(
                 f"{late} event{'s' * (late > 1)} came later than the lateness allows and took no part; "
@@ -104,4 +111,4 @@ class Merged(Input):
         return self._rows.take(self._position_of[numbers])
 
     def late(self) -> pa.Table:
-        return self._late
+        return self._late if self._late is not None else pa.table(no_rows(self._bound.schema))

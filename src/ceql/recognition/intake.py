@@ -55,7 +55,7 @@ class Intake(NamedTuple):
     feeds: int = 0
     """How many feeds brought events in order; the journal's number of the next one."""
     last: Any = None
-    """The matches of the last feed (`results.fed.Fed`)."""
+    """The matches of the last feed (`recognition.fed.Fed`)."""
 
     @property
     def fed(self) -> int:

@@ -262,6 +262,7 @@ class Journal:
 
     def _shortened(self, batch: EventBatch) -> EventBatch:
         """The columns of a batch that recognition needs, where nobody else keeps the others."""
+        batch = batch._replace(times=None)  # they can be read again
         if self._needed is None:
             return batch
         names = [name for name in batch.data.schema.names if name in self._needed]

@@ -10,9 +10,10 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from fractions import Fraction
+from functools import lru_cache
 from math import inf
 from operator import index
 from typing import Any, Literal, TypedDict, TypeVar
@@ -203,8 +204,16 @@ class Options:
 
 def read(given: Mapping[str, Any], known: type[Any]) -> Options:
     """The options of a call, which knows those of `known` (one of the classes above)."""
+    if not given:
+        return _DEFAULT
     check_names(given, known)
     return Options(**given)
+
+
+@lru_cache
+def over_all(options: Options) -> Options:
+    """The options of a run over an input that ends."""
+    return replace(options, threads="all") if options.threads == "auto" else options
 
 
 def check_names(given: Mapping[str, Any], known: type[Any]) -> None:
@@ -287,3 +296,6 @@ def duration(text: str) -> int:
         if isinstance(window, t.TimeWindow):
             return window.nanoseconds
     raise ValueError(f"not a duration: {text!r} (write, for example, '10 seconds' or '1 hour 30 minutes')")
+
+
+_DEFAULT = Options()

@@ -149,7 +149,7 @@ class PreferredRecognition(Recognition):
 
     def advance(self, now: int) -> Iterator[pa.RecordBatch]:
         """The matches that are decided because no event before the time `now` (its key) will come."""
-        if self._is_by_time:
+        if self.bound.by_time:
             known = self._decided_by(int(time_bounds(self.bound.window, np.array([now]))[0]))
             yield from self._results(_in_order(known, self._now))
 

@@ -105,6 +105,11 @@ def renumbered(batch: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
+def positions_of(batch: pa.RecordBatch) -> Int64s:
+    """The events of all matches in a row."""
+    return np.asarray(batch.column("events").flatten())
+
+
 def as_lists(column: pa.Array) -> pa.Array:
     """The events of a variable as lists, also where its column has numbers."""
     if column.type != pa.int64():
@@ -217,8 +222,8 @@ def _numbers(offsets: Int32s, values: Int64s) -> pa.Array:
 def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) -> _Make:
     """The columns when all matches have the same labels, as those of a sequence do: every k-th position is theirs."""
     matches = len(chunk.start)
-    # the kernel relies on it; a forged snapshot may have matches of other lengths
-    require(len(chunk.positions) == matches * len(pattern), "matches have more or fewer events than the query allows")
+    if len(chunk.positions) != matches * len(pattern):  # the kernel relies on it; a forged snapshot may have others
+        require(False, "matches have more or fewer events than the query allows")
     bound = np.ascontiguousarray(label_masks[pattern].T)
 
     @cache
@@ -228,7 +233,8 @@ def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) ->
     @cache
     def column(own: bytes, single: bool) -> pa.Array:  # variables with the same events, as `A AS a` has, share it
         places = np.flatnonzero(np.frombuffer(own, np.bool_))
-        require(len(places) <= 1 or not single, "a variable of one event is bound to several")
+        if single and len(places) > 1:
+            require(False, "a variable of one event is bound to several")
         if single and not len(places):
             return pa.nulls(matches, pa.int64())
         values = np.empty(len(places) * matches, np.int64)

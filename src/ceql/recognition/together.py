@@ -8,7 +8,7 @@ taken up to the same place of the stream, so that no query's matches must be hel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +53,7 @@ def bound_together(plans: Mapping[str, Plan], bind: Bind) -> list[BoundPlan]:
     has a name."""
     if len(plans) == 1:
         ((name, plan),) = plans.items()
-        with naming(name):
+        with naming(name) if name else nullcontext():
             return [bind(plan, None)]
     return _Together(plans, bind).bounds
 
@@ -73,7 +73,7 @@ class _Together:
         self.bounds: list[BoundPlan] = []
         for number, plan in enumerate(plans.values()):
             with naming(self._names[number]):
-                self.bounds.append(bind(plan, _Share(self, number)))
+                self.bounds.append(bind(plan, Share(self, number)))
         self.guards_over(self.bounds[0].schema)  # for its errors
 
     def guards_over(self, schema: pa.Schema) -> SharedGuards:
@@ -85,6 +85,11 @@ class _Together:
             queries = [(() if bound.plan.lags else bound.plan.guards, bound.plan.source) for bound in self.bounds]
             self._guards = schema, SharedGuards(bind_together(queries, events, self._naming))
         return self._guards[1]
+
+    def forget(self) -> None:
+        self._keys = {}
+        if self._guards is not None:
+            self._guards[1].forget()
 
     def _naming(self, number: int) -> AbstractContextManager[None]:
         return naming(self._names[number])
@@ -107,7 +112,7 @@ class _Together:
         return self._guards[1].concerned(batch, streams)
 
 
-class _Share:
+class Share:
     """What one of the queries shares with the others (`recognition.bound_plan.Sharing`)."""
 
     def __init__(self, together: _Together, number: int) -> None:
@@ -119,6 +124,10 @@ class _Share:
 
     def keys(self, own: PartitionKeys) -> QueryKeys:
         return self._together.keys_like(own, self._together.bounds[self._number]).query()
+
+    def forget(self) -> None:
+        """Let go of all events, for all queries: what comes next is another stream."""
+        self._together.forget()
 
 
 def rounds(recognitions: Sequence[Recognition], batch: EventBatch, flush: bool) -> Iterator[Round]:

@@ -178,7 +178,7 @@ class TrailingRecognition(CorrelatedRecognition):
     def advance(self, now: int) -> Iterator[pa.RecordBatch]:
         """Decide what the time `now` (its key) decides: no event before it will come."""
         self._gather()
-        if self._is_by_time:
+        if self.bound.by_time:
             least = int(time_bounds(self.bound.window, np.array([now]))[0])
             self._killers = _NONE, _NONE
             self._decide(self._room.below(least), lambda numbers: np.full(len(numbers), self.position))
@@ -310,7 +310,7 @@ class TrailingRecognition(CorrelatedRecognition):
         """The key of the time at which something is decided, or the window will have left all events so far."""
         window = self.bound.window
         least = [number for number in (self._room.least, self._chosen.least) if number is not None]
-        if not least or not self._is_by_time:
+        if not least or not self.bound.by_time:
             return super().expires_at
         assert window.size is not None
         return min(least) - window.shift + math.ceil(window.size) + 1

@@ -19,6 +19,7 @@ from ceql.analysis.scopes import there
 from ceql.errors import NoMatchWarning, nearest, warn_caller
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.soundness import require_utf8
+from ceql.plans import Plan
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.syntax import tree as t
 
@@ -30,12 +31,12 @@ _FEW = 64
 class TypesSeen:
     """Collects the types that come, until they are enough for a match of each query."""
 
-    def __init__(self, bound: BoundPlan, queries: Mapping[str, t.Formula] | None = None) -> None:
-        """Of the query of `bound`, or of several queries over its events, by name."""
+    def __init__(self, bound: BoundPlan, plans: Mapping[str, Plan]) -> None:
+        """Of queries over the events of `bound`, by name."""
         self._bound = bound
-        self._queries = {"": bound.plan.query.formula} if queries is None else dict(queries)
+        self._queries = {name: plan.query.formula for name, plan in plans.items()}
         self._waiting = [*self._queries.values()]  # those that cannot match yet
-        self._named = frozenset[str]().union(*map(there, self._waiting))
+        self._named = frozenset[str]().union(*(plan.types for plan in plans.values()))
         self._seen: dict[str, None] = {}
         self._came = frozenset[str]()
         self._events = False

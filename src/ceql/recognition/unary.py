@@ -64,7 +64,7 @@ class UnaryRecognition(Recognition):
     @property
     def _divides(self) -> bool:
         """Whether the machine can be divided by substreams."""
-        return self.keys is not None and self._may_divide
+        return self.keys is not None and self.bound.may_divide
 
     def _divide(self) -> None:
         assert isinstance(self.machine, StateMachine)
@@ -92,43 +92,50 @@ class UnaryRecognition(Recognition):
             waits=window.exact and CONSUME[plan.query.consume] > 0,  # starts one by one may leave no match
         )
         timed = self.bound.time is not None
-        bits, start = self.table.bits_of, 1 << len(plan.cea.guards)
+        table, start = self.table, 1 << len(plan.cea.guards)
+        if plan.rivalry is None or not (plan.query.window is None or plan.chooses_at_once):
+            plain = self._cache("plain", self._plain, lambda symbol: table.bits[symbol])
         if plan.rivalry is None:
-            return StateMachine(self._cache(self._plain, bits), settings, timed, memory, **self._buffers)
-        rivalled = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start)
-        if plan.query.window is None:
-            return StateMachine(
-                self._cache(rivalled, lambda symbol: bits(symbol) | start), settings, timed, memory, **self._buffers
-            )
-        if plan.chooses_at_once:
-            later = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start, later=True)
-            cache = self._cache(later, lambda symbol: bits(symbol) | start)
-            if plan.query.strategy is t.Strategy.MAX:
-                return StateMachine(cache, settings, timed, memory, **self._buffers)
-            return StateMachine(cache, settings._replace(picks=True), timed, memory, **self._buffers)
-        choosing = self._cache(rivalled, lambda symbol: bits(symbol >> 1) | (start if symbol & 1 else 0))
+            return StateMachine(plain, settings, timed, memory, **self._buffers)
+        windowed = plan.query.window is not None
+        rivalled = Rivalled(plan.cea, plan.query.distinct, plan.rivalry, start, windowed and plan.chooses_at_once)
+        if not windowed or plan.chooses_at_once:
+            cache = self._cache("rivalled", rivalled, lambda symbol: table.bits[symbol] | start)
+            picks = windowed and plan.query.strategy is not t.Strategy.MAX
+            return StateMachine(cache, settings._replace(picks=picks), timed, memory, **self._buffers)
+        choosing = self._cache(
+            "choosing", rivalled, lambda symbol: table.bits[symbol >> 1] | (start if symbol & 1 else 0)
+        )
         alone = settings._replace(window=W_GIVEN, exact=False, consume=0, waits=False, latest=2 * int(plan.limit == 1))
         chooser = StateMachine(choosing, alone, timed, memory, **self._buffers)
         finding = settings._replace(log=True)
-        return ReplayMachine(self._cache(self._plain, bits), finding, timed, memory, chooser, **self._buffers)
+        return ReplayMachine(plain, finding, timed, memory, chooser, **self._buffers)
 
     @property
     def _buffers(self) -> dict[str, int]:
         """One of many queries begins with room for the records of some substreams, since growing takes time."""
         return super()._buffers if self.bound.sharing is None else {**super()._buffers, "pool": 1 << 16}
 
-    def _cache(self, automaton: Determinised, bits_of: Callable[[int], int]) -> TableCache:
-        return TableCache(automaton, bits_of, self.bound.options.max_states)
+    def _cache(self, name: str, automaton: Determinised, bits_of: Callable[[int], int]) -> TableCache:
+        """The tables of an automaton, as a recognition before this one has left them."""
+        known = self.learned.caches.get(name)
+        if known is None:
+            known = self.learned.caches[name] = TableCache(automaton, bits_of, self.bound.options.max_states)
+        return known
 
     @cached_property
     def _plain(self) -> Plain:
-        return Plain(self._cea, self.plan.query.distinct)
+        known = self.learned.caches.get("plain")
+        if known is None:
+            return Plain(self._cea, self.plan.query.distinct)
+        assert isinstance(known.automaton, Plain)
+        return known.automaton
 
     @cached_property
     def _pattern(self) -> Array | None:
         """The labels of every match, where all have the same."""
-        labels = self.plan.cea.pattern()
-        return np.array([self._plain.numbering.number(label) for label in labels], np.int32) if labels else None
+        labels = self.plan.pattern
+        return np.array(self._plain.numbering.numbers(labels), np.int32) if labels else None
 
     @property
     def sums(self) -> bool:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from ceql.analysis.selection import Selection
 from ceql.errors import DataError, did_you_mean
+from ceql.recognition.match_source import Positions
 from ceql.recognition.result_columns import true_name, variable_fields
-from ceql.results.source import Positions
 from ceql.results.text import python_values
 
 

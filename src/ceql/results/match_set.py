@@ -20,13 +20,13 @@ from ceql.jit import Array
 from ceql.plans import Plan
 from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.kept_rows import KeptRows
+from ceql.recognition.match_source import MatchSource, RowsKept
+from ceql.recognition.result_columns import positions_of
 from ceql.recognition.together import Round
 from ceql.results.combined import Combined
-from ceql.results.kept_rows import KeptRows
 from ceql.results.match import EventRows, Match, to_matches
 from ceql.results.matches import Matches
-from ceql.results.reader import positions_of
-from ceql.results.source import MatchSource, RowsKept
 
 if TYPE_CHECKING:
     import pandas

@@ -18,7 +18,8 @@ import pyarrow as pa
 from ceql.analysis.aggregates import read_summaries
 from ceql.errors import DataError, ResourceError
 from ceql.io.schemas import conform, one_batch, unify_schemas
-from ceql.recognition.result_columns import unique_names, variable_fields
+from ceql.recognition.match_source import MatchSource
+from ceql.recognition.result_columns import positions_of, unique_names, variable_fields
 from ceql.recognition.totals_table import Every, Request
 from ceql.results import views
 from ceql.results.bindings import bindings, names_column, project
@@ -26,8 +27,7 @@ from ceql.results.episodes import Gap, episodes
 from ceql.results.explorer import Explorer
 from ceql.results.match import Match, true_names
 from ceql.results.match_ids import MatchIds, names_of, with_ids
-from ceql.results.reader import First, Reader, WithRows, positions_of
-from ceql.results.source import MatchSource
+from ceql.results.reader import First, Reader, WithRows
 from ceql.results.tables import long, wide
 from ceql.results.text import clean
 from ceql.results.timeline import Timeline

@@ -14,8 +14,9 @@ from ceql.analysis.selection import Selection
 from ceql.errors import DataError
 from ceql.io.schemas import one_batch, take_rows
 from ceql.recognition.aggregation import Aggregation
+from ceql.recognition.match_source import MatchSource, Positions, RowsKept
+from ceql.recognition.result_columns import positions_of
 from ceql.results.match import EventRows, Match, to_matches
-from ceql.results.source import MatchSource, Positions, RowsKept
 
 EVENT_ROWS = 1 << 16
 _MATCH_ROWS = 1 << 10
@@ -226,11 +227,6 @@ class Reader:
             tables = [rows for _, rows in self.all()]
             self._all_rows = pa.concat_tables(tables, promote_options="permissive")
         return self._all_rows.slice(first, n)
-
-
-def positions_of(batch: pa.RecordBatch) -> Positions:
-    """The events of all matches in a row."""
-    return np.asarray(batch.column("events").flatten())
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from ceql.engine.common.chunk import Int64s
 from ceql.io.schemas import kind_of, take_rows
+from ceql.recognition.result_columns import positions_of
 from ceql.results.axis import Floats, date, ticks, to_numbers
 from ceql.results.live import live
-from ceql.results.reader import First, positions_of
+from ceql.results.reader import First
 from ceql.results.tables import bound_events
 from ceql.results.text import cell, clean, shorten, to_python
 

@@ -14,7 +14,6 @@ import numpy as np
 from ceql.diagnose.following import CorrelatedFollowing, UnaryFollowing
 from ceql.engine.common.chunk import Int64s
 from ceql.explain.automaton import START, AutomatonView
-from ceql.io.nested import with_columns
 from ceql.io.sequencer import Sequencer, merge_sources
 from ceql.io.sorted_runs import EventBatch
 from ceql.io.source import Source
@@ -105,10 +104,8 @@ def _entered(query: Query, data: Data, rows: Int64s, variables: list[str]) -> tu
     """The states that each of these events brings runs to, if the stream has these events alone, and the graph."""
     events = to_input(data, lambda table, _: table, rows)
     options = Options(**data.columns.options)
-    sources = [
-        with_columns(source, options.nested(query.plan.dotted))
-        for source in open_streams(events, query.plan.query.streams, time=options.time)
-    ]
+    plan = query.plan
+    sources = open_streams(events, plan.query.streams, time=options.time, nested=options.nested(plan.dotted))
     bound = BoundPlan.over(query.plan, sources, options)
     # the picture is of the automaton of all matches, also beside AFTER MATCH and where a mask for each event decides
     drawn = bound.plan.loop is Loop.PREFERRED or bound.plan.straight is not None

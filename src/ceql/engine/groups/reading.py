@@ -153,7 +153,8 @@ class Reading(Machine):
     def _run(self, events: Events) -> Iterator[Chunk]:
         stop = len(events.symbol)
         self.regs[HEIGHT] = 0
-        yield from self._read()  # what a caller has left unread
+        if self.regs[NOTED] or self.regs[TO_PICK]:  # what a caller has left unread
+            yield from self._read()
         while not self.outgrown:
             end = self._end(stop)
             reason = self._advance(events, end)

@@ -75,16 +75,13 @@ class Tabled(Protocol):
     max_bytes: int
     states: list[Any]
 
-    @property
-    def is_full(self) -> bool: ...
-
     def room_for_symbols(self, count: int) -> bool: ...
 
     def restore(self, states: list[Any]) -> None: ...
 
     def copy(self) -> Tabled: ...
 
-    def fill(self, state: int, symbol: int) -> None: ...
+    def fill(self, state: int, symbol: int) -> bool: ...
 
     def forget(self, in_use: Array) -> Array: ...
 
@@ -175,13 +172,15 @@ class StateMachine(Reading):
         if self._in_vain and not settings.waits:
             settings = settings._replace(notes=False)
         reason = advance(self.cache.tables, self._arrays, events, self.noted, settings, stop)
+        while reason == HOLE and self._fill():
+            reason = advance(self.cache.tables, self._arrays, events, self.noted, settings, stop)
         if self.picked is not None:
             self.regs[[PICKED, TO_PICK, NOTED]] = 0, self.regs[NOTED], 0
         return int(reason)
 
     def _answer(self, reason: int, events: Events) -> None:
         if reason == HOLE:
-            self._fill()
+            self._forget_states()
         elif reason == COLLECT:
             size = len(self.parts.pool)
             self._store()
@@ -237,7 +236,10 @@ class StateMachine(Reading):
 
     def room_for_symbols(self, count: int) -> None:
         """Make sure that the tables have a column for each of `count` symbols."""
-        self._budget_tables()
+        if 4 * max(self.cache.tables.next.nbytes, self.cache.tables.next.itemsize * count * len(self.cache.states)) > (
+            _LEAST_TABLES
+        ):
+            self._budget_tables()
         if not self.cache.room_for_symbols(count):
             self._forget_states()
             if not self.cache.room_for_symbols(count):
@@ -248,15 +250,15 @@ class StateMachine(Reading):
         rest = sum(8 * rows * words for name, (rows, words) in self._sizes().items() if name != "tables")
         self.cache.max_bytes = max(_LEAST_TABLES, (self.memory - rest) // self.table_share)
 
-    def _fill(self) -> None:
+    def _fill(self) -> bool:
+        """Fill the cell that the loop has missed; False if that makes states too many."""
         if self.cache.tables.next.nbytes > _LEAST_TABLES // 4:
             self._budget_tables()
-        self.cache.fill(int(self.regs[HOLE_STATE]), int(self.regs[HOLE_SYMBOL]))
-        if self.cache.is_full:
-            self._forget_states()
+        full = self.cache.fill(int(self.regs[HOLE_STATE]), int(self.regs[HOLE_SYMBOL]))
         states = self.cache.tables.next.shape[0]
         if states > len(self.active.place):
             self.active = self.active._replace(place=np.zeros(states, np.int64))
+        return not full
 
     def _forget_states(self) -> None:
         self._store()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ceql.io.schemas import no_rows, take_rows
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
-from ceql.results.reader import positions_of
+from ceql.recognition.result_columns import positions_of
 
 
 class KeptRows:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
+from weakref import finalize
 
 import pyarrow as pa
 
-from ceql.io.nested import with_columns
 from ceql.io.ordering import put_in_order
 from ceql.io.source import Source
 from ceql.io.sources import open_streams
@@ -20,50 +20,55 @@ from ceql.recognition.file_scan import FileScan
 from ceql.recognition.frame import Recognition
 from ceql.recognition.graph_totals import listen
 from ceql.recognition.input import Input, Merged
-from ceql.recognition.options import BATCH_ROWS, Options
+from ceql.recognition.kept_rows import KeptRows
+from ceql.recognition.match_source import MatchSource, Positions
+from ceql.recognition.options import BATCH_ROWS, Options, over_all
 from ceql.recognition.recognise import recognise
 from ceql.recognition.result_columns import renumbered
-from ceql.recognition.together import Round, bound_together, in_rounds, needed_columns, rounds
+from ceql.recognition.together import Round, Share, bound_together, in_rounds, needed_columns, rounds
 from ceql.recognition.types_seen import TypesSeen
-from ceql.results.kept_rows import KeptRows
-from ceql.results.source import MatchSource, Positions
 
+Bounds = Sequence[BoundPlan]
 _LARGE_BATCH_ROWS = 1 << 20  # where substreams are many: each batch has several events of most
 
 
 class Run(MatchSource):
     """Queries over an input, in which matches name their events by the caller's rows."""
 
-    def __init__(self, plans: Mapping[str, Plan], sources: list[Source], bounds: Sequence[BoundPlan]) -> None:
+    def __init__(self, plans: Mapping[str, Plan], sources: list[Source], bounds: Bounds) -> None:
         first = bounds[0]
         self._bounds = bounds
         self._sources = put_in_order(sources, first.time, first.options.max_buffered_rows)
-        self._types = TypesSeen(first, {name: plan.query.formula for name, plan in plans.items()})
+        self._types = TypesSeen(first, plans)
 
     @classmethod
-    def over(
-        cls, plans: Mapping[str, Plan], events: Any, options: Options, known: Sequence[BoundPlan] | None = None
-    ) -> Run:
-        """The queries over whatever holds events; `known` are they as they were bound to the last input."""
+    def over(cls, plans: Mapping[str, Plan], events: Any, options: Options, known: list[Bounds]) -> Run:
+        """The queries over whatever holds events; `known` are they as they were bound to the last input, to be kept by
+        the caller for the next run."""
         dotted = tuple(dict.fromkeys(name for plan in plans.values() for name in plan.dotted))
         streams = next(iter(plans.values())).query.streams
         rows = options.batch_rows
         if rows == BATCH_ROWS and any(plan.partition for plan in plans.values()):
             rows = _LARGE_BATCH_ROWS
-        opened = open_streams(events, streams, rows, options.time)
-        sources = [with_columns(source, options.nested(dotted)) for source in opened]
-        if options.threads == "auto" and all(source.replayable for source in sources):
-            options = replace(options, threads="all")
-        if known is None or not known[0].fits(sources, options):
-            known = bound_together(plans, lambda plan, sharing: BoundPlan.over(plan, sources, options, sharing))
-        return cls(plans, sources, known)
+        sources = open_streams(events, streams, rows, options.time, options.nested(dotted))
+        if all(source.replayable for source in sources):
+            options = over_all(options)
+        bounds = _taken(known)
+        if bounds is None or not bounds[0].fits(sources, options):
+            bounds = bound_together(plans, lambda plan, sharing: BoundPlan.over(plan, sources, options, sharing))
+        run = cls(plans, sources, bounds)
+        if bounds[0].sharing is None:
+            _put_back(known, bounds)
+        else:  # what queries share is changed by whoever reads
+            finalize(run, _put_back, known, bounds).atexit = False
+        return run
 
     @property
     def plans(self) -> list[Plan]:
         return [bound.plan for bound in self._bounds]
 
     @property
-    def bounds(self) -> Sequence[BoundPlan]:
+    def bounds(self) -> Bounds:
         return self._bounds
 
     @cached_property
@@ -84,6 +89,8 @@ class Run(MatchSource):
             if rows:
                 events.forget_before(min(one.oldest_position() for one in recognitions))
         yield from map(self._by_caller_rows, in_rounds([recognition.finish() for recognition in recognitions]))
+        for recognition in recognitions:
+            recognition.leave()
 
     def _by_caller_rows(self, found: Round) -> Round:
         """The matches with the caller's rows in place of positions; their order is that of positions."""
@@ -102,7 +109,10 @@ class Run(MatchSource):
             for recognition in recognitions:
                 for _ in recognition.feed(batch):
                     pass
-        return [recognition.counted for recognition in recognitions]
+        found = [recognition.counted for recognition in recognitions]
+        for recognition in recognitions:
+            recognition.leave()
+        return found
 
     def add_up(self, aggregation: Aggregation) -> None:
         recognition = recognise(self._bounds[0])
@@ -113,6 +123,7 @@ class Run(MatchSource):
                 pass
         for _ in recognition.finish():
             pass
+        recognition.leave()
 
     def late(self) -> pa.Table:
         return self._input.late()
@@ -124,3 +135,17 @@ class Run(MatchSource):
         kept = KeptRows()
         kept.read(found, self._input.batches(None), self._input.order, self._bounds[0].schema)
         return kept
+
+
+def _taken(known: list[Bounds]) -> Bounds | None:
+    """The queries as they were bound last, if no other thread has taken them."""
+    with suppress(IndexError):
+        return known.pop()
+    return None
+
+
+def _put_back(known: list[Bounds], bounds: Bounds) -> None:
+    """Let the next run have these."""
+    if isinstance(bounds[0].sharing, Share):
+        bounds[0].sharing.forget()
+    known[:] = [bounds]

@@ -1,7 +1,7 @@
 """Defines what finds the matches that a result shows: a run over an input, a feed, or matches that are kept.
 
-A source has any number of queries, and gives their matches in rounds (`recognition.together`). `Matches` shows those of
-a source of one query, `MatchSet` those of several.
+A source has any number of queries, and gives their matches in rounds (`recognition.together`). `results.Matches` shows
+those of a source of one query, `results.MatchSet` those of several.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ceql.recognition.totals_table import Request
 from ceql.syntax import tree as t
 
 if TYPE_CHECKING:
-    from ceql.results.kept_rows import KeptRows
+    from ceql.recognition.kept_rows import KeptRows
 
 Positions = npt.NDArray[np.int64]
 

@@ -20,10 +20,10 @@ from ceql.recognition.aggregation import Aggregation
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.intake import Intake
 from ceql.recognition.journal import Journal, Work
+from ceql.recognition.match_source import MatchSource, RowsKept
 from ceql.recognition.rows import RowStore
 from ceql.recognition.together import Round, merged
 from ceql.recognition.totals_table import Request
-from ceql.results.source import MatchSource, RowsKept
 
 _NO_ROWS = "this recogniser keeps no rows; make it with keep_rows=True"
 _Result = TypeVar("_Result")
