@@ -34,7 +34,7 @@ _COLOURS = {
 }  # other scopes are keywords
 
 
-class CeqlLexer(RegexLexer):
+class CeqlLexer(RegexLexer):  # type: ignore[misc]
     """CEQL for Pygments, by the grammar that editors use; spaces and brackets are as they stand."""
 
     name, aliases = "CEQL", ("ceql",)
