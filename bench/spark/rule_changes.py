@@ -1,4 +1,4 @@
-"""How long rules that change hold a stream up: `python -m bench.spark.rule_changes`, two minutes on an idle machine.
+"""How long rules that change hold a stream up: `python -m bench.spark.rule_changes`, some minutes.
 
 A stream of files with a set of 100 rules is stopped, and started from its checkpoint by new processes with one rule
 changed, one gone and one new. Beside it stands what Spark alone takes for that: a query that copies the same files.
@@ -12,6 +12,7 @@ micro-batches the alerts of the new one are later, for events after it came.
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ from ceql.spark import match
 
 RULES = 100
 ROUNDS = 3
+LAST = 6  # the number of the last micro-batch with events, where a rule comes while they run
 ROWS = 2_000
 EVENTS = 10  # milliseconds from one event to the next
 SCHEMA = "type string, time timestamp, k string, v int"
@@ -44,12 +46,12 @@ def rule(number: int) -> str:
 
 def add(folder: Path, number: int) -> None:
     """A file of events, twenty seconds of them."""
-    rows = range(number * ROWS, (number + 1) * ROWS)
+    draw, rows = random.Random(number), range(number * ROWS, (number + 1) * ROWS)
     table = pa.table({
-        "type": ["AB"[k * 31 % 64 % 2] for k in rows],
+        "type": [draw.choice("AB") for _ in rows],
         "time": pa.array([(1_700_000_000_000 + k * EVENTS) * 1000 for k in rows], pa.timestamp("us", "UTC")),
-        "k": [f"key {k % 97}" for k in rows],
-        "v": pa.array([k * 7919 % 120 for k in rows], pa.int32()),
+        "k": [f"key {draw.randrange(97)}" for _ in rows],
+        "v": pa.array([draw.randrange(120) for _ in rows], pa.int32()),
     })  # fmt: skip
     pq.write_table(table, folder / f"_{number}.parquet")
     (folder / f"_{number}.parquet").rename(folder / f"{number:03}.parquet")
@@ -110,7 +112,7 @@ def micro_batches(folder: Path) -> list[int]:
     def look(batch: DataFrame, number: int) -> None:
         for row in batch.select("query", "k", "start_time", "end_time").collect():
             out[row["query"]][tuple(row)[1:]] = number
-        if number < 6:
+        if number < LAST:
             add(source, number + 1)
         if number == 2:  # the next micro-batch reads it
             (rules / "1.json").write_text(json.dumps({"name": "new", "text": rule(1)}))
@@ -119,6 +121,8 @@ def micro_batches(folder: Path) -> list[int]:
     add(source, 0)
     found = match(stream(spark, source), rules=str(rules), keys="k", buckets=4)
     query = found.writeStream.foreachBatch(look).option("checkpointLocation", str(folder / "changing")).start()
+    while len(list(source.iterdir())) <= LAST:
+        query.processAllAvailable()
     query.processAllAvailable()
     query.stop()
     spark.stop()
