@@ -77,6 +77,12 @@ def test_each_rule_and_key_of_a_set_by_itself() -> None:
     assert len([row for row in kept if row["query"] == "none"]) == sum(row["query"] == "none" for row in found)
 
 
+def test_a_key_may_be_called_query() -> None:
+    given = [{"type": "A", "time": BEGIN + timedelta(seconds=at), "query": key} for at, key in enumerate("xyxy")]
+    found = ceql.match("SELECT a WHERE A AS a PARTITION BY query", given)
+    assert Suppression("1 per minute").of(found)["end"].to_pylist() == [0, 1]
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     for text in ("hourly", "0 per hour", "1 per moon", "1 per 5 events", "-1 per hour", 3):
         with pytest.raises(ceql.ArgumentError, match="suppress="):

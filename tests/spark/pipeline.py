@@ -32,7 +32,8 @@ JOB = Path(__file__).parents[2] / "examples" / "pipeline" / "job.py"
 TOPICS = ("payments", "alerts", "bad-records")
 DELAY = 60  # seconds that events may be late
 STEP = 10  # milliseconds from one event to the next
-PATIENCE = 900
+PATIENCE = 3600
+AGAIN = 3  # times that a job may end by itself, in the long form
 START = 1_700_000_000_000  # milliseconds
 KINDS = np.array(["Payment", "Withdrawal", "Login", "PasswordChange"])
 
@@ -75,34 +76,40 @@ def events(count: int, seed: int = 5) -> pa.Table:
 
 
 class Job:
-    """A process that runs the job, and all that it has started."""
+    """A process that runs the job, and all that it has started.
 
-    def __init__(self, folder: Path, address: str, *given: str, name: str = "job") -> None:
+    If it ends by itself, it is started again so many times (`again`), as the runbook has it: where a broker is killed,
+    or the machine is too busy for Spark's ten seconds to start a worker, a driver may end.
+    """
+
+    def __init__(self, folder: Path, address: str, *given: str, name: str = "job", again: int = 0) -> None:
         self.log = folder / f"{name}.log"
+        self._folder, self._again = folder, again
         command = [sys.executable, str(JOB), "--servers", address, "--jars", str(folder / "jars")]
         command += ["--checkpoint", str(folder / "checkpoint"), "--table", str(folder / "table"), *given]
-        command += [
-            "--live",
-            str(folder / "live"),
-            "--progress",
-            str(folder / "progress"),
-            "--delay",
-            f"{DELAY} seconds",
-        ]
+        command += ["--live", str(folder / "live"), "--progress", str(folder / "progress")]
+        self._command = [*command, "--delay", f"{DELAY} seconds"]
+        self.start()
+
+    def start(self) -> None:
+        """Start it, once more."""
+        # left alone, PySpark takes the folder above the one it runs in, if that looks like Spark
+        environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(servers.HOME)}
         with self.log.open("ab") as log:
-            # left alone, PySpark takes the folder above the one it runs in, if that looks like Spark
             self.process = subprocess.Popen(
-                command,
-                env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(servers.HOME)},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd=folder,
+                self._command, env=environment, stdout=log, stderr=log, start_new_session=True, cwd=self._folder
             )
+
+    def _forgive(self) -> None:
+        assert self._again > 0, self.log.read_text()[-5000:]
+        self._again -= 1
+        print(f"{self.log.stem} has ended by itself, with {self.process.returncode}, and is started again", flush=True)
+        self.start()
 
     def wait(self) -> None:
         """Wait for its end; it must not fail."""
-        assert self.process.wait(PATIENCE) == 0, self.log.read_text()[-5000:]
+        while self.process.wait(PATIENCE) != 0:
+            self._forgive()
 
     def kill(self) -> None:
         """Kill it and its JVM and workers at once."""
@@ -114,7 +121,8 @@ class Job:
         """Wait for something, while it runs."""
         until = time.monotonic() + PATIENCE
         while not condition():
-            assert self.process.poll() is None, self.log.read_text()[-5000:]
+            if self.process.poll() is not None:
+                self._forgive()
             assert time.monotonic() < until, f"nothing happens for {PATIENCE} s: {self.log.read_text()[-3000:]}"
             time.sleep(0.1)
 
@@ -179,10 +187,7 @@ def main(count: int, folder: Path) -> None:
     with broker.broker(folder / "broker", *TOPICS) as kafka, servers.cluster(folder) as master:
         options = ["--master", master, "--format", format, "--batch", str(max(1000, count // 25))]
 
-        def job() -> Job:
-            return Job(folder, kafka.address, *options)
-
-        running = job()
+        running = Job(folder, kafka.address, *options, again=AGAIN)
         sender = Job(
             folder, kafka.address, "--master", "local[1]", "--send", str(folder / "events.parquet"), name="sender"
         )
@@ -199,7 +204,7 @@ def main(count: int, folder: Path) -> None:
                     print("and add a rule, for the last fifth of the events", flush=True)
                 if victim == "driver":
                     running.kill()
-                    running = job()
+                    running.start()
                 elif victim == "executor":
                     os.kill(executors()[0], signal.SIGKILL)
                 else:
@@ -211,8 +216,12 @@ def main(count: int, folder: Path) -> None:
         finally:
             running.kill()
             sender.kill()
-        last = Job(folder, kafka.address, *options, "--once", "--check", str(folder / "events.parquet"), name="last")
-        last.wait()
+        check = ["--once", "--check", str(folder / "events.parquet")]
+        last = Job(folder, kafka.address, *options, *check, name="last", again=AGAIN)
+        try:
+            last.wait()
+        finally:
+            last.kill()
         report(folder, last)
 
 

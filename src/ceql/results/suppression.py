@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.errors import ArgumentError, DataError, SchemaError
+from ceql.io.schemas import one_batch
 from ceql.io.sort_keys import encode, ticks
 from ceql.jit import Array
 from ceql.recognition import snapshot
@@ -137,32 +138,26 @@ class Suppression:
 
     def of(self, matches: Matches | MatchSet, time_unit: str | None = None) -> pa.Table:
         """The matches that are kept, with a column `suppressed` after their own; `time_unit` as matches had it."""
-        if isinstance(matches, MatchSet):
-            table = matches.to_arrow()
-            names = table.column("query").cast(pa.string()).to_pylist()
-        else:
-            table = matches.to_arrow()
-            names = [""] * table.num_rows
-        if "end_time" not in table.schema.names:
+        batch = one_batch(matches.to_arrow())
+        if "end_time" not in batch.schema.names:
             raise SchemaError("matches are suppressed by time, and these have none: pass time=, the column of times")
-        batch = table.combine_chunks()
-        field = table.schema.field("end_time")
-        times = (
-            encode(batch.column("end_time").combine_chunks(), "end_time") if table.num_rows else np.zeros(0, np.int64)
-        )
-        fields = key_fields(pa.schema([f for f in table.schema if f.name != "query"]))
-        keys = keys_of([batch.column(f.name).combine_chunks() for f in fields], table.num_rows)
-        kept, told = np.ones(table.num_rows, np.bool_), np.zeros(table.num_rows, np.int64)
+        several, rows = isinstance(matches, MatchSet), batch.num_rows
+        names = batch.column("query").to_pylist() if several else [""] * rows
+        end = batch.column("end_time")
+        times = encode(end, "end_time")
+        fields = key_fields(pa.schema(list(batch.schema)[several:]))  # the first column of a set is its query's name
+        keys = keys_of([batch.column(field.name) for field in fields], rows)
+        kept, told = np.ones(rows, np.bool_), np.zeros(rows, np.int64)
         of_name = np.array(names, object)
         for name in dict.fromkeys(names):
-            periods = self._of(name, field.type, time_unit)
+            periods = self._of(name, end.type, time_unit)
             if periods is None:
                 continue
             mine = np.flatnonzero(of_name == name)
             ours, before = periods.keep(keys[mine], times[mine])
             kept[mine] = ours
             told[mine[ours]] = before
-        shown = table.append_column("suppressed", pa.array(told))
+        shown = pa.Table.from_batches([batch]).append_column("suppressed", pa.array(told))
         return shown.filter(pa.array(kept))
 
     def _of(self, name: str, type: pa.DataType, unit: str | None) -> Periods | None:
