@@ -221,6 +221,8 @@ def test_functions_of_the_user() -> None:
             ceql.match_recognize(sql, rows, functions={**functions, "mean": function})
     with pytest.raises(ceql.QueryError, match="takes arrays of 4 values and gives 1"):
         ceql.match_recognize(sql, rows, functions={**functions, "tagged": lambda texts: ["a"]})
+    with pytest.raises(ceql.QueryError, match="MEDIAN is a function of SQL"):
+        ceql.match_recognize(sql.replace("mean(x, w)", "median(x)"), rows, functions={**functions, "median": "x -> x"})
     with pytest.raises(ceql.ArgumentError, match="a function over Arrow arrays"):
         ceql.match_recognize(sql, rows, functions={"mean": 3})  # type: ignore[dict-item]
 
@@ -253,6 +255,7 @@ def test_decimals_of_several_rows_are_exact() -> None:
     ):
         told = ceql.match_recognize(sql.format(condition), rows).to_pylist()
         assert [(str(row["s"]), row["n"]) for row in told] == found, condition
+    assert "carried values" in explain(sql.format("SUM(A.x) < 3"), rows)
     wide = pa.table({"ts": [0, 1], "x": pa.array([1, 2], pa.decimal128(38, 20))})
     with pytest.raises(ceql.DataError, match="more than 18 digits"):
         ceql.match_recognize(sql.format("SUM(A.x) < 3"), wide)

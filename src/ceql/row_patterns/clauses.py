@@ -273,6 +273,8 @@ class _Reader:
                 return self._written_out(node, function)
             if function is not None:
                 node.set(CALLED, function)
+        elif isinstance(node, exp.Func) and any(name.lower() in dialect.functions for name in node.sql_names()):
+            raise Refused(f"{node.sql_name()} is a function of SQL", span_of(node), "Give your own another name.")
         clock = isinstance(node, exp.Anonymous) and str(node.this).upper() == "PROCTIME"
         if clock or isinstance(node, exp.CurrentTimestamp | exp.CurrentDate):
             if dialect.moment is None:
