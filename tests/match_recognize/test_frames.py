@@ -210,8 +210,8 @@ def test_functions_of_the_user() -> None:
         PATTERN (A+) DEFINE A AS mean(x, w) < 3 AND tagged(k) <> '<c>')"""
     rows = pa.table({"ts": [1, 2, 3, 4], "x": [1, 2, 9, 4], "w": [1, 3, 1, 1], "k": ["a", "b", "a", "c"]})
 
-    def tagged(texts: pa.Array) -> list[str]:
-        return [f"<{text}>" for text in texts.to_pylist()]
+    def tagged(texts: pa.Array) -> pa.Array:
+        return pa.array([f"<{text}>" for text in texts.to_pylist()], pa.string())
 
     functions: dict[str, Any] = {"mean": "(value, weight) -> SUM(value * weight) * 1.0 / SUM(weight)", "Tagged": tagged}
     found = ceql.match_recognize(sql, rows, functions=functions)
@@ -219,8 +219,9 @@ def test_functions_of_the_user() -> None:
     for function, said in (("(x) -> x", "takes 1 arguments, not 2"), ("x + 1", "no '(x) -> expression'")):
         with pytest.raises(ceql.QueryError, match=re.escape(said)):
             ceql.match_recognize(sql, rows, functions={**functions, "mean": function})
-    with pytest.raises(ceql.QueryError, match="takes arrays of 4 values and gives 1"):
-        ceql.match_recognize(sql, rows, functions={**functions, "tagged": lambda texts: ["a"]})
+    for wrong, gives in ((["a"], "a list"), (pa.array(["a"]), "1")):
+        with pytest.raises(ceql.QueryError, match=f"takes arrays of 4 values and gives {gives}"):
+            ceql.match_recognize(sql, rows, functions={**functions, "tagged": lambda texts, wrong=wrong: wrong})
     with pytest.raises(ceql.QueryError, match="MEDIAN is a function of SQL"):
         ceql.match_recognize(sql.replace("mean(x, w)", "median(x)"), rows, functions={**functions, "median": "x -> x"})
     with pytest.raises(ceql.ArgumentError, match="a function over Arrow arrays"):

@@ -213,10 +213,10 @@ class _Evaluator:
         arguments = [self.value(each) for each in node.expressions]
         length = max([len(each) for each in arguments if not isinstance(each, pa.Scalar)], default=1)
         found = node.args[CALLED](*(as_array(each, length) for each in arguments))
-        found = found if isinstance(found, pa.Array | pa.ChunkedArray) else pa.array(found)
-        if len(found) != length:
-            message = f"'{node.this}' takes arrays of {length} values and gives {len(found)}"
-            raise Refused(message, span_of(node), "Return as many values as each argument has.")
+        if not isinstance(found, pa.Array | pa.ChunkedArray) or len(found) != length:
+            kind = f"{len(found)}" if isinstance(found, pa.Array | pa.ChunkedArray) else f"a {type(found).__name__}"
+            message = f"'{node.this}' takes arrays of {length} values and gives {kind}"
+            raise Refused(message, span_of(node), "Return an Arrow array with as many values as each argument has.")
         alone = all(isinstance(each, pa.Scalar) for each in arguments)
         return found[0] if alone else as_array(found, length)
 
