@@ -198,7 +198,8 @@ def test_functions_of_the_user_and_the_current_time(spark: SparkSession) -> None
     statement = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES twice(FIRST(x)) AS twice, COUNT(*) AS n
         PATTERN (A+) DEFINE A AS spread(x) < 5 AND ts < CURRENT_TIMESTAMP)"""
     functions: dict[str, Any] = {"twice": lambda values: pc.multiply(values, 2), "spread": "x -> MAX(x) - MIN(x)"}
-    told = {"functions": functions, "now": datetime(2024, 1, 1, 4)}
-    assert [tuple(row) for row in ceql.spark.sql(spark, statement, **told).collect()] == [(4, 2), (18, 1)]
-    with pytest.raises(ceql.QueryError, match="TWICE is not evaluated|twice is not evaluated"):
-        ceql.spark.sql(spark, statement, now=datetime(2024, 1, 1, 4))
+    now = datetime(2024, 1, 1, 4)
+    found = ceql.spark.sql(spark, statement, functions=functions, now=now)
+    assert [tuple(row) for row in found.collect()] == [(4, 2), (18, 1)]
+    with pytest.raises(ceql.QueryError, match="twice is not evaluated"):
+        ceql.spark.sql(spark, statement, now=now)

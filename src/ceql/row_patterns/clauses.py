@@ -279,7 +279,8 @@ class _Reader:
         if clock or isinstance(node, exp.CurrentTimestamp | exp.CurrentDate):
             if dialect.moment is None:
                 raise Refused("the current time is not known here", span_of(node), "Pass now=… to match_recognize.")
-            moment = dialect.moment.astimezone(UTC)
+            told = dialect.moment
+            moment = told.astimezone(UTC) if told.tzinfo is not None else told.replace(tzinfo=UTC)
             if isinstance(node, exp.CurrentDate):
                 return exp.cast(exp.Literal.string(moment.date().isoformat()), "DATE", dialect="trino")
             return exp.cast(exp.Literal.string(moment.isoformat()), "TIMESTAMPTZ", dialect="trino")
