@@ -9,7 +9,7 @@ statement. RUNNING and FINAL become part of the name of the function that follow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC
 
@@ -435,7 +435,3 @@ def span_of(node: exp.Expr) -> Span | None:
         return Span(min(p["start"] for p in places), max(p["end"] for p in places) + 1)
     found: Span | None = node.root().meta.get("span")
     return found
-
-
-def nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
-    yield from tree.walk()

@@ -20,12 +20,13 @@ from ceql.engine.common.layout import NO_KEY
 from ceql.jit import Array
 from ceql.row_patterns import conditions, navigation
 from ceql.row_patterns.automaton import ALWAYS, AT_LAST, OrderedPattern
-from ceql.row_patterns.carried import INT, TIME, Condition, Registers, kind_of, whole
+from ceql.row_patterns.carried import Condition, Registers
 from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.expressions import interval
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.rows import Rows
 from ceql.row_patterns.statement import RowPattern
+from ceql.row_patterns.words import INT, TIME, kind_of, whole
 
 _ANYWHERE, _FIRST, _OTHER = range(3)
 TARGET = "target"
