@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_all_that_is_wrong_is_named() -> None:
         ceql.match_recognize(
             SQL.replace("LAST(down.price)", "LAST(down.prise)").replace("LAST(up.day)", "sin(day)"), PRICES
         )
-    assert "there is no column 'prise' (line 3, column 19)" in str(caught.value)
+    assert "there is no column 'prise' (line 3, column 24)" in str(caught.value)
     for part, new, said in (
         ("PATTERN (begin", "PATTERN (begin {- x -}", "needs ALL ROWS PER MATCH"),
         ("down AS", "dwn AS", "DEFINE names 'DWN'"),
@@ -209,8 +210,8 @@ def test_functions_of_the_user() -> None:
         PATTERN (A+) DEFINE A AS mean(x, w) < 3 AND tagged(k) <> '<c>')"""
     rows = pa.table({"ts": [1, 2, 3, 4], "x": [1, 2, 9, 4], "w": [1, 3, 1, 1], "k": ["a", "b", "a", "c"]})
 
-    def tagged(texts: pa.Array) -> list[str]:
-        return [f"<{text}>" for text in texts.to_pylist()]
+    def tagged(texts: pa.Array) -> pa.Array:
+        return pa.array([f"<{text}>" for text in texts.to_pylist()], pa.string())
 
     functions: dict[str, Any] = {"mean": "(value, weight) -> SUM(value * weight) * 1.0 / SUM(weight)", "Tagged": tagged}
     found = ceql.match_recognize(sql, rows, functions=functions)
@@ -218,8 +219,11 @@ def test_functions_of_the_user() -> None:
     for function, said in (("(x) -> x", "takes 1 arguments, not 2"), ("x + 1", "no '(x) -> expression'")):
         with pytest.raises(ceql.QueryError, match=re.escape(said)):
             ceql.match_recognize(sql, rows, functions={**functions, "mean": function})
-    with pytest.raises(ceql.QueryError, match="takes arrays of 4 values and gives 1"):
-        ceql.match_recognize(sql, rows, functions={**functions, "tagged": lambda texts: ["a"]})
+    for wrong, gives in ((["a"], "a list"), (pa.array(["a"]), "1")):
+        with pytest.raises(ceql.QueryError, match=f"takes arrays of 4 values and gives {gives}"):
+            ceql.match_recognize(sql, rows, functions={**functions, "tagged": lambda texts, wrong=wrong: wrong})
+    with pytest.raises(ceql.QueryError, match="MEDIAN is a function of SQL"):
+        ceql.match_recognize(sql.replace("mean(x, w)", "median(x)"), rows, functions={**functions, "median": "x -> x"})
     with pytest.raises(ceql.ArgumentError, match="a function over Arrow arrays"):
         ceql.match_recognize(sql, rows, functions={"mean": 3})  # type: ignore[dict-item]
 
@@ -235,3 +239,40 @@ def test_times_are_no_numbers_but_in_oracle() -> None:
     assert ceql.match_recognize(sql.format("< INTERVAL '8' DAY"), rows)["n"].to_pylist() == [2, 2]
     later = sql.format("< 100").replace("B.day - A.day", "B.day > A.day + 1 AND B.day - A.day")
     assert ceql.match_recognize(later, rows, dialect="oracle")["n"].to_pylist() == [3]
+
+
+def test_decimals_of_several_rows_are_exact() -> None:
+    rows = pa.table({"ts": range(6), "x": [Decimal(text) for text in ("0.10", "0.20", "0.30", "5", "-1.5", "0.01")]})
+    sql = (
+        "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES SUM(x) AS s, COUNT(*) AS n PATTERN (A+) DEFINE A AS {})"
+    )
+    for condition, found in (
+        ("SUM(A.x) <= 0.6", [("0.60", 3), ("-1.49", 2)]),
+        ("SUM(A.x) + 0 < 1", [("0.60", 3), ("-1.49", 2)]),
+        ("SUM(x) * FIRST(x) < 0.06", [("0.30", 2), ("0.01", 1)]),
+        ("AVG(x) < 0.25", [("0.60", 3), ("-1.49", 2)]),
+        ("MAX(x) - MIN(x) = 0", [("0.10", 1), ("0.20", 1), ("0.30", 1), ("5.00", 1), ("-1.50", 1), ("0.01", 1)]),
+        ("x >= FIRST(x) AND SUM(x) / COUNT(*) > 0.1", [("5.50", 3)]),
+    ):
+        told = ceql.match_recognize(sql.format(condition), rows).to_pylist()
+        assert [(str(row["s"]), row["n"]) for row in told] == found, condition
+    assert "carried values" in explain(sql.format("SUM(A.x) < 3"), rows)
+    wide = pa.table({"ts": [0, 1], "x": pa.array([1, 2], pa.decimal128(38, 20))})
+    with pytest.raises(ceql.DataError, match="more than 18 digits"):
+        ceql.match_recognize(sql.format("SUM(A.x) < 3"), wide)
+
+
+def test_fields_of_nested_columns() -> None:
+    places = [{"city": city, "at": {"x": k}} for k, city in enumerate("abab")]
+    rows = pa.table({"ts": range(4), "place": places, "tags": [["t"] * k for k in range(4)]})
+    sql = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts
+        MEASURES A.place.city AS first, place.CITY AS last, SUM(B.place.at.x) AS x, CARDINALITY(tags) AS tags
+        PATTERN (A B) DEFINE A AS place.city = 'a', B AS place.at.x > A.place.at.x)"""
+    found = ceql.match_recognize(sql, rows).to_pylist()
+    assert found == [
+        {"first": "a", "last": "b", "x": 1, "tags": 1},
+        {"first": "a", "last": "b", "x": 3, "tags": 3},
+    ]
+    for wrong, said in (("place.cty", "there is no field 'cty'"), ("plac.city", "PATTERN has no variable 'PLAC'")):
+        with pytest.raises(ceql.QueryError, match=said):
+            ceql.match_recognize(sql.replace("place.CITY", wrong), rows)

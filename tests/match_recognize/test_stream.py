@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -104,3 +105,17 @@ def test_late_rows_and_those_without_time_are_counted() -> None:
     assert stream.late == 1
     stream.step(pa.Table.from_pylist([{"ts": None}], TIMED), 3)
     assert (stream.late, stream.rejected) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("clause", "said"),
+    [
+        ("PATTERN (A B) DEFINE A AS MATCH_NUMBER() < 3", "MATCH_NUMBER() in DEFINE is not evaluated over a stream"),
+        ("PATTERN (A B) DEFINE A AS price > AVG(price) OVER ()", "a window function (OVER) is not evaluated over a"),
+        ("ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A B)", "WITH UNMATCHED ROWS is not evaluated over a stream"),
+        ("PATTERN (A $)", "a stream has no last row"),
+    ],
+)
+def test_what_a_stream_never_decides_is_refused(clause: str, said: str) -> None:
+    with pytest.raises(ceql.QueryError, match=re.escape(said)):
+        planned(f"SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts {clause})")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +18,8 @@ from pyspark.sql import SparkSession
 import ceql
 import ceql.spark
 from ceql.spark import row_patterns
+from row_pattern_batches import check_together
+from row_pattern_cases import draw_case
 
 V_SHAPE = """
     MATCH_RECOGNIZE (
@@ -182,3 +185,21 @@ def test_what_a_stream_cannot_decide_is_refused(spark: SparkSession, tmp_path: P
     ):
         with pytest.raises(ceql.QueryError, match=wrong):
             ceql.spark.sql(spark, f"SELECT * FROM ticks MATCH_RECOGNIZE ({clause} DEFINE A AS price = 1)")
+
+
+def test_random_statements_give_what_backtracking_gives(spark: SparkSession) -> None:
+    rnd = random.Random(5)
+    assert check_together(spark, [draw_case(rnd, plain=bool(k % 2)) for k in range(10)]) > 5
+
+
+def test_functions_of_the_user_and_the_current_time(spark: SparkSession) -> None:
+    table = pa.table({"ts": [datetime(2024, 1, 1, hour) for hour in (1, 2, 3)], "x": [2, 3, 9]})
+    spark.createDataFrame(table).createOrReplaceTempView("t")
+    statement = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY ts MEASURES twice(FIRST(x)) AS twice, COUNT(*) AS n
+        PATTERN (A+) DEFINE A AS spread(x) < 5 AND ts < CURRENT_TIMESTAMP)"""
+    functions: dict[str, Any] = {"twice": lambda values: pc.multiply(values, 2), "spread": "x -> MAX(x) - MIN(x)"}
+    now = datetime(2024, 1, 1, 4)
+    found = ceql.spark.sql(spark, statement, functions=functions, now=now)
+    assert [tuple(row) for row in found.collect()] == [(4, 2), (18, 1)]
+    with pytest.raises(ceql.QueryError, match="twice is not evaluated"):
+        ceql.spark.sql(spark, statement, now=now)

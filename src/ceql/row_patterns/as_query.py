@@ -67,7 +67,8 @@ class Translation:
         self.places = _places(self.clause.pattern)
         self._automaton = compile_pattern(self.clause.pattern)
         self._taken = {*self.clause.variables, *self.clause.subsets}
-        self._labels: dict[navigation.Rows, str] = {self.clause.rows_of(name): name for name in self._taken}
+        named = (*self.clause.subsets, *self.clause.variables)
+        self._labels: dict[navigation.Rows, str] = {self.clause.rows_of(name): name for name in named}
         self._ends: dict[tuple[str, bool], str] = {}
         """The names of first and last rows."""
         self.conditions: dict[str, tree.Condition] = {}
@@ -97,9 +98,8 @@ class Translation:
                 continue
             with noted():
                 reading = navigation.read(condition, clause, EVERY)
-                self.conditions[variable] = ConditionWords(self, reading, variable, self._problems).condition(
-                    reading.tree
-                )
+                words = ConditionWords(self, reading, variable, self._problems)
+                self.conditions[variable] = words.condition(reading.tree)
         for measure in clause.measures:
             with noted():
                 reading = navigation.read(measure.expression, clause, EVERY)

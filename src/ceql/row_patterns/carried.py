@@ -3,8 +3,7 @@
 What looks at one row is a column, a *word* of each row: of the row at hand, a word of the event; of another row of the
 match, a register that took the word when that row was read. `PREV(A.x, 2)` in the condition of B is a register of x two
 rows back, taken at each row of A. FIRST and LAST with offsets are chains of registers, aggregates are sums, counts and
-extremes. What stands between these becomes a small program. Words are whole numbers: texts, dates and decimals by
-their rank among all that the condition compares.
+extremes. What stands between these becomes a small program.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
@@ -21,18 +19,17 @@ from sqlglot import exp
 from ceql.automata.ordered_program import Asked, How, Update
 from ceql.automata.registers import CARRIED, EVENT, NEW, Source
 from ceql.engine.groups import programs as ops
-from ceql.engine.groups.layout import NULL
 from ceql.errors import Span
 from ceql.io import sort_keys
-from ceql.jit import Array
 from ceql.row_patterns import navigation
 from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.conditions import is_of_row, row_column
-from ceql.row_patterns.expressions import Column, as_array, evaluate, interval, plain
+from ceql.row_patterns.expressions import Column, as_array, evaluate, interval
 from ceql.row_patterns.functions import NOT_STRICT
 from ceql.row_patterns.navigation import Access, Reading, RowRef, Total
 from ceql.row_patterns.problem import Refused
 from ceql.row_patterns.rows import Rows
+from ceql.row_patterns.words import DECIMAL, FLOAT, INT, SPAN, TIME, TRUTH, Kind, Words
 
 _OPERATORS: dict[type[exp.Expr], int] = {exp.EQ: 0, exp.NEQ: 1, exp.LT: 2, exp.LTE: 3, exp.GT: 4, exp.GTE: 5}
 _MIRRORED = {0: 0, 1: 1, 2: 4, 3: 5, 4: 2, 5: 3}
@@ -49,9 +46,7 @@ _FLOATS: dict[type[exp.Expr], int] = {
     exp.Mod: ops.REMAINDER_FLOAT,
     exp.Div: ops.DIVIDE_FLOAT,
 }
-INT, FLOAT, TEXT, DECIMAL, TRUTH = "a whole number", "a float", "text", "a decimal", "a truth value"
-TIME, SPAN = "a time", "an interval"
-_TIMED: dict[tuple[type[exp.Expr], str, str], str] = {
+_TIMED: dict[tuple[type[exp.Expr], Kind, Kind], Kind] = {
     (exp.Sub, TIME, TIME): SPAN,
     (exp.Sub, TIME, SPAN): TIME,
     (exp.Add, TIME, SPAN): TIME,
@@ -80,88 +75,17 @@ _NOT_STRICT: tuple[type[exp.Expr], ...] = (
 class Code:
     """Operations that leave one value of a kind, and what they read."""
 
-    kind: str
+    kind: Kind
     steps: tuple[tuple[int, int], ...]
     reads: tuple[Source, ...] = ()
 
-    def then(self, *steps: tuple[int, int], kind: str | None = None) -> Code:
+    def then(self, *steps: tuple[int, int], kind: Kind | None = None) -> Code:
         return Code(kind or self.kind, (*self.steps, *steps), self.reads)
 
-    def and_with(self, other: Code, kind: str, *steps: tuple[int, int]) -> Code:
+    def and_with(self, other: Code, kind: Kind, *steps: tuple[int, int]) -> Code:
         """Both values, and what is done with them."""
         moved = tuple((op, arg + len(self.reads)) if op == ops.READ else (op, arg) for op, arg in other.steps)
         return Code(kind, (*self.steps, *moved, *steps), (*self.reads, *other.reads))
-
-
-class Words:
-    """The words of each row, with one scale for texts and one for decimals."""
-
-    def __init__(self, rows: int):
-        self._rows = rows
-        self._columns: list[tuple[pa.Array, str]] = []
-
-    def add(self, column: Column) -> tuple[int, str]:
-        """The number and the kind of a column's word."""
-        column = plain(as_array(column, self._rows))
-        kind = kind_of(column.type)
-        if kind is None:
-            raise Refused(f"a value of type {column.type} cannot be compared between rows", None)
-        for number, (known, _) in enumerate(self._columns):
-            if known.type == column.type and known.equals(column):
-                return number, kind
-        self._columns.append((column, kind))
-        return len(self._columns) - 1, kind
-
-    def encoded(self) -> Array:
-        """All words, int64[rows, words]."""
-        words = np.empty((self._rows, len(self._columns)), np.int64)
-        for kind in (TEXT, DECIMAL):
-            own = [k for k, (_, each) in enumerate(self._columns) if each == kind]
-            if own:
-                columns = [self._columns[k][0] for k in own]
-                if kind == DECIMAL:
-                    scale = max(column.type.scale for column in columns)
-                    columns = [column.cast(pa.decimal128(38, scale)) for column in columns]
-                elif any(pa.types.is_large_string(column.type) for column in columns):
-                    columns = [column.cast(pa.large_string()) for column in columns]
-                ranks = pc.rank(pa.concat_arrays(columns), tiebreaker="dense").to_numpy().astype(np.int64)
-                words[:, own] = ranks.reshape(len(own), self._rows).T
-        for k, (column, kind) in enumerate(self._columns):
-            if kind in (INT, TIME, SPAN, TRUTH):
-                words[:, k] = whole(column)
-            elif kind == FLOAT:
-                words[:, k] = sort_keys.encode(column.cast(pa.float64()), "DEFINE")
-            if column.null_count:
-                words[pc.is_null(column).to_numpy(zero_copy_only=False), k] = NULL
-        return words
-
-
-def kind_of(type: pa.DataType) -> str | None:
-    """What kind of word a column of a type has."""
-    if pa.types.is_null(type) or pa.types.is_boolean(type):
-        return TRUTH
-    if pa.types.is_temporal(type):
-        return SPAN if pa.types.is_duration(type) else TIME
-    if pa.types.is_integer(type):
-        return INT
-    if pa.types.is_floating(type):
-        return FLOAT
-    if pa.types.is_string(type) or pa.types.is_large_string(type):
-        return TEXT
-    return DECIMAL if pa.types.is_decimal(type) else None
-
-
-def whole(column: pa.Array) -> Array:
-    """Whole numbers as they are, times in nanoseconds."""
-    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ns", getattr(column.type, "tz", None)))
-    elif pa.types.is_time(column.type):
-        column = column.cast(pa.time64("ns"))
-    elif pa.types.is_duration(column.type):
-        column = column.cast(pa.duration("ns"))
-    if not pa.types.is_integer(column.type):
-        column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) or pa.types.is_null(column.type) else column
-    return np.asarray(pc.fill_null(column.cast(pa.int64()), 0))
 
 
 @dataclass(frozen=True)
@@ -197,7 +121,7 @@ class Registers:
             register.update(variable) for register in self._made if register.rows is None or variable in register.rows
         )
 
-    def _word_of(self, key: object, rows: frozenset[str] | None, column: Callable[[str], Column]) -> tuple[object, str]:
+    def _word_of(self, rows: frozenset[str] | None, column: Callable[[str], Column]) -> tuple[object, Kind]:
         """The words of a look for each variable whose rows it is at, and their kind."""
         named = self._variables if rows is None else tuple(v for v in self._variables if v in rows)
         found = {variable: self.words.add(column(variable)) for variable in named}
@@ -206,7 +130,7 @@ class Registers:
 
     def nth(self, row: RowRef, column: Callable[[str], Column]) -> Code:
         """The word of the n-th first or last row of some variables."""
-        words, kind = self._word_of(None, row.rows, column)
+        words, kind = self._word_of(row.rows, column)
         of = dict(words)  # type: ignore[call-overload]
         register = -1
         for k in range(row.offset + 1):
@@ -231,7 +155,7 @@ class Registers:
         return Code(history.kind, ((ops.READ, 0), (ops.KNOWN, 0)), (Source(NEW, register),))
 
     def folded(self, rows: frozenset[str] | None, how: How, column: Callable[[str], Column], read: int) -> Code:
-        words, kind = self._word_of(None, rows, column)
+        words, kind = self._word_of(rows, column)
         of = dict(words)  # type: ignore[call-overload]
         most = MANY if how is How.DIFFERENT else -1
         if how is How.SUM and kind == FLOAT:
@@ -399,7 +323,7 @@ class Condition:
             return registers.folded(rows, How.FIRST_KNOWN, value, ops.KNOWN)
         if not total.distinct and kind in (exp.Sum, exp.Avg):
             found = registers.folded(rows, How.SUM, value, ops.TOTAL)
-            if found.kind in (INT, FLOAT):
+            if found.kind == FLOAT or found.kind.is_exact:
                 if kind is exp.Sum:
                     return found
                 count = registers.folded(rows, How.SUM, one, ops.COUNTED)
@@ -439,12 +363,17 @@ class Condition:
 
     def _compare(self, a: Code, b: Code, operator: int, node: exp.Expr) -> Code:
         a, b = self._in_days(a, b)
+        if a.kind.is_exact and b.kind.is_exact:
+            digits = max(a.kind.scale, b.kind.scale)
+            return _scaled(a, digits).and_with(_scaled(b, digits), TRUTH, (ops.COMPARE_WORDS, operator))
+        if {a.kind.name, b.kind.name} == {DECIMAL, FLOAT.name}:
+            a, b = _as_float(a), _as_float(b)
         if a.kind == FLOAT and b.kind == INT:
             a, b, operator = b, a, _MIRRORED[operator]
         if a.kind == INT and b.kind == FLOAT:
             return a.and_with(b, TRUTH, (ops.COMPARE_INT_FLOAT, operator))
         if a.kind != b.kind:
-            message = f"{a.kind} and {b.kind} are compared"
+            message = f"{a.kind.name} and {b.kind.name} are compared"
             raise Refused(message, self._place(node), "Use CAST.")
         step = ops.COMPARE_FLOATS if a.kind == FLOAT else ops.COMPARE_WORDS
         return a.and_with(b, TRUTH, (step, operator))
@@ -454,8 +383,13 @@ class Condition:
         timed = _TIMED.get((type(node), a.kind, b.kind))
         if timed is not None:
             return a.and_with(b, timed, (_INTS[type(node)], 0))
-        if not {a.kind, b.kind} <= {INT, FLOAT}:
+        if not all(each.kind == FLOAT or each.kind.is_exact for each in (a, b)):
             raise self._refused(node)
+        if isinstance(node, exp.Mul) and a.kind.is_exact and b.kind.is_exact:
+            return a.and_with(b, _exact(a.kind.scale + b.kind.scale), (ops.MULTIPLY_INT, 0))
+        if isinstance(node, exp.Add | exp.Sub) and a.kind.is_exact and b.kind.is_exact:
+            digits = max(a.kind.scale, b.kind.scale)
+            return _scaled(a, digits).and_with(_scaled(b, digits), _exact(digits), (_INTS[type(node)], 0))
         if a.kind == b.kind == INT and type(node) in _INTS:
             return a.and_with(b, INT, (_INTS[type(node)], 0))
         if a.kind == b.kind == INT and node.args.get("typed"):
@@ -469,7 +403,18 @@ class Condition:
         return _as_days(a, b.kind), _as_days(b, a.kind)
 
 
-def _as_days(code: Code, other: str) -> Code:
+def _exact(digits: int) -> Kind:
+    """A number with so many digits behind the point."""
+    return Kind(DECIMAL, digits) if digits else INT
+
+
+def _scaled(code: Code, digits: int) -> Code:
+    """A number with so many digits behind the point."""
+    more = digits - code.kind.scale
+    return code.then((ops.CONSTANT, 10**more), (ops.MULTIPLY_INT, 0), kind=_exact(digits)) if more else code
+
+
+def _as_days(code: Code, other: Kind) -> Code:
     if code.kind == SPAN and other in (INT, FLOAT):
         day = sort_keys.encode(pa.array([86400.0]), "a day")[0]
         return code.then((ops.UNSCALE, 9), (ops.CONSTANT, int(day)), (ops.DIVIDE_FLOAT, 0), kind=FLOAT)
@@ -479,4 +424,7 @@ def _as_days(code: Code, other: str) -> Code:
 
 
 def _as_float(code: Code) -> Code:
-    return code if code.kind == FLOAT else code.then((ops.TO_FLOAT, 0), kind=FLOAT)
+    if code.kind == FLOAT:
+        return code
+    step = (ops.TO_FLOAT, 0) if code.kind == INT else (ops.UNSCALE, code.kind.scale)
+    return code.then(step, kind=FLOAT)

@@ -9,7 +9,7 @@ statement. RUNNING and FINAL become part of the name of the function that follow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC
 
@@ -273,11 +273,14 @@ class _Reader:
                 return self._written_out(node, function)
             if function is not None:
                 node.set(CALLED, function)
+        elif isinstance(node, exp.Func) and any(name.lower() in dialect.functions for name in node.sql_names()):
+            raise Refused(f"{node.sql_name()} is a function of SQL", span_of(node), "Give your own another name.")
         clock = isinstance(node, exp.Anonymous) and str(node.this).upper() == "PROCTIME"
         if clock or isinstance(node, exp.CurrentTimestamp | exp.CurrentDate):
             if dialect.moment is None:
                 raise Refused("the current time is not known here", span_of(node), "Pass now=… to match_recognize.")
-            moment = dialect.moment.astimezone(UTC)
+            told = dialect.moment
+            moment = told.astimezone(UTC) if told.tzinfo is not None else told.replace(tzinfo=UTC)
             if isinstance(node, exp.CurrentDate):
                 return exp.cast(exp.Literal.string(moment.date().isoformat()), "DATE", dialect="trino")
             return exp.cast(exp.Literal.string(moment.isoformat()), "TIMESTAMPTZ", dialect="trino")
@@ -432,7 +435,3 @@ def span_of(node: exp.Expr) -> Span | None:
         return Span(min(p["start"] for p in places), max(p["end"] for p in places) + 1)
     found: Span | None = node.root().meta.get("span")
     return found
-
-
-def nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
-    yield from tree.walk()

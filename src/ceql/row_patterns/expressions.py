@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ceql.errors import DataError
+from ceql.errors import DataError, did_you_mean
 from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.functions import FUNCTIONS, difference
 from ceql.row_patterns.problem import Refused
@@ -134,6 +134,8 @@ class _Evaluator:
                 return plain(self._leaf(node))
             case exp.Paren():
                 return self.value(node.this)
+            case exp.Dot():
+                return self._field(node)
             case exp.Literal():
                 return _literal(node)
             case exp.Boolean():
@@ -196,15 +198,25 @@ class _Evaluator:
             return [self.value(value)]
         return [self.value(each) for each in value] if isinstance(value, list) else []
 
+    def _field(self, node: exp.Dot) -> Column:
+        """A field of a nested column, as it is written or else whatever its case."""
+        value = self.value(node.this)
+        names = [each.name for each in value.type] if pa.types.is_struct(value.type) else []
+        name = node.expression.name
+        near = [name] if name in names else [each for each in names if each.lower() == name.lower()]
+        if len(near) != 1:
+            raise Refused(f"there is no field '{name}'", span_of(node), did_you_mean(name, names))
+        return plain(pc.struct_field(value, near[0]))
+
     def _called(self, node: exp.Anonymous) -> Column:
         """What a function of the user's gives, whose arguments are arrays of one length."""
         arguments = [self.value(each) for each in node.expressions]
         length = max([len(each) for each in arguments if not isinstance(each, pa.Scalar)], default=1)
         found = node.args[CALLED](*(as_array(each, length) for each in arguments))
-        found = found if isinstance(found, pa.Array | pa.ChunkedArray) else pa.array(found)
-        if len(found) != length:
-            message = f"'{node.this}' takes arrays of {length} values and gives {len(found)}"
-            raise Refused(message, span_of(node), "Return as many values as each argument has.")
+        if not isinstance(found, pa.Array | pa.ChunkedArray) or len(found) != length:
+            kind = f"{len(found)}" if isinstance(found, pa.Array | pa.ChunkedArray) else f"a {type(found).__name__}"
+            message = f"'{node.this}' takes arrays of {length} values and gives {kind}"
+            raise Refused(message, span_of(node), "Return an Arrow array with as many values as each argument has.")
         alone = all(isinstance(each, pa.Scalar) for each in arguments)
         return found[0] if alone else as_array(found, length)
 

@@ -132,6 +132,7 @@ NOT_STRICT: tuple[type[exp.Expr], ...] = (exp.Coalesce, exp.ConcatWs, exp.Nullif
 FUNCTIONS: dict[type[exp.Expr], Callable[..., Any]] = {
     exp.Abs: pc.abs_checked,
     exp.Array: _array,
+    exp.ArraySize: lambda values, *_: pc.list_value_length(values).cast(pa.int64()),
     exp.ArrayToString: _join_list,
     exp.Ceil: lambda value, *_: _whole(value, pc.ceil),
     exp.Coalesce: pc.coalesce,

@@ -274,10 +274,9 @@ class _Reader:
         def visit(each: exp.Expr) -> exp.Expr:
             name = _name(each)
             if isinstance(each, exp.Column):
-                table = each.args.get("table")
-                rows = None if table is None else self._rows(table, each)
+                rows, column = self._column(each)
                 found.setdefault(rows, each)
-                return exp.column(column_named(each, self._columns), quoted=True)
+                return column
             if isinstance(each, exp.Window):
                 found.setdefault(None, each)
                 return self._over(each)
@@ -303,6 +302,22 @@ class _Reader:
             raise Refused("columns of different variables stand in one call", place, "Use one call for each variable.")
         return tree, next(iter(found), None)
 
+    def _column(self, node: exp.Column) -> tuple[Rows, exp.Expr]:
+        """The rows that a column is of, and the column with what is asked of it: `A.place.city`, `place.city`."""
+        first, *others = node.parts
+        rows: Rows = None
+        if others and (self._label(first) in self._labels or not _is_column(first, self._columns)):
+            rows, first, others = self._rows(first, node), others[0], others[1:]
+        if not isinstance(first, exp.Identifier):
+            raise Refused("a row has no value", span_of(node), "Name one of its columns.")
+        column: exp.Expr = exp.column(column_named(first, self._columns), quoted=True)
+        for each in others:
+            column = exp.Dot(this=column, expression=each.copy())
+        return rows, column
+
+    def _label(self, name: exp.Expr) -> str:
+        return self._clause.dialect.label(name.name, bool(name.args.get("quoted")))
+
     def _over(self, node: exp.Window) -> exp.Expr:
         """A placeholder for an aggregate over the rows of the partition."""
         spec = node.args.get("spec")
@@ -324,7 +339,7 @@ class _Reader:
         return made
 
     def _rows(self, label: exp.Expr, node: exp.Expr) -> Rows:
-        name = self._clause.dialect.label(label.name, bool(label.args.get("quoted")))
+        name = self._label(label)
         if name not in self._labels:
             raise Refused(f"PATTERN has no variable '{name}'", span_of(node), did_you_mean(name, sorted(self._labels)))
         return self._clause.rows_of(name)
@@ -349,6 +364,10 @@ class _Reader:
         rows = next(iter(named), None)
         whole = self._clause.dialect.whole_means
         return Total(type(node), rows, tuple(tree for tree, _ in read), distinct, bool(final), node, whole)
+
+
+def _is_column(name: exp.Expr, columns: list[str]) -> bool:
+    return any(column.lower() == name.name.lower() for column in columns)
 
 
 def _looks(tree: exp.Expr) -> bool:

@@ -34,10 +34,12 @@ class Problems(list[Refused]):
             self.append(problem)
 
     def error(self, sql: str, last: str | None = None) -> QueryError:
-        """All reasons as one error, in the order of their places; it is that of the first, which lists the others."""
+        """All reasons as one error, in the order of their places; it is that of the first, which lists the others, and
+        ends with `last`."""
         first, *others = self._in_order(sql)
         also = [f"\nAlso: {QueryError(other.message, sql, other.span, other.advice)}" for other in others]
-        advice = "\n".join(filter(None, [first.advice, *also, (last and also and f"\n{last}") or last])) or None
+        ending = f"\n{last}" if last and also else last
+        advice = "\n".join(filter(None, [first.advice, *also, ending])) or None
         return QueryError(first.message, sql, first.span, advice)
 
     def _in_order(self, sql: str) -> list[Refused]:

@@ -20,11 +20,13 @@ from ceql.engine.common.layout import NO_KEY
 from ceql.jit import Array
 from ceql.row_patterns import conditions, navigation
 from ceql.row_patterns.automaton import ALWAYS, AT_LAST, OrderedPattern
-from ceql.row_patterns.carried import INT, TIME, Condition, Registers, kind_of, whole
+from ceql.row_patterns.carried import Condition, Registers
+from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.expressions import interval
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.rows import Rows
 from ceql.row_patterns.statement import RowPattern
+from ceql.row_patterns.words import INT, TIME, kind_of, whole
 
 _ANYWHERE, _FIRST, _OTHER = range(3)
 TARGET = "target"
@@ -93,10 +95,12 @@ def _times(clause: RowPattern, rows: Rows) -> Array | None:
     if clause.within is None:
         return None
     if not clause.order or clause.order[0].descending:
-        raise Refused("WITHIN needs ORDER BY a time, in ascending order", None)
+        raise Refused("WITHIN needs ORDER BY a time, in ascending order", span_of(clause.within))
     column = rows.column(rows.order_by[0])
     if kind_of(column.type) not in (INT, TIME):
-        raise Refused(f"WITHIN needs ORDER BY a time, and '{rows.order_by[0]}' is {column.type}", None)
+        message = f"WITHIN needs ORDER BY a time, and '{rows.order_by[0]}' is {column.type}"
+        advice = "Make a time of it: FROM (SELECT *, CAST(x AS TIMESTAMP) AS at FROM t) MATCH_RECOGNIZE (…)."
+        raise Refused(message, span_of(clause.order[0].expression), advice)
     return np.where(np.asarray(pc.is_valid(column)), whole(column), NO_KEY)
 
 

@@ -14,7 +14,6 @@ from sqlglot import exp
 
 from ceql.errors import DataError
 from ceql.jit import Array
-from ceql.row_patterns.carried import whole
 from ceql.row_patterns.clauses import span_of
 from ceql.row_patterns.expressions import interval
 from ceql.row_patterns.matched import Searched
@@ -22,6 +21,7 @@ from ceql.row_patterns.pattern import anchors
 from ceql.row_patterns.plan import Plan
 from ceql.row_patterns.problem import Problems, Refused
 from ceql.row_patterns.rows import rows_of
+from ceql.row_patterns.words import whole
 
 STAGE, MATCHES = "ceql stage", "ceql matches"
 """Columns of what is kept: the stage of a row, and how many matches its key has had."""
