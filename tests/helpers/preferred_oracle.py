@@ -105,7 +105,7 @@ class Preference(oracle.Evaluator):
     ) -> Iterator[Valuation]:
         """The ways in which items from the k-th follow v."""
         if v.waits:
-            yield v
+            yield from self.demanded(chain, k, v)
             return
         if k == len(chain.items):
             yield replace(v, gaps=v.gaps | {replace(gap, low=v.end) for gap in absent})
@@ -125,7 +125,15 @@ class Preference(oracle.Evaluator):
                 for w in chain.marked(k, alternative(i)):
                     u = oracle.follows(v, w, joint, names, absent, instead)
                     yield from self.going_on(chain, k + 1, replace(u, waits=w.waits), None, ())
-            yield from self.waiting(v, joint, names, absent, instead)
+            for u in self.waiting(v, joint, names, absent, instead):
+                yield from self.demanded(chain, k, u)
+
+    def demanded(self, chain: Chain, k: int, v: Valuation) -> set[Valuation]:
+        """A valuation that waits, if what the items from the k-th on ask of it holds."""
+        left = {v}
+        for condition in chain.demanded(k):
+            left = self.filtered(left, condition, chain.names(len(chain.items)))
+        return left
 
     def places(self, v: Valuation, joint: tree.Joint) -> range:
         """Where what follows v may begin."""
@@ -210,6 +218,11 @@ class Chain:
     def _instead(self, preference: Preference, k: int) -> list[Gap]:
         return [oracle.marked_gap(gap, self.beside[k]) for gap in preference.begins(self.items[k])]
 
+    def demanded(self, k: int) -> list[tree.Condition]:
+        """What the items from the k-th on that cannot be missing ask of events outside of them."""
+        there = [j for j in range(k, len(self.items)) if None not in self.parts.get(j, [None])]
+        return [condition for j in there for condition in demands(self.items[j])]
+
     def names(self, k: int) -> frozenset[str]:
         """What the items before the k-th bind."""
         return frozenset().union(*map(oracle.variables, self.items[:k]))
@@ -234,6 +247,47 @@ class Round:
         return [u for v in vs for u in oracle.marked_due({v}, self.names)]
 
 
+def demands(formula: Any) -> list[tree.Condition]:
+    """The conditions inside a formula that speak of events outside of it alone, and do so whatever its matches are."""
+    match formula:
+        case tree.Filter(formula=inner, condition=condition):
+            own = oracle.variables(inner) | oracle.absent_names(inner)
+            parts = [part for part in oracle.conjuncts(condition) if oracle.named(part) and not is_measured(part)]
+            outer = [part for part in parts if not oracle.named(part) & own and not has_prev(part)]
+            return [*outer, *demands(inner)]
+        case tree.Then(items=items):
+            return [condition for item in items if not can_miss(item) for condition in demands(item)]
+        case tree.As() | tree.Within() | tree.PartitionBy() | tree.Plus():
+            return demands(formula.formula)
+        case tree.Count(least=least) if least > 0:
+            return demands(formula.formula)
+    return []
+
+
+def can_miss(formula: Any) -> bool:
+    """Whether a formula may have the empty valuation, unless what stands around it refuses that."""
+    match formula:
+        case tree.Event():
+            return False
+        case tree.Not():
+            return True
+        case tree.Then(items=items):
+            return all(map(can_miss, items))
+        case tree.Or(items=items):
+            return any(map(can_miss, items))
+        case tree.Count(formula=inner, least=least):
+            return least == 0 or can_miss(inner)
+    return can_miss(formula.formula)
+
+
+def has_prev(part: tree.Condition) -> bool:
+    return any(isinstance(node, tree.Prev) for node in oracle.walk(part))
+
+
+def is_measured(part: tree.Condition) -> bool:
+    return any(isinstance(node, tree.Aggregate | tree.Lapse) for node in oracle.walk(part))
+
+
 def united(alternatives: list[Alternative]) -> list[Alternative]:
     """Alternatives of which neighbours choose their event together."""
     found: list[Alternative] = []
@@ -253,9 +307,6 @@ def unmeasured(formula: Any) -> Any:
     """What stands around a formula, without conditions on aggregates and times of the match."""
     if not isinstance(formula, tree.Filter):
         return formula
-
-    def is_measured(part: tree.Condition) -> bool:
-        return any(isinstance(node, tree.Aggregate | tree.Lapse) for node in oracle.walk(part))
 
     kept = tuple(part for part in oracle.conjuncts(formula.condition) if not is_measured(part))
     return replace(formula, condition=tree.Conj(kept))

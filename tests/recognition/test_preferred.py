@@ -269,13 +269,17 @@ def test_forbidden_events_are_forgotten_with_the_window() -> None:
         "A AS a ; B AS b FILTER a.v < b.v PARTITION BY k AFTER MATCH SKIP PAST LAST EVENT",
         "A ; B? ; A PARTITION BY k WITHIN 3 EVENTS AFTER MATCH SKIP TO LAST A",
         "NOT B ; A ; A? PARTITION BY k WITHIN 3 EVENTS AFTER MATCH SKIP PAST LAST EVENT",
+        "A+ ; B? PARTITION BY k WITHIN 20 SECONDS AFTER MATCH SKIP PAST LAST EVENT",
+        "A+ ; B? PARTITION BY k WITHIN 20 SECONDS AFTER MATCH SKIP TO NEXT EVENT",
+        "A ; NOT B PARTITION BY k WITHIN 20 SECONDS AFTER MATCH SKIP TO NEXT EVENT",
     ],
 )
 def test_batches_change_nothing_of_many_substreams(formula: str) -> None:
     """Large batches are gone through substream by substream, small ones as they come."""
     random, rows = np.random.default_rng(3), 40_000
     columns = {"k": random.integers(0, 6_000, rows), "v": random.integers(0, 9, rows)}
-    events = pa.table({"type": random.choice(["A", "B"], rows), **columns})
+    times = pa.array(np.arange(rows), pa.timestamp("ms"))
+    events = pa.table({"type": random.choice(["A", "B"], rows), "time": times, **columns})
     query = ceql.compile(f"SELECT * WHERE {formula}")
     whole = query.run(events, batch_rows=rows).to_arrow()
     assert len(whole) > 5_000

@@ -286,4 +286,13 @@ def _in_order(known: list[tuple[Chunk, Array]], at: Any) -> Iterator[Chunk]:
     by_key = deciders[0] < 0
     place = deciders[0].copy()
     place[by_key] = at(deciders[1, by_key])
-    yield rows_of(chunk, np.lexsort((chunk.start, place)))
+    yield rows_of(chunk, _order(place, chunk.start))
+
+
+def _order(places: Array, starts: Array) -> Array:
+    """What puts matches in order of their places, then of their starts. No two are equal, so that one key may stand for
+    both: sorting by it takes a tenth of the time."""
+    places, starts = places - places.min(initial=0), starts - starts.min(initial=0)
+    if max(places.max(initial=0), starts.max(initial=0)) >> 31:
+        return np.lexsort((starts, places))
+    return np.argsort(places << 32 | starts)

@@ -264,7 +264,7 @@ class PreferredMachine(Machine):
     def _collect(self, size: int = 0) -> None:
         """Drop what is dead, and go on with a pool of so many entries."""
         with self._collecting():
-            pool: Array = np.empty((size or len(self.pool), self.pool.shape[1]), np.int64)
+            pool: Array = np.zeros((size or len(self.pool), self.pool.shape[1]), np.int64)
             collect(self.nodes, self.times, self.regs, self.table, self.pool, pool, self.settings.window)
             self.pool = pool
         if self.regs[CELLS_USED]:
