@@ -35,17 +35,8 @@ _MOST_MATCHES = 1 << 60  # no position has more, and the loops can add to it and
 
 _ASKED = (
     *("dotted", "misspelt", "guards", "compares", "skips_safely", "looks_ahead", "straight", "lags", "columns"),
-    *(
-        "selection",
-        "rivalry",
-        "limit",
-        "counts_events",
-        "partition",
-        "candidate_reasons",
-        "types",
-        "pattern",
-        "shared_value",
-    ),
+    *("selection", "rivalry", "limit", "counts_events", "partition", "candidate_reasons"),
+    *("types", "pattern", "shared_value"),
 )
 
 
