@@ -23,6 +23,7 @@ from ceql.automata.ambiguity import is_ambiguous
 from ceql.automata.cea import CEA, NOTHING_READ
 from ceql.automata.correlated import NOTHING_COMPARED, Correlated
 from ceql.automata.ordered import Ordered
+from ceql.automata.shared_values import SharedValue, shared_value
 from ceql.automata.straight import Straight, straight
 from ceql.automata.strategies.registry import STRATEGIES, Strategy
 from ceql.automata.strategies.rivals import Compare
@@ -34,7 +35,8 @@ _MOST_MATCHES = 1 << 60  # no position has more, and the loops can add to it and
 
 _ASKED = (
     *("dotted", "misspelt", "guards", "compares", "skips_safely", "looks_ahead", "straight", "lags", "columns"),
-    *("selection", "rivalry", "limit", "counts_events", "partition", "candidate_reasons", "types", "pattern"),
+    *("selection", "rivalry", "limit", "counts_events", "partition", "candidate_reasons"),
+    *("types", "pattern", "shared_value"),
 )
 
 
@@ -87,6 +89,8 @@ class Plan:
         """The plan itself; what binding and running it asks is worked out now, not when the first events are read."""
         for name in _ASKED:
             getattr(self, name)
+        for automaton in (self.automaton, self.running):
+            _ = automaton.reads, automaton.asks_time
         return self
 
     @cached_property
@@ -244,6 +248,14 @@ class Plan:
             "further round may come at any time: matches come at the end of the stream alone. Add WITHIN, or write the "
             "count reluctant (+?, *?) or contiguous (:+)"
         )
+
+    @cached_property
+    def shared_value(self) -> SharedValue | None:
+        """The value that all events of a match share, by which the loop over groups can be divided; None if there is
+        none, or if shards could not tell what happens between two of their events."""
+        auto = self.automaton
+        told_apart = auto.is_tight or auto.ends_runs or self.query.consume is not t.Consume.NONE
+        return None if told_apart or self.loop is not Loop.GROUPS else shared_value(auto)
 
     @cached_property
     def counts_events(self) -> bool:

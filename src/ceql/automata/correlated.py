@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from ceql.automata.registers import Carrying, Register, Way
 from ceql.automata.uses import Term, Use
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_condition
+from ceql.syntax.walking import leaves
 
 
 class Mark(NamedTuple):
@@ -122,7 +123,7 @@ class Correlated:
         """Whether events that no run reads end some."""
         return bool(self.ends or self.endings)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Term, ...]:
         """The terms that are not numbered: their values come before those of `terms`."""
         terms = self.carrying.terms if self.carrying is not None else ()
@@ -144,6 +145,18 @@ class Correlated:
         """The register of a number."""
         assert self.carrying is not None
         return self.carrying.registers[number]
+
+    def told_words(self, ranked: Sequence[bool]) -> list[tuple[int, list[tuple[bool, bool]]]]:
+        """Of each index, how many words its key has, and of each of its registers, whether it is the number of a value
+        (of a term that is numbered, or read and `ranked`), and whether it is a set of values."""
+        found = []
+        for index in self.indexes:
+            words = []
+            for register in map(self.register, index.registers):
+                column = self.column(register.term) if register.term >= 0 else -1
+                words.append((column >= len(ranked) or (column >= 0 and ranked[column]), register.is_set))
+            found.append((len(next(iter(index.feeders.values()))[0]), words))
+        return found
 
     @cached_property
     def waits_in(self) -> tuple[tuple[int, ...], ...]:
@@ -200,7 +213,7 @@ class Correlated:
 
     def with_time(self, name: str | None) -> Correlated:
         """What runs carry, where the column of times has this name; only for those who read columns."""
-        if name is None or self.carrying is None:
+        if name is None or self.carrying is None or not self.asks_time:
             return self
 
         def named(leaf: t.Ref | t.Prev | t.Attribute) -> t.Expression:
@@ -218,6 +231,15 @@ class Correlated:
             for own in self.carrying.conditions
         ]
         return replace(self, carrying=replace(self.carrying, terms=tuple(terms), conditions=tuple(conditions)))
+
+    @cached_property
+    def asks_time(self) -> bool:
+        """Whether runs carry times of events, or conditions ask for them."""
+        if self.carrying is None:
+            return False
+        terms = [part for term in self.carrying.terms for part in (term.what, term.partner) if part is not None]
+        asked = [operand.what for condition in self.carrying.conditions for operand in condition.operands]
+        return any(isinstance(leaf, t.Attribute) and leaf.name == TIME for e in (*terms, *asked) for leaf in leaves(e))
 
     @property
     def fingerprint(self) -> str:

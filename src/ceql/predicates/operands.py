@@ -36,7 +36,7 @@ from ceql.predicates.time_arithmetic import finest, in_ticks, in_unit, unit_for,
 from ceql.predicates.values import ValueNumbers, common_time
 from ceql.syntax import tree as t
 from ceql.syntax.printer import print_expression
-from ceql.syntax.walking import leaves, nodes
+from ceql.syntax.walking import leaves, nodes, of_kind
 
 _INTS = {"+": p.ADD_INT, "-": p.SUBTRACT_INT, "*": p.MULTIPLY_INT, "%": p.REMAINDER_INT}
 _FLOATS = {"+": p.ADD_FLOAT, "-": p.SUBTRACT_FLOAT, "*": p.MULTIPLY_FLOAT, "/": p.DIVIDE_FLOAT, "%": p.REMAINDER_FLOAT}
@@ -366,7 +366,7 @@ def _type_in(schema: pa.Schema, node: t.Attribute) -> pa.DataType:
 
 def _lengths(node: Any) -> list[int]:
     """The durations in a condition, in nanoseconds."""
-    return [part.nanoseconds for part in nodes(node) if isinstance(part, t.Duration)]
+    return [part.nanoseconds for part in of_kind(node, t.Duration)]
 
 
 def _constant(value: object, program: Program) -> Encoding:

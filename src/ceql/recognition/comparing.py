@@ -111,15 +111,10 @@ class ComparingRecognition(Recognition):
         """Tell which words of each index are numbers of values (its terms, and registers of numbered or ranked ones),
         and which are sets of values."""
         numbered, sets = np.ones_like(machine.numbered), np.zeros_like(machine.sets)
-        ranked = self.operands.ranked
-        for k, index in enumerate(auto.indexes):
-            first = len(next(iter(index.feeders.values()))[0])
-            numbered[k, first + len(index.registers) :] = False
-            for n, register in enumerate(index.registers):
-                term = auto.register(register).term
-                column = auto.column(term) if term >= 0 else -1
-                numbered[k, first + n] = column >= len(ranked) or (column >= 0 and ranked[column])
-                sets[k, first + n] = auto.register(register).is_set
+        for k, (first, words) in enumerate(auto.told_words(self.operands.ranked)):
+            numbered[k, first + len(words) :] = False
+            for n, (is_number, is_set) in enumerate(words, first):
+                numbered[k, n], sets[k, n] = is_number, is_set
         count = len(auto.indexes)
         if len(numbered) > count:  # the heads of lists have the first words of their groups
             numbered[count:] = numbered[:count]

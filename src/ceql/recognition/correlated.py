@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.analysis.lengths import is_hidden
-from ceql.automata.shared_values import shared_value
 from ceql.engine.common.check import require, require_between
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.chunk import rows as rows_of
@@ -110,10 +109,8 @@ class CorrelatedRecognition(ComparingRecognition):
 
     @cached_property
     def _owners(self) -> ValueOwners | None:
-        """The shards of events by the value that all events of a match share; None if there is none, or if shards
-        could not tell what happens between two of their events."""
-        told_apart = self.auto.is_tight or self.auto.ends_runs or self.plan.query.consume is not t.Consume.NONE
-        value = None if told_apart or self.bound.window.kind != W_GIVEN else shared_value(self.auto)
+        """The shards of events by the value that all events of a match share; None if there is none."""
+        value = self.plan.shared_value if self.bound.window.kind == W_GIVEN else None
         return ValueOwners(self.auto, value, self.values, self.table) if value is not None else None
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from ceql.recognition.kernels import count_labels, fill_lists, take_places
 
 FIXED = ("start", "end", "start_time", "end_time", "events")
 POSITIONS = pa.list_(pa.int64())
+_MANY = 1 << 15  # lists, of which a block of offsets is made
 MEASURE = b"ceql.measure"
 """Field metadata of a column that is computed."""
 NAME = b"ceql.name"
@@ -173,11 +174,14 @@ def to_record_batch(
         for (_, type), values in zip(columns.keys, keys.columns, strict=True):
             taken = values.take(rows)
             found.append(taken if taken.type == type else taken.cast(type))
-    found.append(_list_array(chunk.offsets.astype(np.int32), chunk.positions))
-    if columns.variables:
-        single = [variable in columns.singles for variable in columns.variables]
-        make = _variable_columns(chunk, label_masks) if pattern is None else _alike(chunk, label_masks, pattern)
-        found += [make(v, one) for v, one in enumerate(single)]
+    if pattern is None:
+        make = _variable_columns(chunk, label_masks) if columns.variables else None
+        found.append(_list_array(chunk.offsets.astype(np.int32), chunk.positions))
+    else:
+        make = _alike(chunk, label_masks, pattern)
+        found.append(pa.ListArray.from_arrays(_even(len(chunk.start), len(pattern)), pa.array(chunk.positions)))
+    if make is not None:
+        found += [make(v, variable in columns.singles) for v, variable in enumerate(columns.variables)]
     return pa.RecordBatch.from_arrays(found, schema=columns.found)
 
 
@@ -227,10 +231,6 @@ def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) ->
     bound = np.ascontiguousarray(label_masks[pattern].T)
 
     @cache
-    def offsets(count: int) -> pa.Array:  # variables with as many events share their offsets
-        return pa.array(np.arange(matches + 1, dtype=np.int32) * np.int32(count))
-
-    @cache
     def column(own: bytes, single: bool) -> pa.Array:  # variables with the same events, as `A AS a` has, share it
         places = np.flatnonzero(np.frombuffer(own, np.bool_))
         if single and len(places) > 1:
@@ -239,9 +239,19 @@ def _alike(chunk: Chunk, label_masks: npt.NDArray[np.bool_], pattern: Int32s) ->
             return pa.nulls(matches, pa.int64())
         values = np.empty(len(places) * matches, np.int64)
         take_places(chunk.positions, len(pattern), places, values)
-        return pa.array(values) if single else pa.ListArray.from_arrays(offsets(len(places)), pa.array(values))
+        return pa.array(values) if single else pa.ListArray.from_arrays(_even(matches, len(places)), pa.array(values))
 
     return lambda v, single: column(bound[v].tobytes(), single)
+
+
+def _even(lists: int, length: int) -> pa.Array:
+    """The offsets of so many lists of one length. Batches of matches share them."""
+    return _offsets(1 + lists // _MANY, length).slice(0, lists + 1)
+
+
+@lru_cache(maxsize=16)
+def _offsets(blocks: int, length: int) -> pa.Array:
+    return pa.array(np.arange(blocks * _MANY + 1, dtype=np.int32) * np.int32(length))
 
 
 def _list_array(offsets: Int32s, values: Int64s) -> pa.Array:

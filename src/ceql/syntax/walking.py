@@ -33,6 +33,11 @@ def below(node: Any) -> list[Any]:
     return found
 
 
+def of_kind(root: object, kind: type[N]) -> list[N]:
+    """The nodes of a kind in a tree, or in a tuple of trees, in the order of the text."""
+    return [node for node in nodes(root) if isinstance(node, kind)]
+
+
 def nodes(root: object) -> Iterator[object]:
     """The nodes of a tree, or of a tuple of trees, in the order of the text: each before what is in it."""
     return (node for node, _ in with_depths(root))
