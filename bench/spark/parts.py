@@ -102,7 +102,7 @@ def batch(master: str, folder: Path) -> dict[str, tuple[Timed, int]]:
     measure("all, 100,000 keys", by_ids(df, query_of(False, "k100000", "100 SECONDS")))
     measure("10%, 10 keys", by_ids(df, query_of(True, "k10", "100 SECONDS")))
     measure("10%, 100,000 keys", by_ids(df, query_of(True, "k100000", "100 SECONDS")))
-    measure("no keys, chunks", by_ids(df, query_of(False, None)))
+    measure("no keys, chunks", by_ids(df, query_of(False, None), partitions=4))
     measure("no keys, one task", by_ids(df, query_of(False, None), partitions=1))
     return found
 

@@ -32,7 +32,7 @@ from ceql.spark.task_spec import TIME, Specs, TaskSpec, own_name
 from ceql.syntax import tree as t
 
 KIND = "spark bucket"
-LAYOUT = 3
+LAYOUT = 4
 """Of checkpoints: how keys are divided among buckets, and what columns are called."""
 
 

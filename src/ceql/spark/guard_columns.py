@@ -58,6 +58,8 @@ class GuardColumn:
     """Exact: true where the guard holds. Else: true there at least."""
     needs: frozenset[str]
     """Not exact: the attributes that the engine must read to decide the guard itself."""
+    always: bool = False
+    """Whether it holds for every row."""
 
 
 def quoted(name: str) -> str:
@@ -105,7 +107,7 @@ class _Translator:
         part = self.formula(guard, False)
         column = F.lit(part.column) if isinstance(part.column, bool) else part.column
         needs = frozenset() if part.exact else frozenset(map(attribute_in, self.read(guard))) & set(self.schema.names)
-        return GuardColumn(part.exact, column, needs)
+        return GuardColumn(part.exact, column, needs, part.exact and part.column is True)
 
     def formula(self, logic: Logic, negated: bool) -> _Part:
         match logic:

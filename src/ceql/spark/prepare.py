@@ -141,6 +141,7 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
     by_stream = [guard_columns(bound.guards, schema, F.lit(k) if several else None) for k in range(len(streams))]
     guards = tuple(by_stream[0])
     undecided = tuple(k for k, guard in enumerate(guards) if not guard.exact)
+    always = tuple(k for k in range(len(guards)) if all(own[k].always for own in by_stream))
     reads = sorted({name for k in undecided for name in guards[k].needs})
     window = plan.query.window
     measured = (window.attribute,) if isinstance(window, t.AttributeWindow) else ()
@@ -157,7 +158,8 @@ def prepare(frames: Frames, plan: Plan, arguments: MatchArguments) -> Prepared:
         keys_as_text=keys_as_text(plan, spark_types),
         shown=shown,
         ids=arguments.ids,
-        exact=tuple(k for k, guard in enumerate(guards) if guard.exact),
+        exact=tuple(k for k, guard in enumerate(guards) if guard.exact and k not in always),
+        always=always,
         undecided=undecided,
         schema=schema_to_text(pa.schema([schema.field(name) for name in reads])) if undecided else "",
         type=bound.type,
@@ -354,7 +356,7 @@ def _ship(
     for name in arguments.order_by:
         require_column(name, bound.schema, "order_by")
         order.append(name_of(name))
-    if order or several:
+    if order:
         columns[ORDER] = F.expr(order_text(arguments.order_by, number if several else None))
     columns |= {f"o_{k}": column for k, column in enumerate(order)}
     shared = dict(spec.shared)

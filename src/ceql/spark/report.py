@@ -37,8 +37,11 @@ def _division(prepared: Prepared, partitions: int | None, buckets: int, skewed: 
             number = f"{partitions} tasks" if partitions else "as many tasks as Spark's shuffle has"
             return f"By key, in {number}, one recogniser over all keys of a task; {reason}."
         case Division.CHUNKED:
+            chunks = chunk_count(prepared, partitions)
+            if chunks == 1:
+                return f"In one task: on so few cores, chunks of time take longer; {reason}."
             return (
-                f"In at most {chunk_count(prepared, partitions)} chunks of time of like numbers of rows, each preceded "
+                f"In at most {chunks} chunks of time of like numbers of rows, each preceded "
                 f"by a window of warm-up whose matches are left to the chunk before; {reason}."
             )
         case Division.SINGLE:
@@ -47,7 +50,7 @@ def _division(prepared: Prepared, partitions: int | None, buckets: int, skewed: 
 
 def _jvm(prepared: Prepared) -> list[str]:
     spec = prepared.spec
-    lines = [f"{len(spec.exact)} of {len(prepared.guards)} conditions on events are decided."]
+    lines = [f"{len(spec.exact) + len(spec.always)} of {len(prepared.guards)} conditions on events are decided."]
     lines += [
         f"Condition {k} is decided in Python, from {', '.join(sorted(prepared.guards[k].needs))}."
         for k in spec.undecided

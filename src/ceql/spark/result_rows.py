@@ -20,6 +20,9 @@ COMMON = ("start_time", "end_time", "bindings", "measures", "events")
 """The last columns of the result of a set."""
 SUPPRESSED = "suppressed"
 """The column that says how many matches were suppressed before one that was kept."""
+_NEAR = 32
+"""If one position in so many is named, a table has their places. Sorting and searching them takes longer: a task with
+166,000 matches of three events in a million rows 0.22 s of the processor, with the table 0.07 s."""
 FlatColumn = tuple[str, str | tuple[str, ...]]
 """A column of a flat result: a variable, and its attribute; or several attributes, for a list of its events."""
 
@@ -37,8 +40,8 @@ def result_rows(
     shown_variables = variable_fields(matches.schema)
     variables = tuple(map(true_name, shown_variables))
     own = [as_lists(matches.column(field.name)) for field in shown_variables]
-    positions = np.unique(np.asarray(events.flatten()))
-    data = take(positions).select(list(spec.shown)).combine_chunks()
+    named = _Named(events)
+    data = take(named.positions).select(list(spec.shown)).combine_chunks()
     first_key = after - 1 - len(columns.keys)
     keys = [
         column.cast(pa.float64()) if k in spec.keys_as_text else column
@@ -54,23 +57,22 @@ def result_rows(
         by_name = dict(zip(variables, own, strict=True))
         for name, shown in flat:
             if isinstance(shown, str):
-                found.append(_one_each(by_name[name], positions, data.column(shown)))
+                found.append(_one_each(by_name[name], named, data.column(shown)))
             else:
-                found.append(_lists(by_name[name], positions, _values(data.select(list(shown)), False)))
+                found.append(_lists(by_name[name], named, _values(data.select(list(shown)), False)))
         return pa.RecordBatch.from_arrays([*found, *measures], names=[*ids, *flat_names(spec.keys, flat, measured)])
     for name, column in zip(variables, own, strict=True):
         own_values = _values(data.select(list(projections.get(name, spec.shown))), spec.ids)
-        found.append(_lists(column, positions, own_values))
+        found.append(_lists(column, named, own_values))
     if projections and variables:
-        rows = np.searchsorted(positions, np.asarray(events.flatten()))
-        taken = data.take(pa.array(rows)).combine_chunks().to_batches()
+        taken = data.take(pa.array(named.places(events))).combine_chunks().to_batches()
         if taken:
             masked = project(taken[0], bindings(events, own), variables, projections)
             all_events = _with_offsets(events, _values(pa.table(masked), False))
         else:
-            all_events = _lists(events, positions, _values(data, False))
+            all_events = _lists(events, named, _values(data, False))
     else:
-        all_events = _lists(events, positions, _values(data, spec.ids))
+        all_events = _lists(events, named, _values(data, spec.ids))
     found += measures
     found.append(all_events)
     return pa.RecordBatch.from_arrays(found, names=[*ids, *result_names(spec.keys, [*variables, *measured])])
@@ -102,11 +104,11 @@ def rows_of(
     """Matches of a query as rows of the common result."""
     rows, own = matches.num_rows, spec.specs[number]
     events = matches.column("events")
-    positions = np.unique(np.asarray(events.flatten()))
-    values = _values(take(positions).select(list(own.shown)), own.ids)
+    named = _Named(events)
+    values = _values(take(named.positions).select(list(own.shown)), own.ids)
 
     def shown(lists: pa.Array) -> pa.Array:
-        return _lists(lists, positions, values)
+        return _lists(lists, named, values)
 
     known = dict(zip(own.keys, key_fields(matches.schema), strict=True))
     own_keys = [matches.column(field.name) for field in key_fields(matches.schema)]
@@ -203,17 +205,40 @@ def _values(data: pa.Table, ids: bool) -> pa.Array:
     return columns[0] if ids else pa.StructArray.from_arrays(columns, fields=list(data.schema))
 
 
-def _lists(positions: pa.Array, known: Array, values: pa.Array) -> pa.Array:
-    """Lists of positions as lists of the values at them; `values[k]` stands at position `known[k]`."""
-    rows = np.searchsorted(known, np.asarray(positions.flatten()))
-    return _with_offsets(positions, values.take(pa.array(rows)))
+class _Named:
+    """The positions that matches name, in order, and where each stands among them."""
+
+    def __init__(self, events: pa.Array) -> None:
+        flat = np.asarray(events.flatten())
+        first, last = (int(flat.min()), int(flat.max())) if len(flat) else (0, -1)
+        self._first = first
+        self._places: Array | None = None
+        if last - first < _NEAR * len(flat):
+            there = np.zeros(last - first + 1, bool)
+            there[flat - first] = True
+            self.positions = np.flatnonzero(there) + first
+            self._places = np.cumsum(there) - 1
+        else:
+            self.positions = np.unique(flat)
+
+    def places(self, lists: pa.Array) -> Array:
+        """Where the positions in these lists, one after another, stand."""
+        flat = np.asarray(lists.flatten())
+        if self._places is None:
+            return np.asarray(np.searchsorted(self.positions, flat))
+        return np.asarray(self._places[flat - self._first])
 
 
-def _one_each(positions: pa.Array, known: Array, values: pa.ChunkedArray) -> pa.Array:
+def _lists(positions: pa.Array, named: _Named, values: pa.Array) -> pa.Array:
+    """Lists of positions as lists of the values at them; `values` are those of the named positions."""
+    return _with_offsets(positions, values.take(pa.array(named.places(positions))))
+
+
+def _one_each(positions: pa.Array, named: _Named, values: pa.ChunkedArray) -> pa.Array:
     """Lists of at most one position as the values at them, NULL for an empty list."""
     empty = np.diff(np.asarray(positions.offsets)) == 0
     rows = np.zeros(len(positions), np.int64)
-    rows[~empty] = np.searchsorted(known, np.asarray(positions.flatten()))
+    rows[~empty] = named.places(positions)
     taken = values.take(pa.array(rows, mask=empty))
     return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 

@@ -1,8 +1,10 @@
 """MATCH_RECOGNIZE on Spark: a statement over tables and views in, a DataFrame out.
 
 Spark runs what stands around MATCH_RECOGNIZE, and the rows that it reads. The clause itself is one exchange by the keys
-of PARTITION BY, a sort inside each task, and `row_patterns.plan` over the keys of a task, some at a time. Its result is
-a temporary view, whose name stands in the statement in the clause's place.
+of PARTITION BY, a sort in each task, and `row_patterns.plan` over the keys of a task, some at a time. The sort brings
+the rows of a key together by a hash of the keys: Spark sorts one number by its digits, and compares rows where there
+are several columns. The plan puts the rows of each key in order. The result is a temporary view, whose name stands in
+the statement in the clause's place.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 
 from ceql.errors import QueryError
+from ceql.spark.guard_columns import quoted
 from ceql.spark.prepare import WATERMARK
 from ceql.spark.streaming_checks import refusing
 from ceql.spark.task_report import reported
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 1_000_000
 """About so many rows are matched at a time in a task, and always all rows of a key."""
+HASH = "\x1ehash"
+"""The column of the hash of the keys; no column of a user is called so."""
 _views = count(1)
 
 
@@ -85,23 +90,16 @@ def _matched(spark: SparkSession, statement: Statement, found: Found, number: in
     given = arrow_types(rows.schema, spark.conf.get("spark.sql.session.timeZone") or "UTC")
     plan = Plan(clause, statement.sql, given.names)
     schema = from_arrow_schema(plan.check(given))
-    partition, order = names_of(clause, given.names, statement.sql)
+    partition, _ = names_of(clause, given.names, statement.sql)
     if rows.isStreaming:
         return _streamed(rows, plan, given, partition, schema, partial(_plan_of, statement.sql, number, dialect))
-    keys = [f.col(_quoted(name)) for name in partition]
-    placed = rows.repartition(*keys) if keys else rows.repartition(1)
-    by = [_sorted(f.col(_quoted(name)), key.descending, key.nulls_first) for name, key in order]
-    placed = placed.sortWithinPartitions(*keys, *by) if keys or by else placed
-    task = _task(statement.sql, number, dialect, partition, arrow_types(schema))
+    if partition:
+        hashed = rows.withColumn(HASH, f.hash(*(f.col(quoted(name)) for name in partition)))
+        placed = hashed.repartition(HASH).sortWithinPartitions(HASH)
+    else:
+        placed = rows.repartition(1)
+    task = _task(statement.sql, number, dialect, arrow_types(schema))
     return placed.mapInArrow(reported("MATCH_RECOGNIZE", task), schema)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _sorted(column: Any, descending: bool, nulls_first: bool) -> Any:
-    return getattr(column, f"{'desc' if descending else 'asc'}_nulls_{'first' if nulls_first else 'last'}")()
 
 
 def _with(statement: Statement, number: int) -> str:
@@ -130,11 +128,11 @@ def _with(statement: Statement, number: int) -> str:
 
 
 def _task(
-    sql: str, number: int, dialect: Dialect, partition: list[str], schema: pa.Schema
+    sql: str, number: int, dialect: Dialect, schema: pa.Schema
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan: Plan | None = None
-        for rows in whole_keys(batches, partition):
+        for rows in whole_keys(batches):
             plan = plan or _plan_of(sql, number, dialect, rows.column_names)
             result = plan.run(rows)
             yield from result.cast(schema).to_batches(max_chunksize=100_000)
@@ -168,32 +166,24 @@ def _streamed(
     return matched(rows, task, schema, partition)
 
 
-def whole_keys(batches: Iterable[pa.RecordBatch], partition: list[str]) -> Iterator[pa.Table]:
-    """Rows that are sorted by keys, in tables that have all rows of each key that they have."""
+def whole_keys(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows that are sorted by the hash of their keys, in tables that have all rows of each key that they have."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
-        if rows < ROWS_AT_ONCE or not partition:
+        if rows < ROWS_AT_ONCE or HASH not in batch.schema.names or held[0][HASH][0] == batch[HASH][-1]:
             continue
         table = pa.Table.from_batches(held)
-        cut = _begin_of_last_key(table, partition)
-        if cut:
-            yield table.slice(0, cut)
+        hashes = table[HASH].to_numpy()
+        cut = int(np.searchsorted(hashes, hashes[-1]))
+        yield _without_hash(table.slice(0, cut))
         held = table.slice(cut).combine_chunks().to_batches()
         rows -= cut
     if rows:
-        yield pa.Table.from_batches(held)
+        yield _without_hash(pa.Table.from_batches(held))
 
 
-def _begin_of_last_key(table: pa.Table, partition: list[str]) -> int:
-    cut = 0
-    for name in partition:
-        codes = table[name].combine_chunks()
-        if not pa.types.is_dictionary(codes.type):
-            codes = codes.dictionary_encode(null_encoding="encode")
-        codes = codes if isinstance(codes, pa.Array) else pa.concat_arrays(codes.chunks)
-        numbers = codes.indices.to_numpy(zero_copy_only=False)
-        cut = max(cut, int(np.flatnonzero(numbers != numbers[-1]).max(initial=-1)) + 1)
-    return cut
+def _without_hash(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns([HASH]) if HASH in rows.column_names else rows

@@ -71,9 +71,9 @@ class ShippedSymbols:
 
     def _from_table(self, batch: pa.RecordBatch) -> Array:
         assert self._dense is not None
-        result: Array = np.zeros(batch.num_rows, np.int32)
         if not self._spec.bit_columns:
-            return result
+            return np.full(batch.num_rows, self._number(()), np.int32)
+        result: Array = np.zeros(batch.num_rows, np.int32)
         codes = self._column(batch, bits_column(0)).astype(np.int32)
         while kernels.to_symbols(codes, self._dense, result):
             for code in np.unique(codes[result < 0]).tolist():
@@ -92,7 +92,7 @@ class ShippedSymbols:
         """The symbol of a combination: the shipped words of bits, then the undecided guards' symbol."""
         known = self._known.get(row)
         if known is None:
-            bits = 0
+            bits = sum(1 << guard for guard in self._spec.always)
             words = row[: len(self._spec.bit_columns)]
             for place, guard in enumerate(self._spec.exact):
                 bits |= (words[place // BITS] >> place % BITS & 1) << guard

@@ -5,7 +5,8 @@ The JVM ships columns to Python under names of their own, which never clash with
     bits0 ...   which guards hold
     time
     key0 ...    what substreams are made by, the PARTITION BY clause first
-    order       a hash of the columns that order events of the same time
+    order       a hash of the columns of order_by, which order events of the same time
+    stream      the number of the event's stream, if there are several
     main        whether a row belongs to its chunk, or only warms it up
     a_...       attributes of events: for the output, to compare events, and for guards that the JVM cannot decide
 
@@ -64,8 +65,9 @@ def attribute_column(name: str) -> str:
 class TaskSpec:
     """The query, which shipped column is what, and what the result shows.
 
-    `exact` lists the guards that the JVM decides, in the order of the bits; `undecided` those that the task decides
-    itself, bound to the attributes' schema (`schema`, as text) under these names.
+    `exact` lists the guards that the JVM decides, in the order of the bits; `always` those that hold for every row, and
+    are not shipped; `undecided` those that the task decides itself, bound to the attributes' schema (`schema`, as text)
+    under these names.
     """
 
     query: str
@@ -88,6 +90,7 @@ class TaskSpec:
     """Attributes that are shipped already, as the time or a key, with that column."""
     keys_as_text: frozenset[int] = frozenset()
     """The keys that are shipped as texts, so as not to be rounded, and shown as floats."""
+    always: tuple[int, ...] = ()
     undecided: tuple[int, ...] = ()
     schema: str = ""
     type: str | None = None

@@ -26,7 +26,7 @@ from ceql.io.sort_keys import decode
 from ceql.jit import Array, kernel
 from ceql.plans import Loop, Plan
 from ceql.predicates.symbols import SymbolTable
-from ceql.spark.task_spec import ORDER, TIME, own_name
+from ceql.spark.task_spec import ORDER, STREAM, TIME, own_name
 from ceql.syntax import tree as t
 
 _MOST = 64  # symbols of which it is known with which others they can be swapped
@@ -59,7 +59,9 @@ class TieCheck:
         order: Array = np.zeros(0, np.int64)
         if self._ordered_by:
             rows = events.position - first
-            order = np.require(batch.column(own_name(ORDER)).to_numpy(zero_copy_only=False)[rows], np.int64, ["C", "W"])
+            # without order_by, the streams alone order such events
+            name = next(name for name in map(own_name, (ORDER, STREAM)) if name in batch.schema.names)
+            order = np.require(batch.column(name).to_numpy(zero_copy_only=False)[rows], np.int64, ["C", "W"])
         at = first_tie(
             events.time, order, events.partition, events.symbol, self._partners, self._group, self._seen, self._last
         )
