@@ -7,8 +7,9 @@ feed, of those after it, or of a recogniser that is restored from a snapshot.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import cycle, product
 from typing import Any
 
 import pytest
@@ -23,10 +24,13 @@ from streams import STREAMS, Stream
 DISTURBED = 2  # the feed
 
 
-def tried(lines: int) -> Iterable[int]:
-    """The lines at which the exception is raised, of so many."""
+def tried(lines: int, errors: Sequence[type[BaseException]]) -> Iterable[tuple[int, type[BaseException]]]:
+    """The lines at which an exception is raised, of so many, and which: each at every line, or in turn at a sample."""
     every = range(1, lines + 1)
-    return random.Random(lines).sample(every, min(tally.LINES, lines)) if tally.LINES else every
+    if not tally.LINES:
+        return product(every, errors)
+    wanted = tally.LINES * len(errors) if tally.WHOLE else tally.LINES
+    return zip(random.Random(lines).sample(every, min(wanted, lines)), cycle(errors))
 
 
 def after_the_fault(
@@ -64,13 +68,12 @@ def tiny(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.query)
-def test_an_exception_at_any_line_of_a_feed_and_its_reading(stream: Stream, error: type[BaseException]) -> None:
+def test_an_exception_at_any_line_of_a_feed_and_its_reading(stream: Stream) -> None:
     expected = streams.undisturbed(stream)
     batches = list(stream.events())
 
-    def disturbed(line: int | None) -> int:
+    def disturbed(line: int | None, error: type[BaseException] = RuntimeError) -> int:
         recognizer = stream.recognizer()
         for batch in batches[:DISTURBED]:
             streams.read(recognizer.feed(batch))
@@ -84,8 +87,8 @@ def test_an_exception_at_any_line_of_a_feed_and_its_reading(stream: Stream, erro
 
     lines = disturbed(None)
     assert lines > 100
-    for line in tried(lines):
-        disturbed(line)
+    for line, error in tried(lines, (KeyboardInterrupt, MemoryError, RuntimeError)):
+        disturbed(line, error)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -109,7 +112,7 @@ def test_an_interrupt_at_any_line_of_the_feed_after_matches_that_were_not_read(s
 
     lines = disturbed(None)
     assert lines > 100
-    for line in tried(lines):
+    for line, _ in tried(lines, [KeyboardInterrupt]):
         disturbed(line)
 
 
@@ -133,5 +136,5 @@ def test_an_interrupt_of_a_reading_that_nobody_takes_up_again(stream: Stream) ->
         return run.count
 
     lines = disturbed(None)
-    for line in tried(lines):
+    for line, _ in tried(lines, [KeyboardInterrupt]):
         disturbed(line)

@@ -20,16 +20,20 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import constructs
 from ceql.syntax.absence import trailing
 from ceql.syntax.parser import parse
 
 FOLDER = Path(__file__).parents[1] / "corpus"
+THOROUGH = os.environ.get("CEQL_CORPUS") == "all"  # `make thorough`
 KEYS = {
     "title", "query", "events", "stream", "word", "decimals", "matches", "count", "error", "correlated", "time_unit",
     "options", "peer", "here", "clumsy", "about",
@@ -37,8 +41,24 @@ KEYS = {
 
 
 def some(cases: Sequence[Case], every: int) -> list[Case]:
-    """Every so-manieth case, for tests that are slow for each; all of them with CEQL_CORPUS=all (`make thorough`)."""
-    return list(cases if os.environ.get("CEQL_CORPUS") == "all" else cases[::every])
+    """Every so-manieth case, for tests that are slow for each; all of them with CEQL_CORPUS=all."""
+    return list(cases if THOROUGH else cases[::every])
+
+
+def covering(cases: Iterable[Case], times: int) -> list[Case]:
+    """The first cases that have each construct of the language so many times, for tests that are slower still.
+
+    With CEQL_CORPUS=all, all of them.
+    """
+    cases, chosen, seen = list(cases), [], Counter[str]()
+    if THOROUGH:
+        return cases
+    for case in cases:
+        own = constructs.of(parse(case.query))
+        if any(seen[name] < times for name in own):
+            chosen.append(case)
+            seen.update(own)
+    return chosen
 
 
 class AnyMatch(Protocol):
@@ -102,7 +122,12 @@ def agrees(got: AnyMatch, wanted: Expected) -> bool:
 
 def load() -> list[Case]:
     """Every case of the corpus, by file and in its order."""
-    return [case for path in sorted(FOLDER.glob("*.toml")) for case in load_file(path)]
+    return list(_all())
+
+
+@cache
+def _all() -> tuple[Case, ...]:
+    return tuple(case for path in sorted(FOLDER.glob("*.toml")) for case in load_file(path))
 
 
 @dataclass(frozen=True)

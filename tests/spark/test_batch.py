@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import cycle
 
 import pytest
@@ -25,16 +26,19 @@ def can_be_divided(case: corpus.Case) -> bool:
     return bool(plan.partition) or plan.query.window is not None
 
 
-# cases go through `test_bucket` too: a quarter of those that are divided, and a tenth of the others, is enough here
-DIVIDED = corpus.some([case for case in CASES if can_be_divided(case)], 4)
-WHOLE = corpus.some([case for case in CASES if not can_be_divided(case)], 10)
-RUNS = [*zip(DIVIDED, cycle((2, 7))), *((case, 1) for case in WHOLE)]
-GROUPS = ways.batched(RUNS, 80)
+@cache  # when it is asked for: it takes seconds of whoever only collects the tests
+def runs() -> list[tuple[corpus.Case, int]]:
+    """Cases and their numbers of partitions; the others go through `test_bucket`."""
+    division = cycle((2, 7))
+    return [(case, next(division) if can_be_divided(case) else 1) for case in corpus.covering(CASES, 2)]
 
 
-@pytest.mark.parametrize("group", range(len(GROUPS)))
+GROUPS = len(ways.batched(corpus.some(CASES, 10), 80))
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
 def test_corpus(spark: SparkSession, group: int) -> None:
-    cases, partitions = zip(*GROUPS[group], strict=True)
+    cases, partitions = zip(*runs()[group::GROUPS], strict=True)
     examples = [ways.Example.of(case.query, case.events, **case.keywords) for case in cases]
     with ways.interpreted(spark):
         found = ways.run_batch(spark, examples, partitions)

@@ -1,11 +1,12 @@
 """Streaming on Spark gives what the engine gives: the corpus and random cases, in files that arrive out of order.
 
 Cases go through a bucket in `test_bucket`, and in `test_batch` through all that the JVM does but for the hashing of
-keys. So of the cases with keys a quarter, and of those without a sixteenth, is enough here.
+keys. So of the cases with keys, and of those without, one for each construct of the language is enough here.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-import ceql
 import corpus
 import generators
 import hand_made
@@ -21,16 +21,20 @@ import ways
 from ceql.syntax.parser import parse
 from ceql.syntax.printer import print_query
 
-ALL = [case for case in corpus.load() if case.error is None and not hand_made.waits_for_events(parse(case.query))]
-KEYED = [case for case in ALL if ceql.compile(case.query).plan.partition]
-CASES = corpus.some(KEYED, 4) + corpus.some([case for case in ALL if case not in KEYED], 16)
-GROUPS = ways.batched(CASES, 60)
+GROUPS = len(ways.batched(corpus.some(corpus.load(), 24), 80))
 
 
-@pytest.mark.parametrize("group", range(len(GROUPS)))
+@cache  # when it is asked for: it takes seconds of whoever only collects the tests
+def chosen() -> list[corpus.Case]:
+    cases = [case for case in corpus.load() if case.error is None]
+    cases = [case for case in cases if not hand_made.waits_for_events(parse(case.query))]
+    keyed = [case for case in cases if "PARTITION BY" in case.query]
+    return corpus.covering(keyed, 1) + corpus.covering([case for case in cases if case not in keyed], 1)
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
 def test_corpus(spark: SparkSession, group: int, tmp_path: Path) -> None:
-    cases = GROUPS[group]
-    examples = [ways.Example.of(case.query, case.events, **case.keywords) for case in cases]
+    examples = [ways.Example.of(case.query, case.events, **case.keywords) for case in chosen()[group::GROUPS]]
     examples = [example for example in examples if not hand_made.reads_plain_times(example)]
     with ways.interpreted(spark):
         found = ways.run_stream(spark, examples, tmp_path, seed=group)
