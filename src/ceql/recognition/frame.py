@@ -68,6 +68,8 @@ class Recognition(ABC):
         self._keys_kept = 0  # when they were last looked through
         self.enumerates = False
         """Whether matches must be enumerated even to be counted."""
+        self.holds_back = False
+        """Whether events may be held back until they are many, as they will come to an end."""
         self._measures = None if counting or not bound.plan.query.measures else bound.measures
         self._keep_names: list[str] = [*(self._measures.attributes if self._measures is not None else ())]
         self._kept: RowStore | None = None
@@ -201,10 +203,10 @@ class Recognition(ABC):
         yield from self._results(self._feed_machine(self.unfinished, resume))
         self._take_sums()
         self.unfinished = None
-        if self.keys is not None and self.keys.known > 2 * self._keys_kept + _MANY_KEYS:
+        if self.keys is not None and self._may_release and self.keys.known > 2 * self._keys_kept + _MANY_KEYS:
             # partitions that never held anything fill no memory, so that no collection finds them
             self.machine.emptied = self.machine.idle(np.arange(self.machine.partitions))
-        if self.keys is not None and self._releases and len(self.machine.emptied):
+        if self.keys is not None and self._may_release and self._releases and len(self.machine.emptied):
             yield from self.flush()  # matches in the buffer name their keys by number, which is about to be given again
             self._release()
         if self._kept is not None and self._kept.are_many:
@@ -411,6 +413,11 @@ class Recognition(ABC):
         return numbers
 
     @property
+    def _may_release(self) -> bool:
+        """Whether nothing but the machine names substreams by number."""
+        return True
+
+    @property
     def _releases(self) -> bool:
         """Whether it is worth while to forget keys: once they are many. Most that are idle now come again, and would
         have to be numbered anew."""
@@ -439,9 +446,12 @@ class Recognition(ABC):
         key_columns = None
         if self.keys is not None:
             assert chunk.partition is not None
-            numbers, rows = np.unique(chunk.partition, return_inverse=True)
+            marked: Array = np.zeros(int(chunk.partition.max(initial=0)) + 1, np.int64)
+            marked[chunk.partition] = 1
+            numbers = np.flatnonzero(marked)
             key_columns = self.keys.key_columns(numbers).select(range(len(self.bound.result.keys)))
-            chunk = chunk._replace(partition=rows)
+            np.cumsum(marked, out=marked)
+            chunk = chunk._replace(partition=marked[chunk.partition] - 1)
         batch = self._to_batch(chunk, key_columns)
         if self.gather is not None:
             self.gather(batch, self.values_at)

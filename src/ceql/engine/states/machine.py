@@ -31,7 +31,7 @@ from ceql.engine.common.shares import shard_count
 from ceql.engine.common.summing import QUOTA, Summing
 from ceql.engine.groups.reading import Reading
 from ceql.engine.states.check import Known, check
-from ceql.engine.states.collect import collect, compact_pool
+from ceql.engine.states.collect import collect, compact_pool, sweep
 from ceql.engine.states.enumerate import list_chains
 from ceql.engine.states.latest import list_latest
 from ceql.engine.states.layout import (
@@ -51,6 +51,7 @@ from ceql.engine.states.layout import (
     POOL,
     RECORD,
     SINCE,
+    SWEEP,
     Active,
     Partitions,
     Store,
@@ -188,6 +189,9 @@ class StateMachine(Reading):
             # while the pool is small beside the graph, it grows without a collection, which looks at both
             if size == len(self.parts.pool) or size > _POOL_SHARE * len(self.nodes):
                 self.compact()
+        elif reason == SWEEP:
+            sweep(self._arrays, events, self.settings.window)
+            self._hold_all()
         else:
             assert reason == GROW
             self._store()
@@ -286,6 +290,7 @@ class StateMachine(Reading):
             size = 2 * len(self.pool)
             self._check_memory(pool=size)
             self._compact_pool(size)
+        self._hold_all()
 
     def _compact_pool(self, size: int) -> None:
         records = np.count_nonzero(self.table[:, RECORD] >= 0)  # a record that has filled its room gets more of it
