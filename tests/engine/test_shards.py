@@ -17,7 +17,7 @@ import corpus
 import generators
 import oracle
 import paths
-from ceql.engine.common import machine, pieces, sharded, shares
+from ceql.engine.common import machine, sharded, shares
 from ceql.engine.common.sharded import Sharded
 from ceql.engine.groups.machine import GroupMachine
 from ceql.engine.states.layout import POOL, RECORD, ROOM
@@ -100,8 +100,6 @@ def test_long_streams(monkeypatch: pytest.MonkeyPatch, text: str, count: int) ->
         monkeypatch.setattr(kind, "__init__", partialmethod(kind.__init__, nodes=64))
     monkeypatch.setattr(shares, "SHARDS", count)
     monkeypatch.setattr(sharded, "FEW", 50)
-    monkeypatch.setattr(pieces, "FEW", 1)
-    monkeypatch.setattr(pieces, "_MATCH_BYTES", 0)  # a run goes on in order of time, after too many matches
     found = query.run(events, time_unit="ms").to_arrow()
     assert divided, "the machine was not divided"
     order = [("end", "ascending"), ("start", "descending")]

@@ -89,7 +89,9 @@ def use_tiny_buffers(patch: Patch = setattr) -> None:
         patch(module, name, 1)
     patch(preferred, "MANY", 1)
     patch(scatter, "TOGETHER", 0)
-    patch(scatter, "_BLOCKS", 1)
+    patch(pieces, "MANY", 2)
+    patch(pieces, "BLOCKS", 1)
+    patch(pieces, "PART", 1)
     patch(pieces, "FEW", 1)
     patch(pieces, "MOST", 7)
     for kind, further in (

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.engine.common.check import require
-from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.chunk import Chunk, substreams_of
 from ceql.engine.common.layout import EVENT, NO_VALUES, W_GIVEN, Events
 from ceql.engine.common.machine import NO_PARTITIONS, Machine
 from ceql.engine.common.sharded import Sharded
@@ -446,12 +446,9 @@ class Recognition(ABC):
         key_columns = None
         if self.keys is not None:
             assert chunk.partition is not None
-            marked: Array = np.zeros(int(chunk.partition.max(initial=0)) + 1, np.int64)
-            marked[chunk.partition] = 1
-            numbers = np.flatnonzero(marked)
+            numbers, rows = substreams_of(chunk)
             key_columns = self.keys.key_columns(numbers).select(range(len(self.bound.result.keys)))
-            np.cumsum(marked, out=marked)
-            chunk = chunk._replace(partition=marked[chunk.partition] - 1)
+            chunk = chunk._replace(partition=rows)
         batch = self._to_batch(chunk, key_columns)
         if self.gather is not None:
             self.gather(batch, self.values_at)

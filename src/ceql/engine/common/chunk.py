@@ -112,6 +112,22 @@ def in_order(places: Array) -> Array:
     return np.asarray(words & 0xFFFFFFFF)
 
 
+def substreams_of(chunk: Chunk) -> tuple[Array, Array]:
+    """The substreams that have matches, ascending, and of each match the place of its own among them.
+
+    Marking takes a third of the time of sorting, where matches are about as many as substreams.
+    """
+    assert chunk.partition is not None
+    highest = int(chunk.partition.max(initial=0))
+    if highest > 4 * len(chunk.partition):
+        return np.unique(chunk.partition, return_inverse=True)
+    place: Array = np.zeros(highest + 1, np.int64)
+    place[chunk.partition] = 1
+    numbers = np.flatnonzero(place)
+    np.cumsum(place, out=place)
+    return numbers, place[chunk.partition] - 1
+
+
 def by_start(chunk: Chunk) -> Chunk:
     """Later starts first."""
     return rows(chunk, np.argsort(-chunk.start, kind="stable"))

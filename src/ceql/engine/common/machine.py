@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -236,16 +236,26 @@ class Machine(ABC):
         self._collected_at = (-1, -1)
         return self._run(events)
 
-    def feed_by_key(self, events: Events, until: int) -> Iterator[Chunk]:
-        """Process events of which those of each substream stand together; later events have bounds from `until` on."""
+    def feed_by_key(self, parts: Iterable[Events], until: int) -> Iterator[Chunk]:
+        """Process events of which those of each substream stand together, in one of the parts. Later events have bounds
+        from `until` on."""
         horizon = self._floor = self.horizon
+        divides, self.divides = self.divides, False
         self.regs[[UNTIL, BASE, EVENT]] = until, 1, 0
         self._hold_all()
-        yield from self.feed(events)
+        for events in parts:
+            self.regs[FROM] = 0
+            yield from self.feed(events)
+            self._sweep(events)
         yield from self.flush()
         self.regs[BASE] = 0
         self.regs[HORIZON] = max(horizon, until)
         self._floor = None
+        self.divides = divides
+
+    def _sweep(self, events: Events) -> None:
+        """Where events come by key: give back the young nodes that no substream holds. All that was found is read."""
+        self._hold_all()
 
     def _hold_all(self) -> None:
         """Where events come by key: take all nodes that there are for old."""

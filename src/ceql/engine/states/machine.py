@@ -10,7 +10,9 @@ import numpy as np
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.graph import KIND, NODE_WORDS, A, B, C
 from ceql.engine.common.layout import (
+    BASE,
     COLLECT,
+    KEPT,
     LEAST,
     LIVE_FROM,
     NODES,
@@ -190,13 +192,19 @@ class StateMachine(Reading):
             if size == len(self.parts.pool) or size > _POOL_SHARE * len(self.nodes):
                 self.compact()
         elif reason == SWEEP:
-            sweep(self._arrays, events, self.settings.window)
-            self._hold_all()
+            self._sweep(events)
         else:
             assert reason == GROW
             self._store()
             slots, longest = self.active.lists.shape
             self.active = _active(2 * slots, 2 * longest, len(self.active.place))
+
+    def _sweep(self, events: Events) -> None:
+        if self.regs[KEPT]:
+            sweep(self._arrays, events, self.settings.window)
+        else:
+            self.regs[NODES] = self.regs[BASE] - 1
+        self._hold_all()
 
     def _settle(self) -> None:
         live = self.nodes[self._live(self.active.roots[: int(self.regs[ROOTS])], int(self.regs[LEAST]))]
