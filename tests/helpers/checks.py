@@ -21,7 +21,7 @@ import oracle
 import paths
 import preferred_oracle
 import rule_oracle
-from ceql.engine.common import scatter, sharded, shares
+from ceql.engine.common import pieces, scatter, sharded, shares
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import EVENT, Events
 from ceql.engine.common.machine import Machine
@@ -82,7 +82,7 @@ def use_tiny_buffers(patch: Patch = setattr) -> None:
     """Make buffers so small that every reason to come back from the loop occurs: full, blocks, collect, grow.
 
     Values, keys and rows that nothing waits for are forgotten as soon as that is looked for, strategies choose on
-    the graph however few matches there are, and events are gathered by substream however few substreams there are.
+    the graph however few matches there are, and events are put together by substream however few there are.
     """
     choose_on_graph(patch)
     patch(comparing, "_MANY_VALUES", 1)
@@ -91,6 +91,11 @@ def use_tiny_buffers(patch: Patch = setattr) -> None:
         patch(module, name, 1)
     patch(preferred, "MANY", 1)
     patch(scatter, "TOGETHER", 0)
+    patch(pieces, "MANY", 2)
+    patch(pieces, "BLOCKS", 1)
+    patch(pieces, "PART", 1)
+    patch(pieces, "FEW", 1)
+    patch(pieces, "MOST", 7)
     for kind, further in (
         (StateMachine, {}),
         (GroupMachine, {"block": 2}),
@@ -170,4 +175,5 @@ def use_shards(patch: Patch = setattr) -> None:
 
     patch(Machine, "feed", feed)
     patch(sharded, "FEW", 0)
+    patch(pieces, "_MATCH_BYTES", 0)
     patch(shares, "SHARDS", 3)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ceql.engine.common.check import require
-from ceql.engine.common.chunk import Chunk
+from ceql.engine.common.chunk import Chunk, substreams_of
 from ceql.engine.common.layout import EVENT, NO_VALUES, W_GIVEN, Events
 from ceql.engine.common.machine import NO_PARTITIONS, Machine
 from ceql.engine.common.sharded import Sharded
@@ -67,6 +67,8 @@ class Recognition(ABC):
         self._keys_kept = 0  # when they were last looked through
         self.enumerates = False
         """Whether matches must be enumerated even to be counted."""
+        self.holds_back = False
+        """Whether events may be held back until they are many, as they will come to an end."""
         self._measures = None if counting or not bound.plan.query.measures else bound.measures
         self._keep_names: list[str] = [*(self._measures.attributes if self._measures is not None else ())]
         self._kept: RowStore | None = None
@@ -199,10 +201,10 @@ class Recognition(ABC):
         yield from self._results(self._feed_machine(self.unfinished, resume))
         self._take_sums()
         self.unfinished = None
-        if self.keys is not None and self.keys.known > 2 * self._keys_kept + _MANY_KEYS:
+        if self.keys is not None and self._may_release and self.keys.known > 2 * self._keys_kept + _MANY_KEYS:
             # partitions that never held anything fill no memory, so that no collection finds them
             self.machine.emptied = self.machine.idle(np.arange(self.machine.partitions))
-        if self.keys is not None and self._releases and len(self.machine.emptied):
+        if self.keys is not None and self._may_release and self._releases and len(self.machine.emptied):
             yield from self.flush()  # matches in the buffer name their keys by number, which is about to be given again
             self._release()
         if self._kept is not None and self._kept.are_many:
@@ -398,6 +400,11 @@ class Recognition(ABC):
         return numbers
 
     @property
+    def _may_release(self) -> bool:
+        """Whether nothing but the machine names substreams by number."""
+        return True
+
+    @property
     def _releases(self) -> bool:
         """Whether it is worth while to forget keys: once they are many. Most that are idle now come again, and would
         have to be numbered anew."""
@@ -426,7 +433,7 @@ class Recognition(ABC):
         key_columns = None
         if self.keys is not None:
             assert chunk.partition is not None
-            numbers, rows = np.unique(chunk.partition, return_inverse=True)
+            numbers, rows = substreams_of(chunk)
             key_columns = self.keys.key_columns(numbers).select(range(len(self.bound.result.keys)))
             chunk = chunk._replace(partition=rows)
         batch = self._to_batch(chunk, key_columns)

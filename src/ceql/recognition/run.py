@@ -83,6 +83,8 @@ class Run(MatchSource):
 
     def rounds(self, rows: bool = False) -> Iterator[Round]:
         recognitions = [recognise(bound) for bound in self._bounds]
+        if len(recognitions) == 1 and not rows and self.replayable:
+            recognitions[0].holds_back = True
         events = self._input
         for batch in events.batches(None if rows and not events.prunes else needed_columns(self._bounds), rows):
             yield from map(self._by_caller_rows, rounds(recognitions, batch, flush=rows))

@@ -24,13 +24,14 @@ from ceql.engine.states.replay import ReplayMachine
 from ceql.io.sorted_runs import EventBatch
 from ceql.jit import Array
 from ceql.recognition.bound_plan import BoundPlan
-from ceql.recognition.frame import CONSUME, Recognition
+from ceql.recognition.frame import CONSUME
 from ceql.recognition.futile import Futile
+from ceql.recognition.in_pieces import InPieces
 from ceql.recognition.result_columns import masks_of, to_record_batch
 from ceql.syntax import tree as t
 
 
-class UnaryRecognition(Recognition):
+class UnaryRecognition(InPieces):
     """Symbols in, matches straight from the automaton out."""
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
@@ -47,7 +48,7 @@ class UnaryRecognition(Recognition):
         """The machine, made when the first events come."""
         machine = self._make_machine()
         chooses = machine.settings.picks or isinstance(machine, ReplayMachine)
-        machine.divides = self._divides and self._has_room and not chooses
+        self._may_divide_it(machine, self._divides and self._has_room and not chooses)
         if self.keys is None:
             machine.room_for_partitions(1)
         return machine

@@ -53,26 +53,32 @@ def joined(chunks: list[Chunk]) -> Chunk:
 
 def rows(chunk: Chunk, order: Array) -> Chunk:
     """These matches of a chunk, in this order."""
-    lengths = np.diff(chunk.offsets)
-    if len(lengths) and (lengths == lengths[0]).all():
-        length = int(lengths[0])
-        offsets = length * np.arange(len(order) + 1, dtype=np.int64)
-        entries = np.add.outer(length * order, np.arange(length)).ravel()
+    return rows_of([chunk], order)
+
+
+def rows_of(chunks: list[Chunk], order: Array) -> Chunk:
+    """These matches of all chunks, in this order. One column is joined at a time, since fresh memory takes time."""
+
+    def column(name: str, order: Array = order, width: int = 1) -> Any:
+        parts = [getattr(chunk, name) for chunk in chunks]
+        if parts[0] is None:
+            return None
+        entries = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.take(entries.reshape(-1, width), order, axis=0).ravel() if len(entries) else entries
+
+    lengths = np.concatenate([np.diff(chunk.offsets) for chunk in chunks])
+    names = ("start", "end", "partition", "start_time", "end_time")
+    columns = {name: column(name) for name in names}
+    width = int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else 0
+    if width:
+        offsets, places = width * np.arange(len(order) + 1, dtype=np.int64), order
     else:
-        lengths = lengths[order]
+        begins = np.cumsum(lengths) - lengths
         offsets = np.zeros(len(order) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        entries = np.arange(offsets[-1]) + np.repeat(chunk.offsets[:-1][order] - offsets[:-1], lengths)
-    return Chunk(
-        start=chunk.start[order],
-        end=chunk.end[order],
-        offsets=offsets,
-        positions=chunk.positions[entries],
-        labels=chunk.labels[entries] if len(chunk.labels) else chunk.labels,
-        partition=None if chunk.partition is None else chunk.partition[order],
-        start_time=None if chunk.start_time is None else chunk.start_time[order],
-        end_time=None if chunk.end_time is None else chunk.end_time[order],
-    )
+        np.cumsum(lengths[order], out=offsets[1:])
+        places = np.arange(offsets[-1]) + np.repeat(begins[order] - offsets[:-1], np.diff(offsets))
+    positions, labels = (column(name, places, max(width, 1)) for name in ("positions", "labels"))
+    return Chunk(offsets=offsets, positions=positions, labels=labels, **columns)
 
 
 def part(chunk: Chunk, begin: int, end: int) -> Chunk:
@@ -91,17 +97,35 @@ def part(chunk: Chunk, begin: int, end: int) -> Chunk:
 
 
 def in_order(places: Array) -> Array:
-    """What puts positions of a batch in order, and leaves equal ones as they are.
+    """What puts positions in order, and leaves equal ones as they are.
 
-    They are near one another, so that entering each in a table is cheaper than sorting, where no two are equal.
+    Positions of a batch are near one another, so that place and index fit one word: 1.3 million are sorted so in 9 ms,
+    indirectly in 127.
     """
     if not len(places):
         return places
     first = places.min()
-    entered: Array = np.full(int(places.max() - first) + 1, -1, np.int64)
-    entered[places - first] = np.arange(len(places))
-    order: Array = entered[entered >= 0]
-    return order if len(order) == len(places) else np.argsort(places, kind="stable")
+    if int(places.max() - first) >> 31 or len(places) >> 32:
+        return np.argsort(places, kind="stable")
+    words: Array = ((places - first) << 32) | np.arange(len(places))
+    words.sort()
+    return np.asarray(words & 0xFFFFFFFF)
+
+
+def substreams_of(chunk: Chunk) -> tuple[Array, Array]:
+    """The substreams that have matches, ascending, and of each match the place of its own among them.
+
+    Marking takes a third of the time of sorting, where matches are about as many as substreams.
+    """
+    assert chunk.partition is not None
+    highest = int(chunk.partition.max(initial=0))
+    if highest > 4 * len(chunk.partition):
+        return np.unique(chunk.partition, return_inverse=True)
+    place: Array = np.zeros(highest + 1, np.int64)
+    place[chunk.partition] = 1
+    numbers = np.flatnonzero(place)
+    np.cumsum(place, out=place)
+    return numbers, place[chunk.partition] - 1
 
 
 def by_start(chunk: Chunk) -> Chunk:
@@ -109,9 +133,9 @@ def by_start(chunk: Chunk) -> Chunk:
     return rows(chunk, np.argsort(-chunk.start, kind="stable"))
 
 
-def by_end(chunk: Chunk) -> Chunk:
-    """Earlier ends first; those of one end keep their order."""
-    return rows(chunk, np.argsort(chunk.end, kind="stable"))
+def by_end(chunks: list[Chunk]) -> Chunk:
+    """The matches of all, earlier ends first; those of one end keep their order."""
+    return rows_of(chunks, in_order(np.concatenate([chunk.end for chunk in chunks])))
 
 
 def head(chunk: Chunk, count: int) -> Chunk:

@@ -37,7 +37,12 @@ LIVE_COUNT = 39  # and how many nodes were, when that was last counted
 COUNTED = 40  # how often matches were counted
 PICKED = 41  # of the positions among whose matches a strategy chooses, those that have been through
 TO_PICK = 42  # and all
-REGISTERS = 43
+# Where events come by key (`common.pieces`):
+UNTIL = 43  # the bounds of later events are not below this
+BASE = 44  # one more than the old nodes: those before the event `FROM`; 0 where events come in order of time
+FROM = 45
+KEPT = 46  # whether a substream at rest holds younger ones
+REGISTERS = 47
 
 # Why a loop comes back. Each loop adds its own reasons from OWN_REASONS on.
 DONE = 0

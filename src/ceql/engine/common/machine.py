@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -19,12 +19,15 @@ import numpy as np
 from ceql.engine.common.check import require_shape
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.layout import (
+    BASE,
     BOUND,
     COUNT,
     COUNTER,
     EVENT,
     FLOOR,
+    FROM,
     HORIZON,
+    KEPT,
     LEAST,
     LIVE_FROM,
     MATCHES,
@@ -39,6 +42,7 @@ from ceql.engine.common.layout import (
     SUMMED,
     TOTAL,
     UNREAD,
+    UNTIL,
     W_ENVELOPE,
     Events,
 )
@@ -99,6 +103,7 @@ class Machine(ABC):
         self.timed = timed
         self.memory = memory
         self.ledger: Ledger | None = None  # of machines that are shards
+        self._floor: int | None = None  # where events come by key: the horizon of substreams whose turn is to come
         self.divides = False
         """Whether it stops feeding, between two events, when it has outgrown the caches: the caller divides it."""
         self.outgrown = False
@@ -231,6 +236,32 @@ class Machine(ABC):
         self._collected_at = (-1, -1)
         return self._run(events)
 
+    def feed_by_key(self, parts: Iterable[Events], until: int) -> Iterator[Chunk]:
+        """Process events of which those of each substream stand together, in one of the parts. Later events have bounds
+        from `until` on."""
+        horizon = self._floor = self.horizon
+        divides, self.divides = self.divides, False
+        self.regs[[UNTIL, BASE, EVENT]] = until, 1, 0
+        self._hold_all()
+        for events in parts:
+            self.regs[FROM] = 0
+            yield from self.feed(events)
+            self._sweep(events)
+        yield from self.flush()
+        self.regs[BASE] = 0
+        self.regs[HORIZON] = max(horizon, until)
+        self._floor = None
+        self.divides = divides
+
+    def _sweep(self, events: Events) -> None:
+        """Where events come by key: give back the young nodes that no substream holds. All that was found is read."""
+        self._hold_all()
+
+    def _hold_all(self) -> None:
+        """Where events come by key: take all nodes that there are for old."""
+        if self.regs[BASE]:
+            self.regs[[BASE, FROM, KEPT]] = self.regs[NODES] + 1, self.regs[EVENT], 0
+
     @abstractmethod
     def _run(self, events: Events) -> Iterator[Chunk]:
         """Process the batch from the event in the registers on."""
@@ -308,8 +339,12 @@ class Machine(ABC):
         """Around a collection, which is counted."""
         self._sum_up()
         before = int(self.regs[NODES])
+        horizon = self.horizon
+        if self._floor is not None:
+            self.regs[HORIZON] = self._floor
         with self._sparing_floors():
             yield
+        self.regs[HORIZON] = horizon
         self.collections += 1
         self.reclaimed += before - int(self.regs[NODES])
 
@@ -345,6 +380,7 @@ class Machine(ABC):
         """After a collection: double the graph if it is full (`spare`), or if the event was collected for before."""
         self._collected = True
         self.regs[[SUMMED, LIVE_FROM]] = 0
+        self._hold_all()
         capacity = len(self.nodes)
         _log.debug("memory collected: %d of %d nodes are in use", self.regs[NODES], capacity)
         self.outgrown = self.divides and int(self.regs[NODES]) > OUTGROWN
@@ -439,6 +475,7 @@ class Machine(ABC):
         self.regs[[EVENT, PHASE, MATCHES, POSITIONS, ROOTS, TOTAL, SEEN]] = 0  # as between two batches
         self.regs[UNREAD] = NEVER
         self.regs[NODES] = count
+        self._floor = None
         self.table = np.stack([arrays[f"parts.{name}"] for name in self.columns], axis=1).astype(np.int64)
         self._set_nodes(arrays["nodes"], arrays["times"], self._capacity(arrays))
 

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from ceql.engine.common.check import require, require_shape
-from ceql.engine.common.chunk import Chunk, by_end, joined, part
+from ceql.engine.common.chunk import Chunk, by_end, part
 from ceql.engine.common.layout import EVENT, NODES, Events
 from ceql.engine.common.machine import NO_PARTITIONS, Ledger, Machine, ascending
 from ceql.engine.common.scatter import scatter
@@ -228,7 +228,7 @@ class Sharded(Generic[M]):
             if cut:
                 found.append(part(chunks[0], 0, cut))
                 chunks[0] = part(chunks[0], cut, len(chunks[0].end))
-        return by_end(joined(found)) if len(found) > 1 else found[0] if found else None
+        return by_end(found) if len(found) > 1 else found[0] if found else None
 
     def _named(self, shard: int, chunk: Chunk) -> Chunk:
         """The chunk with the numbers that the caller knows its substreams by."""

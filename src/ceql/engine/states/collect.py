@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ceql.engine.common.graph import MAX
-from ceql.engine.common.layout import NODES, W_ENVELOPE
+from ceql.engine.common.graph import KIND, MAX, NODE_WORDS, PAIR, A, B
+from ceql.engine.common.layout import BASE, BOUND, EVENT, FROM, NEVER, NODES, UNTIL, W_COUNTED, W_ENVELOPE, Events
 from ceql.engine.common.window import horizon_of, raise_floors
 from ceql.engine.groups.collect import UNMARKED, move, reach_down
 from ceql.engine.states.layout import EPOCH, LOG, LOGGED, POOL, RECORD, ROOM, SINCE, Partitions, Store
@@ -42,6 +42,73 @@ def collect(store: Store, window: int) -> None:
                 pool[source + 2 + k] = moved[pool[source + 2 + k]]
             source += 2 + pool[source + 1]
     _collect_log(regs, table, window, store.log)
+
+
+@allocating
+def sweep(store: Store, events: Events, window: int) -> None:
+    """Where events come by key: drop the young nodes that no substream holds, and move the others to their beginning.
+    Every record is in the pool, and all roots are read."""
+    nodes, times, regs, table, pool = store.nodes, store.times, store.regs, store.parts.table, store.parts.pool
+    base = regs[BASE] - 1
+    young = regs[NODES] - base
+    reached = np.full(young, UNMARKED, np.int64)
+    for renumber in range(2):  # first the nodes that records hold are entered, and then where they went
+        before = np.int32(-1)
+        for i in range(regs[FROM], regs[EVENT]):
+            p = events.partition[i]
+            if p == before or table[p, RECORD] < 0:
+                continue
+            before = p
+            until = table[p, BOUND] if window == W_COUNTED and regs[UNTIL] != NEVER else regs[UNTIL]
+            source = table[p, RECORD] + 1
+            for _ in range(pool[source - 1]):
+                for k in range(source + 2, source + 2 + pool[source + 1]):
+                    n = pool[k] - base
+                    if n >= 0 and renumber:
+                        pool[k] = reached[n]
+                    elif n >= 0:
+                        reached[n] = until
+                source += 2 + pool[source + 1]
+        if not renumber:
+            _slide(nodes, times, regs, base, reached)
+
+
+@inlined
+def _slide(nodes: Array, times: Array, regs: Array, base: int, reached: Array) -> None:
+    """Move the young nodes that are below those reached to their beginning; `reached` then says where they went."""
+    for n in range(len(reached) - 1, -1, -1):
+        until = reached[n]
+        if until == UNMARKED:
+            continue
+        at = base + n
+        right = nodes[at, B]
+        if right >= base and nodes[right, MAX] >= until:
+            reached[right - base] = until
+        if nodes[at, KIND] == PAIR:
+            if nodes[right, MAX] < until:
+                nodes[at, B] = -1
+            if nodes[at, A] >= base:
+                reached[nodes[at, A] - base] = until
+    top = base
+    for n in range(len(reached)):
+        if reached[n] == UNMARKED:
+            continue
+        at = base + n
+        pair = nodes[at, KIND] == PAIR
+        if pair and nodes[at, A] >= base:
+            nodes[at, A] = reached[nodes[at, A] - base]
+        if nodes[at, B] >= base:
+            nodes[at, B] = reached[nodes[at, B] - base]
+        if pair and nodes[at, B] < 0:  # a union of one: the one itself
+            reached[n] = nodes[at, A]
+            continue
+        for k in range(NODE_WORDS):
+            nodes[top, k] = nodes[at, k]
+        if len(times) > 0:
+            times[top] = times[at]
+        reached[n] = top
+        top += 1
+    regs[NODES] = top
 
 
 @inlined

@@ -22,6 +22,7 @@ OWN_REGISTERS = OWN + 8
 HOLE = OWN_REASONS  # an entry of the automaton's table is missing
 GROW = OWN_REASONS + 1  # there are more active states, or longer lists, than there is room for
 MORE = OWN_REASONS + 2  # to list a position's matches takes more than is compiled yet
+SWEEP = OWN_REASONS + 3  # young nodes are as many as a near cache holds
 
 MISSING, NO_OP, DEAD = -1, -2, -3  # table entries
 

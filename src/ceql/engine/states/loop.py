@@ -13,6 +13,7 @@ import numpy as np
 
 from ceql.engine.common.layout import (
     AFTER,
+    BASE,
     COLLECT,
     DONE,
     EVENT,
@@ -52,16 +53,18 @@ from ceql.engine.states.layout import (
     SINCE,
     SLOT,
     STATE,
+    SWEEP,
     Active,
     Partitions,
     Start,
     Store,
     Tables,
 )
-from ceql.engine.states.moves import move_all, move_few
+from ceql.engine.states.moves import end_substream, move_all, move_few
 from ceql.engine.states.records import free_all, load, put_back
 from ceql.jit import Array, inlined, kernel, prefetch
 
+YOUNG = 1 << 14  # nodes that are made before those that are dead are swept out, where events come by key
 AHEAD = 6  # events whose records are asked for before their turn, and twice as many for where these are
 
 
@@ -84,9 +87,14 @@ def advance(tables: Tables, store: Store, events: Events, roots: Roots, settings
             if skips and regs[PHASE] == FRESH and _is_unmoved(tables, regs, parts, partition, events.symbol[i]):
                 i += 1
                 continue
+            if regs[BASE] > 0:
+                end_substream(store, settings.window, i)
             if not put_back(regs, parts, active):
                 regs[EVENT] = i
                 return COLLECT
+            if regs[BASE] > 0 and regs[NODES] - regs[BASE] > min(YOUNG, store.nodes.shape[0] // 2):
+                regs[EVENT] = i
+                return SWEEP
             if not load(regs, parts, active, partition):
                 regs[LOADED] = -1
                 regs[EVENT] = i
@@ -126,6 +134,8 @@ def advance(tables: Tables, store: Store, events: Events, roots: Roots, settings
         regs[PHASE] = FRESH
         i += 1
     regs[EVENT] = i
+    if regs[BASE] > 0:
+        end_substream(store, settings.window, i)
     if not put_back(regs, parts, active):
         return COLLECT
     return DONE

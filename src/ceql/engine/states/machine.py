@@ -10,7 +10,9 @@ import numpy as np
 from ceql.engine.common.chunk import Chunk
 from ceql.engine.common.graph import KIND, NODE_WORDS, A, B, C
 from ceql.engine.common.layout import (
+    BASE,
     COLLECT,
+    KEPT,
     LEAST,
     LIVE_FROM,
     NODES,
@@ -31,7 +33,7 @@ from ceql.engine.common.shares import shard_count
 from ceql.engine.common.summing import QUOTA, Summing
 from ceql.engine.groups.reading import Reading
 from ceql.engine.states.check import Known, check
-from ceql.engine.states.collect import collect, compact_pool
+from ceql.engine.states.collect import collect, compact_pool, sweep
 from ceql.engine.states.enumerate import list_chains
 from ceql.engine.states.latest import list_latest
 from ceql.engine.states.layout import (
@@ -51,6 +53,7 @@ from ceql.engine.states.layout import (
     POOL,
     RECORD,
     SINCE,
+    SWEEP,
     Active,
     Partitions,
     Store,
@@ -187,11 +190,20 @@ class StateMachine(Reading):
             # while the pool is small beside the graph, it grows without a collection, which looks at both
             if size == len(self.parts.pool) or size > _POOL_SHARE * len(self.nodes):
                 self.compact()
+        elif reason == SWEEP:
+            self._sweep(events)
         else:
             assert reason == GROW
             self._store()
             slots, longest = self.active.lists.shape
             self.active = _active(2 * slots, 2 * longest, len(self.active.place))
+
+    def _sweep(self, events: Events) -> None:
+        if self.regs[KEPT]:
+            sweep(self._arrays, events, self.settings.window)
+        else:
+            self.regs[NODES] = self.regs[BASE] - 1
+        self._hold_all()
 
     def _settle(self) -> None:
         live = self.nodes[self._live(self.active.roots[: int(self.regs[ROOTS])], int(self.regs[LEAST]))]
@@ -288,6 +300,7 @@ class StateMachine(Reading):
             size = 2 * len(self.pool)
             self._check_memory(pool=size)
             self._compact_pool(size)
+        self._hold_all()
 
     def _compact_pool(self, size: int) -> None:
         records = np.count_nonzero(self.table[:, RECORD] >= 0)  # a record that has filled its room gets more of it

@@ -12,13 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.graph import MAX
-from ceql.engine.common.layout import ROOTS
+from ceql.engine.common.layout import BASE, BOUND, FROM, KEPT, NEVER, NODES, NOTED, ROOTS, UNTIL, W_COUNTED
 from ceql.engine.states.graph import extend, insert, merge, new_bottom
 from ceql.engine.states.layout import (
     ACTIVE,
     DEAD,
     FREE,
     LENGTH,
+    LOADED,
     NEW_SLOT,
     NEW_STATE,
     NO_OP,
@@ -125,6 +126,30 @@ def _give_back(active: Active, slot: int) -> None:
     slots = active.lists.shape[0]
     active.table[FREE, active.table[FREE, slots]] = slot
     active.table[FREE, slots] += 1
+
+
+@inlined
+def end_substream(store: Store, window: int, i: int) -> None:
+    """Where events come by key: drop what no later event can be with, once those of the loaded substream are done. Its
+    nodes are given back at once, if neither it nor a root that is unread holds young ones."""
+    regs, active = store.regs, store.active
+    if regs[LOADED] >= 0:
+        until = regs[UNTIL]
+        if window == W_COUNTED and until != NEVER:
+            until = store.parts.table[regs[LOADED], BOUND]
+        k = np.int64(0)
+        while k < regs[ACTIVE]:
+            slot = active.table[SLOT, k]
+            _drop_dead(store.nodes, active, slot, until)
+            if active.table[LENGTH, slot] == 0:
+                _leave(regs, active, k)
+            else:
+                k += 1
+        if regs[ACTIVE] > 0:
+            regs[KEPT] = 1
+    if regs[NOTED] == 0 and regs[KEPT] == 0:
+        regs[NODES] = regs[BASE] - 1
+        regs[FROM] = i
 
 
 @inlined
