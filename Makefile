@@ -18,6 +18,10 @@ DEV := $(READY)-dev
 CLI := $(READY)-cli
 CORE := $(READY)-core
 
+# bytecode is kept even where the environment says otherwise: without it, each of the many processes that tests start
+# reads all sources anew, which takes longer than all else that importing does
+unexport PYTHONDONTWRITEBYTECODE
+
 # compiled kernels: the package keeps each state of its sources, and checked code, apart
 CACHE := $(CURDIR)/$(VENV)/numba
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 
@@ -11,13 +12,15 @@ from pyspark.sql import SparkSession
 import ceql.spark
 import ways
 
+# of all JVMs that tests start: they do not live long, and share the cores with Python
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     ceql.spark.prepare()
     builder = SparkSession.builder.master("local[2]")
     for key, value in {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # it does not live long
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
