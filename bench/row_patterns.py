@@ -2,8 +2,8 @@
 
 `python -m bench.row_patterns [ROWS]`, `python -m bench.row_patterns spark [ROWS]`, `python -m bench.row_patterns
 matchers [ROWS]`. The depth-first matcher is that of the definition, in Python, over as many rows as it manages in a
-second; V shapes by symbol are matched over ROWS rows, in turn with polars, and on Spark with `lag`, in a session
-that is set as docs/spark-production.md says for batch jobs. `matchers` gives the statements, whose conditions look at rows
+second; V shapes by symbol are matched over ROWS rows, in turn with polars, and on Spark with `lag`, in a session that
+is set as docs/spark-production.md says for batch jobs. `matchers` gives the statements, whose conditions look at rows
 and neighbours, to the matcher of all other conditions, too.
 """
 

@@ -54,7 +54,6 @@ class Loop(Enum):
 class CandidateReason(Enum):
     """Why the complete runs of a position are candidates for matches, the gravest reason first."""
 
-    CHECKS = "some conditions are checked on each candidate"
     ABSENCES = "for each candidate, the events that NOT keeps away are looked up"
     STRATEGY = "a strategy chooses among all candidates of a position"
     STRICT = "candidates may not be contiguous"
@@ -301,7 +300,6 @@ class Plan:
             return ()
         auto, query, selected = self.automaton, self.query, frozenset(self.selected)
         holds = {
-            CandidateReason.CHECKS: bool(auto.checks),
             CandidateReason.ABSENCES: bool(auto.absences),
             CandidateReason.STRATEGY: self.rivalry is not None,
             CandidateReason.STRICT: query.strategy is t.Strategy.STRICT and not auto.is_strict,

@@ -53,12 +53,11 @@ def test_every_query_of_the_corpus_is_explained(case: corpus.Case) -> None:
     for heading in ("Query", "Class and guarantee", "Clauses, in the order they apply", "Guards", "Reading"):
         assert heading in found
     ways = judged(query.plan)
-    checked = [j for j in ways if j.how in (How.NARROWED, How.CHECKED)]
     for j in ways:
         assert f"line {j.line}, column {j.column}: " in found["Conditions across events"]
         assert j.why
-    assert bool(checked) == (query.plan.loop is Loop.GROUPS and bool(query.plan.automaton.checks))
-    assert ("not bounded" in found["Class and guarantee"]) >= bool(checked)
+    carrying = query.plan.automaton.carrying
+    assert any(j.how is How.LISTED for j in ways) == (carrying is not None and bool(carrying.listed))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -334,12 +333,14 @@ def test_how_a_condition_is_decided_and_what_is_carried_until_then(query: str, w
     assert (found, said) == (way, why)
 
 
-def test_what_no_run_can_carry_is_checked_on_candidates() -> None:
-    query = f"SELECT * WHERE {' ALL '.join(f'T{k} AS t{k}' for k in range(6))} FILTER t1.v < t2.v"
-    assert how(query) == [("t1.v < t2.v", How.CHECKED, "runs cannot carry values through an ALL of more than 5 sides")]
-    found = sections(ceql.compile(query).explain())["Class and guarantee"]
-    assert "not bounded: candidates that fail are looked at too" in found
-    assert "'t1.v < t2.v': checked on each candidate, and any number of candidates may fail" in found
+def test_what_no_single_value_decides_is_tested_on_lists() -> None:
+    query = "SELECT * WHERE A ; B+ AS b ; C FILTER MEDIAN(b.v) > 3"
+    ((_, found, why),) = how(query)
+    assert found is How.LISTED
+    assert why.startswith("the list of b.v so far: carried until C; each different list is tested once at C; ")
+    found_class = " ".join(sections(ceql.compile(query).explain())["Class and guarantee"].split())
+    assert "in the lists that tell them apart: at most 2^w" in found_class
+    assert "not bounded" not in found_class
 
 
 def test_cases_that_are_each_looked_up() -> None:

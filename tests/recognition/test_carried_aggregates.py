@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -29,25 +31,64 @@ CARRIED = [
     "A AS a ; NOT B AS b ; C ; D AS d FILTER b.k = a.k AND b.v > d.v",
     "A ; NOT B AS b ; C AS c FILTER b.k = c.k",
 ]
-CHECKED = {
+LISTED = {
     "A ALL (B+ AS b ; C FILTER SUM(b.v) > 3)+": "a side of ALL goes round",
     "A ; B+ AS b FILTER GREATEST(AVG(b.v), 2) = 3": "a function",
     "(A AS a ; (B+ AS b FILTER SUM(b.v) > c.v))+ ; C AS c": "several rounds",
 }
 
 
-@pytest.mark.parametrize("formula", CARRIED)
+@pytest.mark.parametrize("formula", [*CARRIED, *LISTED])
 def test_no_candidates(formula: str) -> None:
     plan = ceql.compile(f"SELECT * WHERE {formula}").plan
     assert plan.loop is Loop.GROUPS
     assert not plan.candidate_reasons
 
 
-@pytest.mark.parametrize("formula", CHECKED)
-def test_what_is_left_on_candidates_is_told(formula: str) -> None:
+@pytest.mark.parametrize("formula", LISTED)
+def test_what_lists_decide_is_told(formula: str) -> None:
     said = " ".join(str(ceql.compile(f"SELECT * WHERE {formula}").explain()).split())
-    assert "checked on each candidate" in said
-    assert CHECKED[formula] in said
+    assert "each different list is tested once" in said
+    assert LISTED[formula] in said
+
+
+TYPED = {
+    "A ; B{3} AS b ; C FILTER MEDIAN(b.d) = 1.10": [(0, 1, 2, 3, 4)],
+    "A ; B{3} AS b ; C FILTER FIRST(b.d, 2) = 3.3": [(0, 1, 2, 3, 4)],
+    "A AS a ; B AS b ; C AS c FILTER CONCAT(a.s, b.s, c.s) = 'aéc'": [(0, 3, 4)],
+    "A ; B{2} AS b ; C FILTER LAST(b.u, 1) > 5 OR FIRST(b.u, 1) > 5": [(0, 2, 3, 4), (0, 1, 2, 4)],
+    "A ; B{2} AS b ; C FILTER LAST(b.ts, 1) = FIRST(b.ts) AND DURATION > 2 SECONDS": [
+        (0, 2, 3, 4), (0, 1, 3, 4), (0, 1, 2, 4),
+    ],
+    "A ; B+ AS b ; C FILTER MEDIAN(b.f) = 2.0": [(0, 2, 3, 4), (0, 2, 4)],
+    "A AS a ; B AS b ; C FILTER GREATEST(a.f, b.f) > 1.7": [(0, 2, 4)],
+    "A AS a ; B{2} AS b FILTER LAST(b.b, 1) = a.b": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", TYPED)
+def test_lists_have_values_of_any_type(formula: str) -> None:
+    decimals = [None, Decimal("1.10"), Decimal("1.10"), Decimal("3.30"), None]
+    events = pa.table(
+        {
+            "type": list("ABBBC"),
+            "d": pa.array(decimals, pa.decimal128(9, 2)),
+            "s": ["a", "b", None, "é", "c"],
+            "u": pa.array([1, 2, 2**63 + 5, 3, 4], pa.uint64()),
+            "ts": pa.array([datetime(2024, 1, 1, 0, 0, k) for k in range(5)], pa.timestamp("ms")),
+            "f": pa.array([1.5, float("nan"), 2.0, None, 3.0], pa.float32()).dictionary_encode(),
+            "b": [True, False, True, None, True],
+        }
+    )
+    found = [m.events for m in ceql.match(f"SELECT * WHERE {formula}", events, time="ts")]
+    assert found == TYPED[formula]
+
+
+def test_lists_of_a_column_whose_type_widens() -> None:
+    recognizer = ceql.compile("SELECT * WHERE A ; B{2} AS b ; C FILTER MEDIAN(b.v) > 1.2").recognizer()
+    values = [("A", 1), ("B", 1), ("B", 1.5), ("B", 3), ("C", 0)]
+    found = [m.events for kind, v in values for m in recognizer.feed([{"type": kind, "v": v}])]
+    assert found == [(0, 2, 3, 4), (0, 1, 3, 4), (0, 1, 2, 4)]
 
 
 def stream(count: int) -> list[dict[str, Any]]:

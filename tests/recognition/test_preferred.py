@@ -116,7 +116,6 @@ def test_what_is_done_with_matches() -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("A AS a ; B AS b FILTER CONCAT(a.s, b.s) = 'xy'", "cannot be decided beside AFTER MATCH yet"),
         ("NOT A ; B WITHIN 3 [v]", "NOT A at the beginning"),
         ("(NOT A ; B OR C) WITHIN 3 SECONDS", "NOT A at the beginning"),
     ],

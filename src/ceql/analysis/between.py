@@ -16,8 +16,9 @@ from typing import Any
 
 from ceql.analysis.cutting import Condition, Cut, NotCut, Operand, Read, Role, most, there
 from ceql.analysis.lengths import TIME, bound_name, key_name, never_falls
+from ceql.analysis.listed import listed
 from ceql.analysis.shape import Claim, Either, Kind, Length, Shape, Test
-from ceql.analysis.wholes import as_a_whole, length_as_a_whole
+from ceql.analysis.wholes import as_a_whole, check_length, length_as_a_whole
 from ceql.syntax import tree as t
 
 ORDERED = ("<", "<=", ">", ">=")
@@ -32,10 +33,9 @@ class Worst(Enum):
     ONLY = "only"
 
 
-def conditions(shape: Shape, claims: list[Claim]) -> tuple[list[Condition], list[Claim]]:
-    """These claims as conditions, and the claims that are none: they look at combinations of several rounds."""
+def conditions(shape: Shape, claims: list[Claim]) -> list[Condition]:
+    """These claims as conditions; those that no values of their events decide are about the lists of these events."""
     found: list[Condition] = []
-    left: list[Claim] = []
     ors = 0
     for claim in claims:
         try:
@@ -48,8 +48,8 @@ def conditions(shape: Shape, claims: list[Claim]) -> tuple[list[Condition], list
             found += made
             ors += cases > 0
         else:
-            left.append(claim)
-    return found, left
+            found.append(listed(shape, claim))
+    return found
 
 
 def _conditions(shape: Shape, claim: Claim) -> Iterator[Condition]:
@@ -105,6 +105,7 @@ def _condition(shape: Shape, claim: Claim, predicate: t.Predicate, tests: list[T
     outer = scopes[-1] if scopes else claim.node
     cut = Cut({name: k for k, name in enumerate(variables)}, owner)
     over_operands = cut.predicate(predicate)
+    check_length(over_operands)
     roles = []
     for name, comparand in variables.items():
         # of two, those combine that are in the same instance of the outer scope, in whichever round of the inner one

@@ -3,7 +3,7 @@
 In: a formula with filters. Out: the same matches, where each comparison of COUNT(x) with a number is gone if it can be
 said by how often a part of the filtered formula comes, and other comparisons if single events can say them
 (`extremes`), unless `->` would then lead to other events (`waited_for`). Then they are decided as the events come, and
-no match is made that they would rule out. What is left is checked on whole matches.
+no match is made that they would rule out. What is left is a condition on aggregates.
 """
 
 from __future__ import annotations

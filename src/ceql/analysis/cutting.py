@@ -16,10 +16,13 @@ from ceql.analysis.conditions import is_measured, of_one_event, read_singly, ski
 from ceql.analysis.lengths import TIME
 from ceql.analysis.shape import Claim, Kind, Leaves, Shape
 from ceql.syntax import tree as t
+from ceql.syntax.walking import mapped, nodes
 
 WHOLE = ""  # in place of a variable: all events of the filtered part
+LISTED = "LIST"  # the fold of an operand that is the list of all events
 FIRST_LAST = ("FIRST", "LAST")
 _CARRIED = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST", "LAST")  # aggregates of which a value so far is enough
+_MOST_CASES = 4  # of COALESCE in a comparison, each of which doubles it
 _OF_TRUTHS = {("MAX", "<"): "MIN", ("MAX", ">"): "MAX", ("MIN", "<"): "MAX", ("MIN", ">"): "MIN"}
 """The aggregate of truth values: MIN if all must satisfy the comparison, MAX if one must."""
 
@@ -74,6 +77,9 @@ class Condition:
     """Whether it is asked before that: whether it can still hold. It gets no easier as more events come."""
     denies: int = -1
     """The absence whose forbidden events play its first role: it must be true of none of them."""
+    listed: tuple[t.Attribute, ...] | None = None
+    """Of a condition that all of its events decide together: what is listed of each of those of the second role. The
+    first role has these, and the events that tell rounds apart."""
 
     @property
     def is_measured(self) -> bool:
@@ -107,8 +113,8 @@ def most(shape: Shape, node: int, leaves: Leaves) -> int:
 
 
 class NotCut(Exception):
-    """Only candidates, which have all their events, can be tested: a function that the engine does not calculate takes
-    values of several events."""
+    """Only all events together can be tested: a function that the engine does not calculate takes values of several
+    events."""
 
 
 class Cut:
@@ -200,13 +206,43 @@ class Cut:
             return None
         return self._fold(fold, whole, of_one_event(turned), truth=True)
 
+    def _by_cases(self, node: Any) -> t.Predicate | None:
+        """A predicate without the first COALESCE that more than one event decides: with its first value where it has
+        one, else with the others."""
+        if isinstance(node, t.Conj | t.Disj | t.Neg):
+            return None
+        found = [
+            part
+            for part in nodes(node)
+            if isinstance(part, t.Call) and part.function == "COALESCE" and (self._mixed(part) or self._before(part))
+        ]
+        if not found:
+            return None
+        if len(found) > _MOST_CASES:
+            raise NotCut
+        first, *others = found[0].arguments
+        if not others:
+            return t.Conj((_with(node, found[0], first),))
+        rest = replace(found[0], arguments=tuple(others)) if len(others) > 1 else others[0]
+        known, unknown = (t.IsNull(first, negated=negated, span=node.span) for negated in (True, False))
+        one, other = (_with(node, found[0], value) for value in (first, rest))
+        return t.Disj((t.Conj((known, one)), t.Conj((unknown, other))))
+
+    def _before(self, node: Any) -> bool:
+        """Whether a node reads the event before another."""
+        return any(before for _, before in self._events(node))
+
     def predicate(self, node: Any) -> Any:
         of_truths = self._of_truths(node)
         if of_truths is not None:
             return of_truths
+        if (cases := self._by_cases(node)) is not None:
+            return self.predicate(cases)
         if not self._mixed(node):
-            if self.folded and not self._events(node):
-                raise NotCut  # a constant, which is of no event
+            if self.folded and not self._events(node):  # a constant, which is of no event
+                if not isinstance(node, t.Comparison):
+                    raise NotCut
+                return replace(node, left=self.expression(node.left), right=self.expression(node.right))
             return self._operand(node, next(iter(self._events(node)), (0, False)), truth=True)
         match node:
             case t.Conj(items) | t.Disj(items):
@@ -265,6 +301,11 @@ def _is_calculated(node: t.Call) -> bool:
     digits = node.arguments[1] if len(node.arguments) > 1 else None
     whole = digits is None or (isinstance(digits, t.Literal) and digits.value == 0)
     return node.function in ("ABS", "FLOOR", "CEIL") or (node.function == "ROUND" and whole)
+
+
+def _with(node: Any, part: Any, other: Any) -> Any:
+    """A node with another part in place of one."""
+    return other if node == part else mapped(node, lambda inner: _with(inner, part, other))
 
 
 def _too_few(node: t.Aggregate) -> int:

@@ -251,6 +251,12 @@ class Shape:
         """Whether a node may be left out: it has an empty match."""
         return self._nullable[node]
 
+    def may_be_one(self, leaves: Leaves) -> bool:
+        """Whether one event can be read at all of these leaves."""
+        kinds = {self.leaf[leaf].type for leaf in leaves}
+        streams = {self.leaf[leaf].stream for leaf in leaves} - {None}
+        return len(kinds) <= 1 and len(streams) <= 1
+
     def goes_round(self, node: int) -> bool:
         """Whether a node may have several rounds."""
         return self.nodes[node].kind is Kind.REPEAT and self.nodes[node].most != 1

@@ -40,8 +40,7 @@ def as_a_whole(shape: Shape, claim: Claim) -> Condition | None:
     over_operands = _over_operands(shape, claim, cut)
     if over_operands is None:
         return None
-    if _instructions(over_operands) > _LONGEST:
-        raise NotCut
+    check_length(over_operands)
     roles: list[Role] = []
     for name, comparand in [*combined.items(), *folded.items()]:
         scope = ends if ends in shape.above(comparand.scope) else comparand.scope
@@ -141,6 +140,12 @@ def is_before(shape: Shape, comparand: Comparand, node: int) -> bool:
         elif here.kind is not Kind.CHOICE:
             return False
     return True
+
+
+def check_length(predicate: Any) -> None:
+    """Raise `NotCut` if a predicate over operands makes too long a program."""
+    if _instructions(predicate) > _LONGEST:
+        raise NotCut
 
 
 def _instructions(node: Any) -> int:

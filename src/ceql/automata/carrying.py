@@ -16,6 +16,7 @@ from itertools import chain, combinations
 
 from ceql.analysis.cutting import Condition
 from ceql.analysis.equalities import Equality
+from ceql.analysis.listed import listed
 from ceql.analysis.shape import Leaves, Shape
 from ceql.automata.endings import Gaps, crossed
 from ceql.automata.lookups import compared
@@ -24,6 +25,7 @@ from ceql.automata.registering import Registering
 from ceql.automata.registers import (
     CARRIED,
     EVENT,
+    MARK,
     NOTHING,
     Carrying,
     Ending,
@@ -49,23 +51,21 @@ def carry(
     known: Sequence[Equality],
     gaps: Gaps,
     keyed: bool = True,
-) -> tuple[Carrying | None, list[int], Gaps]:
+) -> tuple[Carrying | None, Gaps]:
     """The registers for these conditions and equalities, and for what ends runs.
 
-    None if a step that joins several runs would have to carry something: only a chain can. The numbers are those of the
-    claims whose conditions combine too many sets; they are not among the conditions that are carried. Of the gaps,
-    those are left whose conditions speak of events that every run has read by then. With `keyed`, runs are looked up by
-    what their last event has in common with the next.
+    None if a step that joins several runs would have to carry something: only a chain can. Conditions that combine too
+    many sets are decided on lists. Of the gaps, those are left whose conditions speak of events that every run has read
+    by then. With `keyed`, runs are looked up by what their last event has in common with the next.
     """
-    left: list[int] = []
     while True:
-        kept = [c for c in conditions if c.claim.number not in left]
-        work = _Work(shape, auto, kept, known, gaps, keyed)
+        work = _Work(shape, auto, conditions, known, gaps, keyed)
         work.run()
-        more = sorted({kept[k].claim.number for k in work.not_folded() if k < len(kept)})
-        if not more and not work.not_known:
-            return (work.result() if work.leaves_joins_alone() else None), left, gaps
-        left += more
+        wide = {conditions[k].claim.number for k in work.not_folded() if k < len(conditions)}
+        if not wide and not work.not_known:
+            return (work.result() if work.leaves_joins_alone() else None), gaps
+        kept = [condition for condition in conditions if condition.claim.number not in wide]
+        conditions = [*kept, *(listed(shape, shape.claim(number)) for number in sorted(wide))]
         gaps = gaps.put_off(shape, work.not_known)
 
 
@@ -112,6 +112,8 @@ class _Work(Registering):
         self.live: list[set[int]] = [set() for _ in auto.last]
         self.asking: dict[int, set[int]] = {leaf: set() for leaf in self.every}
         """The conditions in which an event at a leaf plays a role."""
+        self.valued = {c.claim.number: c.roles[1].leaves for c in conditions if c.listed is not None}
+        """Of each claim with a list: the leaves whose events' values it has."""
         for k, condition in enumerate(conditions):  # those on absent events are asked of none
             for role in condition.roles if condition.ends < 0 else ():
                 for leaf in role.leaves:
@@ -390,6 +392,9 @@ class _Work(Registering):
             return Move(r, carried)
         if not step.leaves & register.leaves:
             return Move(r, carried)
+        if register.fold is Fold.LIST:
+            terms = register.terms if step.leaves & self.valued[register.claim] else ()
+            return Move(r, carried, None, (Source(MARK), *(Source(EVENT, term) for term, _ in terms)))
         if register.is_set:
             return Move(r, carried, None, tuple(self._word(term, before, state) for term, before in register.terms))
         folds = register.fold is not Fold.LATEST and carried

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import NamedTuple
 
 from ceql.analysis.shape import Kind, Leaves, Shape
@@ -103,7 +103,7 @@ class Chain:
                 for item in here.items:
                     side = Chain()
                     sides.append((side, side.build(shape, item)))
-                return self._both(sides)
+                return self._both(shape, sides)
 
     def sequence(self, parts: Sequence[Fragment], contiguous: Sequence[bool]) -> Fragment:
         """Join parts one after the other. The neighbours of a part that is left out are joined directly, by `:` if
@@ -131,7 +131,7 @@ class Chain:
             self.join(rounds[-1].final, rounds[-1].entries, here.contiguous[0], loop)
         return Fragment(rounds[0].entries, tuple(s for part in rounds[least - 1 :] for s in part.final), nullable)
 
-    def _both(self, sides: list[tuple[Chain, Fragment]]) -> Fragment:
+    def _both(self, shape: Shape, sides: list[tuple[Chain, Fragment]]) -> Fragment:
         """The product. Each side has not started, is in a state, or has finished; an event may serve several."""
         not_started, finished = -1, -2
         numbers: dict[tuple[_Key, Leaves], int] = {}
@@ -146,16 +146,24 @@ class Chain:
             # a contiguous step needs that the side's own last event is the match's last
             able = [edge for edge in edges if moved or not edge.tight]
             ends = [edge._replace(target=finished) for edge in able if edge.target in part.final]
-            return stay + [(edge, True) for edge in able + ends]
+            goes_on = [edge for edge in able if side.edges[edge.target]]
+            return stay + [(edge, True) for edge in goes_on + ends]
 
         def steps(key: _Key) -> list[Edge]:
             found: dict[Edge, None] = {}
-            options = [moves(*side, *at) for side, at in zip(sides, key, strict=True)]
-            for chosen in product(*options):
+            together: list[tuple[tuple[tuple[Edge, bool], ...], Leaves]] = [((), NONE)]
+            for side, at in zip(sides, key, strict=True):
+                options = moves(*side, *at)
+                together = [
+                    ((*chosen, option), leaves | option[0].leaves)
+                    for chosen, leaves in together
+                    for option in options
+                    if shape.may_be_one(leaves | option[0].leaves)
+                ]
+            for chosen, leaves in together:
                 moved = [edge for edge, moves_on in chosen if moves_on]
                 if not moved:
                     continue
-                leaves = frozenset().union(*(edge.leaves for edge in moved))
                 loops = frozenset().union(*(edge.loops for edge in moved))
                 target = number(tuple((edge.target, moves_on) for edge, moves_on in chosen), leaves)
                 found[Edge(leaves, loops, target, any(edge.tight for edge in moved))] = None

@@ -2,8 +2,7 @@
 
 `parallel.py` makes states and steps. Here the steps become transitions: each looks up, in indexes, the equalities and
 the comparisons with PREV that it can. If that leaves claims, runs carry what these ask for (`carrying.py`), and steps
-test it; ALL is then a product, unless nothing is carried through its joins. The claims that even this does not settle
-are left as checks.
+test it; ALL is then a product, unless nothing is carried through its joins.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from ceql.errors import ResourceError
 from ceql.syntax import tree as t
 
 MOST_KNOWN = 1_000_000  # equalities times leaves: some seconds
-MOST_SIDES = 5  # of an ALL that is a product: each multiplies the states by four
 
 
 def compile_shape(shape: Shape, strict: frozenset[str] | None = None) -> Correlated:
@@ -52,15 +50,13 @@ def compile_shape(shape: Shape, strict: frozenset[str] | None = None) -> Correla
     if looks_up.settles_all and not gaps.compared:
         return looks_up.compile(gaps)
     by_key = looks_up.settled_by_key - _beside_endings(shape, gaps, prev)
-    asked, left = conditions(shape, [c for c in shape.claims if c.number not in by_key])
+    asked = conditions(shape, [c for c in shape.claims if c.number not in by_key])
     for chain in (False, True):
-        if chain and any(n.kind is Kind.ALL and len(n.items) > MOST_SIDES for n in shape.nodes):
-            break  # the product would have too many states
         compiler = _Compiler(shape, _built(shape, known, prev, shown, chain), known, prev)
-        carrying, more, ended = carry(shape, compiler.parallel, asked, known, gaps)
+        carrying, ended = carry(shape, compiler.parallel, asked, known, gaps)
         if carrying is not None:
-            return compiler.compile(ended, carrying, {claim.number for claim in left} | set(more))
-    return looks_up.compile(Gaps(gaps.plain))
+            return compiler.compile(ended, carrying)
+    raise AssertionError("a chain joins no runs")
 
 
 def _built(shape: Shape, known: list[Equality], prev: dict[int, Leaves], strict: bool, chain: bool) -> Parallel:
@@ -154,17 +150,11 @@ class _Compiler:
             self.shape.surely(comparand.scope, comparand.leaves) for comparand in others
         )
 
-    def compile(
-        self,
-        gaps: Gaps,
-        carrying: Carrying | None = None,
-        left: set[int] = frozenset(),  # type: ignore[assignment]
-    ) -> Correlated:
-        """The automaton, with what runs carry; `left` are the claims that are checked all the same."""
+    def compile(self, gaps: Gaps, carrying: Carrying | None = None) -> Correlated:
+        """The automaton, with what runs carry."""
         self.gaps = gaps
         if carrying is None:
             self.unlike = self.different
-            left = {c.number for c in self.shape.claims if c.number not in self.settled}
         elif any(carrying.live) or any(way.every_test for way in carrying.ways.values()) or carrying.endings:
             self.carrying = carrying
             self.reads = sum(term.use is not Use.NUMBER for term in carrying.terms)
@@ -173,9 +163,9 @@ class _Compiler:
                     self._term(term.what)  # type: ignore[arg-type]
             for one, other in carrying.compares:
                 self.compares[self._number(carrying, one), self._number(carrying, other)] = None
-        checks = tuple(c for c in self.shape.claims if c.number in left)
         watched = [self._watched(number) for number in range(len(self.shape.absences))]
-        around = [claim.node for claim in (*checks, *self.shape.denials)] + [gap.node for gap in self.shape.gaps]
+        told = carrying.listed if carrying is not None else ()
+        around = [claim.node for claim in (*told, *self.shape.denials)] + [gap.node for gap in self.shape.gaps]
         nodes = self.shape.nodes
         around += [nodes[gap.node].items[0] for gap in self.shape.gaps if nodes[gap.node].kind is Kind.REPEAT]
         self.loops = frozenset(loop for node in around for loop in self.shape.above(node)[1:])
@@ -190,7 +180,6 @@ class _Compiler:
             marks=tuple(self.marks),
             transitions=tuple(self.transitions),
             indexes=tuple(self.rows),
-            checks=checks,
             looked_up=tuple(c for c in self.shape.claims if c.number in self.partly),
             states=len(self.parallel.last),
             final=self.parallel.final,

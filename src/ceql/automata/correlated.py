@@ -2,8 +2,7 @@
 
 Runs wait in indexes. An index is fed by the states it gathers, under a key of the last event's values; a transition
 looks up its own event's values there. `terms` are those values: expressions over one event, numbered. Where conditions
-ask for more, runs carry registers (`carrying`), and a transition tests what it finds. `checks` are the claims that
-neither settles; they are checked on finished matches.
+ask for more, runs carry registers (`carrying`), and a transition tests what it finds.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ceql.syntax.walking import leaves
 
 class Mark(NamedTuple):
     """What is said of an event of a match: where in the formula it was read, and after going round which iterations,
-    as far as checks ask for that."""
+    as far as conditions on whole lists of events ask for that."""
 
     leaves: Leaves
     loops: Leaves
@@ -100,7 +99,6 @@ class Correlated:
     marks: tuple[Mark, ...]
     transitions: tuple[Transition, ...]
     indexes: tuple[Index, ...]
-    checks: tuple[Claim, ...]
     looked_up: tuple[Claim, ...]
     """The claims that the indexes settle, or narrow down."""
     states: int
@@ -227,7 +225,11 @@ class Correlated:
             for term in self.carrying.terms
         ]
         conditions = [
-            replace(own, operands=tuple(operand._replace(what=told(operand.what)) for operand in own.operands))
+            replace(
+                own,
+                operands=tuple(operand._replace(what=told(operand.what)) for operand in own.operands),
+                listed=None if own.listed is None else tuple(map(told, own.listed)),  # type: ignore[arg-type]
+            )
             for own in self.carrying.conditions
         ]
         return replace(self, carrying=replace(self.carrying, terms=tuple(terms), conditions=tuple(conditions)))
@@ -280,6 +282,6 @@ def _without_way(transition: Transition) -> str:
 
 
 NOTHING_COMPARED = Correlated(
-    Shape((), {}, (), 0), Parallel((), (), (), (), ()), (), (), (), (), (), (), (), (), states=0, final=()
+    Shape((), {}, (), 0), Parallel((), (), (), (), ()), (), (), (), (), (), (), (), states=0, final=()
 )
 """The automaton of a query that compares no events."""

@@ -216,14 +216,9 @@ class _Builder:
             ways = [
                 _Way(a.sources + b.sources, a.leaves | b.leaves, a.loops | b.loops)
                 for a, b in product(ways, options)
-                if self._one_event(a.leaves | b.leaves)
+                if self.shape.may_be_one(a.leaves | b.leaves)
             ]
         return ways
-
-    def _one_event(self, leaves: Leaves) -> bool:
-        kinds = {self.shape.leaf[leaf].type for leaf in leaves}
-        streams = {self.shape.leaf[leaf].stream for leaf in leaves} - {None}
-        return len(kinds) <= 1 and len(streams) <= 1
 
 
 def _tree(joint: _Joint, items: Sequence[int], shared: Sequence[tuple[frozenset[int], Equality]]) -> QTree:

@@ -53,12 +53,11 @@ def prefer(shape: Shape, guards: Sequence[Atom]) -> Preferring:
     ordered = compile_ordered(to_normal(shape, compared=Compared.TOLD_APART), guards)
     steps, parallel = _parallel(ordered)
     same = {number for equality in known for number in equality.claims}
-    asked, left = conditions(shape, [claim for claim in shape.claims if claim.number not in same])
+    asked = conditions(shape, [claim for claim in shape.claims if claim.number not in same])
     gaps = gaps_of(shape, _after_prev(shape))
-    carrying, more, ended = carry(shape, parallel, asked, known, gaps, keyed=False)
+    carrying, ended = carry(shape, parallel, asked, known, gaps, keyed=False)
     assert carrying is not None, "an ordered automaton joins no runs"
-    left += [claim for claim in shape.claims if claim.number in more]
-    left += [claim for claim in shape.denials if claim.absence not in ended.numbers]
+    left = [claim for claim in shape.denials if claim.absence not in ended.numbers]
     if left:
         return Preferring(ordered, NOTHING_COMPARED, tuple(left))
     return Preferring(ordered, _comparing(shape, ordered, steps, parallel, carrying), ())
@@ -113,9 +112,11 @@ def _comparing(
         tuple(terms[carrying.terms[k].what] for k in pair): None  # type: ignore[index]
         for pair in carrying.compares
     }
-    marks = {leaves: k for k, leaves in enumerate(dict.fromkeys(step.leaves for step, _ in steps))}
+    rounds = frozenset(node for claim in carrying.listed for node in shape.above(claim.node)[1:])
+    marks = {step: Mark(step.leaves, step.loops & rounds) for step, _ in steps}
+    numbers = {mark: k for k, mark in enumerate(dict.fromkeys(marks.values()))}
     transitions = [
-        Transition(0, (), (Link(wait, ()),) if wait >= 0 else (), marks[step.leaves], step.target, (), _tested(way))
+        Transition(0, (), (Link(wait, ()),) if wait >= 0 else (), numbers[marks[step]], step.target, (), _tested(way))
         for step, wait, way in ((step, wait, carrying.ways[step, wait]) for step, wait in steps)
     ]
     indexes = tuple(Index({wait: ((), ())}, own.tight, carrying.live[wait]) for wait, own in enumerate(ordered.waits))
@@ -136,10 +137,9 @@ def _comparing(
         guards=ordered.guards,
         terms=tuple(terms),
         compares=tuple(compared),  # type: ignore[arg-type]
-        marks=tuple(Mark(leaves, frozenset()) for leaves in marks),
+        marks=tuple(numbers),
         transitions=tuple(transitions),
         indexes=indexes,
-        checks=(),
         looked_up=(),
         states=len(parallel.last),
         final=parallel.final,

@@ -48,6 +48,8 @@ class Registering:
         return self.registers.setdefault(register, len(self.registers))
 
     def _terms_of(self, condition: Condition) -> tuple[int, ...]:
+        if condition.listed is not None:
+            return (-1,)
         used = uses(condition)
         found = []
         for operand, (use, other) in zip(condition.operands, used, strict=True):
@@ -63,6 +65,10 @@ class Registering:
         if condition.denies >= 0 and operand.role == 0:
             return self._of_forbidden(condition, k, n)
         fold = Fold(operand.fold) if operand.fold else Fold.LATEST
+        if condition.listed is not None:
+            terms = tuple((self._term(Term(what, Use.LISTED)), False) for what in condition.listed)
+            list_of = Register(-1, fold, role.leaves, role.scope, claim=condition.claim.number, terms=terms)
+            return self._register(list_of), -1
         if fold is Fold.DISTINCT:
             full = enough(condition, n)
             return self._register(Register(-1, fold, role.leaves, role.scope, terms=((term, False),), enough=full)), -1

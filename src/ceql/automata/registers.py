@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ceql.analysis.cutting import Condition
-from ceql.analysis.shape import Leaves, Shape
+from ceql.analysis.shape import Claim, Leaves, Shape
 from ceql.automata.parallel import Step
 from ceql.automata.uses import Term
 
@@ -32,13 +32,14 @@ class Fold(Enum):
     FIRST = "FIRST"
     LAST = "LAST"
     DISTINCT = "DISTINCT"  # the set of different values
+    LIST = "LIST"  # all values in order
 
 
 class Register(NamedTuple):
     """The value of a term at the events of some leaves; of the event before them, if `previous`.
 
     A SET has a member for each event, which has the values of several terms, some of the event before. DISTINCT is a
-    set of the values of one term.
+    set of the values of one term. A LIST has a member for each event, which has its mark, then the values of terms.
     """
 
     term: int
@@ -46,15 +47,15 @@ class Register(NamedTuple):
     leaves: Leaves
     scope: int  # going round an iteration around this node empties it; -1: none does
     previous: bool = False
-    claim: int = -1  # ALIVE: of which claim
-    terms: tuple[tuple[int, bool], ...] = ()  # SET: its terms, and whether they are of the event before
+    claim: int = -1  # ALIVE, LIST: of which claim
+    terms: tuple[tuple[int, bool], ...] = ()  # SET, LIST: its terms, and whether they are of the event before
     absence: int = -1  # if it is of forbidden events: of which
     emptied: Leaves = frozenset()  # an event at one of these leaves empties it
     enough: int = 0  # DISTINCT: how many values make it full
 
     @property
     def is_set(self) -> bool:
-        return self.fold in (Fold.SET, Fold.DISTINCT)
+        return self.fold in (Fold.SET, Fold.DISTINCT, Fold.LIST)
 
 
 def resets(shape: Shape, register: Register, step: Step) -> bool:
@@ -64,12 +65,12 @@ def resets(shape: Shape, register: Register, step: Step) -> bool:
     return register.scope >= 0 and not step.loops.isdisjoint(shape.above(register.scope)[1:])
 
 
-EVENT, CARRIED, NOTHING, NEW = "event", "carried", "nothing", "new"
+EVENT, CARRIED, NOTHING, NEW, MARK = "event", "carried", "nothing", "new", "mark"
 
 
 class Source(NamedTuple):
     """Where a value comes from: the event's term, a register of the run, or a term of no event (all is NULL); NEW is
-    a register of the run that the step makes.
+    a register of the run that the step makes; MARK is the number of the step's mark.
 
     Of a register that is a set, `member` is the number of a value of each member.
     """
@@ -170,6 +171,11 @@ class Carrying:
     endings: Mapping[tuple[Step, int], tuple[Ending, ...]]
     """Of each step and source state that a gap lies between: what rules out the runs there. Absences without conditions
     on other events are not among them."""
+
+    @property
+    def listed(self) -> tuple[Claim, ...]:
+        """The claims that are decided on lists of events."""
+        return tuple(condition.claim for condition in self.conditions if condition.listed is not None)
 
     @cached_property
     def carried_on(self) -> Mapping[int, set[int]]:

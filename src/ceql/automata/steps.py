@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ceql.automata.correlated import Correlated, Index, Transition
-from ceql.automata.registers import CARRIED, EVENT, NEW, Carrying, Evaluation, Fold, Move, Source
+from ceql.automata.registers import CARRIED, EVENT, MARK, NEW, Carrying, Evaluation, Fold, Move, Source
 from ceql.engine.groups.layout import (
     ADD,
     ADD_DIFFERENT,
     ALIVE,
+    APPEND,
+    ASKED_AT_ONCE,
     BUCKETS,
     CASES,
     EQUAL,
@@ -25,10 +27,12 @@ from ceql.engine.groups.layout import (
     LAST_KNOWN,
     LEAST_KNOWN,
     LEAST_OF,
+    LEFT,
     MEMBER,
     NO_EVENT,
     NOT_TRUE,
     NOWHERE,
+    NUMBER,
     ONLY,
     RANKED,
     ROWS,
@@ -37,6 +41,7 @@ from ceql.engine.groups.layout import (
     SUM_WHOLE,
     TAKE,
     TESTS,
+    TOLD,
     Carrier,
     Steps,
 )
@@ -235,6 +240,8 @@ class _Carriers:
             keys=np.zeros((1, 1), np.int64),
             buckets=np.zeros((1, BUCKETS), np.int64),
             died=np.zeros((0, 0), np.int64),
+            verdicts=np.zeros((len(self.carrying.listed), 2), np.int8),
+            asked=np.zeros((1 + ASKED_AT_ONCE * bool(self.carrying.listed), 2), np.int64),
             after=self._further(tests, after, complete),
             alike=self._alike(),
         )
@@ -272,6 +279,8 @@ class _Carriers:
             index = self._index(transition)
             assert index is not None
             return -1 - index.registers.index(source.number)
+        if source.kind == MARK:
+            return NUMBER - transition.mark
         if source.kind == NEW:
             return -1 - [move.register for move in transition.way.moves].index(source.number)
         column = self.auto.column(source.number) if source.number >= 0 else len(self.absent)
@@ -296,7 +305,8 @@ class _Carriers:
         return rows
 
     def _row(self, transition: Transition, test: Evaluation) -> list[int]:
-        row = [0, 0, 0, 0, 0, -1, 0, 0, NOWHERE, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        row = [0] * TESTS
+        row[5], row[8], row[9] = -1, NOWHERE, -1
         sets = {source.number: source._replace(member=-1) for source in test.sources if source.member >= 0}
         first: dict[int, int] = {}
         for n, (register, source) in enumerate(sets.items()):
@@ -309,6 +319,10 @@ class _Carriers:
         ]
         if test.condition < 0:
             row[:5] = [1, EQUAL, *reads, 0]
+            return row
+        condition = self.carrying.conditions[test.condition]
+        if condition.listed is not None:
+            row[LEFT], row[TOLD] = reads[0], 1 + self.carrying.listed.index(condition.claim)
             return row
         bound = self.bound[test.condition]
         if isinstance(bound, Simple):
@@ -334,7 +348,7 @@ class _Carriers:
         if move.words:
             at = len(self.reads)
             self.reads += [self._read(transition, source) for source in move.words]
-            return ADD, kept, at, len(move.words)
+            return APPEND if register.fold is Fold.LIST else ADD, kept, at, len(move.words)
         if move.source is None:
             return KEEP, kept, 0, 0
         taken = self._read(transition, move.source)

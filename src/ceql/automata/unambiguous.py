@@ -47,7 +47,7 @@ class _Way(NamedTuple):
 
 def make_unambiguous(auto: Correlated, selected: Label, distinct: bool) -> Correlated | None:
     """An automaton whose runs are the matches of a chain, one for each; None where that is not possible here."""
-    if not auto.is_chain or auto.checks or auto.absences or auto.ends_runs or auto.carrying is not None:
+    if not auto.is_chain or auto.absences or auto.ends_runs or auto.carrying is not None:
         return None
     labels = [auto.label(mark) & selected for mark in auto.marks]
     return _Expansion(auto, labels, distinct).build()

@@ -15,7 +15,7 @@ _OWN = ("", "MIN", "MAX", "FIRST", "LAST")  # folds whose value is that of an ev
 
 class Use(Enum):
     """How an operand's values are used: as numbers of equal values, by order, by order under an aggregate (where NaN is
-    no NULL), in arithmetic, there also for IS NULL or under an aggregate (the same), as a truth value."""
+    no NULL), in arithmetic, there also for IS NULL or under an aggregate (the same), as a truth value, as they are."""
 
     NUMBER = "number"
     ORDER = "order"
@@ -23,6 +23,7 @@ class Use(Enum):
     VALUE = "value"
     NULLABLE = "nullable"
     TRUTH = "truth"
+    LISTED = "listed"
 
 
 class Term(NamedTuple):

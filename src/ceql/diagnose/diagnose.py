@@ -26,7 +26,7 @@ from ceql.diagnose.following import CorrelatedFollowing
 from ceql.diagnose.reach import reach
 from ceql.diagnose.timing import Timing, WatchedSequencer, time_of
 from ceql.errors import nearest
-from ceql.explain.claims import claim_text, claims
+from ceql.explain.claims import claims
 from ceql.explain.names import listed
 from ceql.explain.stages import columns_read
 from ceql.io.ordering import caller_rows, put_in_order
@@ -194,9 +194,6 @@ class Inquiry:
         if isinstance(self.windowless, CorrelatedFollowing):
             if self.windowless.seen < self.events:
                 yield f"how far it got was looked at in the first {self.windowless.seen:,} events only"
-            if self.plan.automaton.checks:
-                late = listed(f"'{claim_text(claim)}'" for claim in self.plan.automaton.checks)
-                yield f"how far it got takes no account of {late}, checked on complete candidates"
             if self.plan.automaton.absences:
                 absent = listed(self.plan.shape.absences[w.number].text for w in self.plan.automaton.absences)
                 yield f"how far it got takes no account of {absent}, looked up for complete candidates"

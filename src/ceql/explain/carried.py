@@ -17,7 +17,8 @@ from ceql.automata.uses import Use
 from ceql.explain.formula import print_normal, print_predicate
 from ceql.explain.names import leaf_name, leaf_variable, print_bare, print_of_previous, print_own
 from ceql.syntax import tree as t
-from ceql.syntax.printer import print_condition, print_name
+from ceql.syntax.printer import print_condition, print_expression, print_name
+from ceql.syntax.walking import leaves
 
 AGGREGATES = (Fold.SUM, Fold.COUNT, Fold.MIN, Fold.MAX, Fold.FIRST, Fold.LAST)
 _WHICH = {Fold.FIRST: "the first", Fold.LAST: "the last", Fold.MIN: "all", Fold.MAX: "any"}  # that have a value
@@ -73,6 +74,8 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
     if register.fold is Fold.ALIVE:
         return f"the cases of '{shape.claim(register.claim).text}' that have not failed"
     assert auto.carrying is not None
+    if register.fold is Fold.LIST:
+        return _print_list(auto.carrying, register)
     role = _role(auto.carrying, register)
     if register.absence >= 0:
         name = min(shape.absences[register.absence].names, default="")
@@ -102,6 +105,12 @@ def print_register(auto: Correlated, number: int, but: Collection[int] = ()) -> 
     if register.fold in AGGREGATES and register.absence < 0:
         return f"{print_aggregate(register, what, name)} so far"
     return _FOLDS.get(register.fold, "{}").format(_print_term(auto.carrying, register.term, register.previous, name))
+
+
+def _print_list(carrying: Carrying, register: Register) -> str:
+    (condition,) = (c for c in carrying.conditions if c.listed is not None and c.claim.number == register.claim)
+    shown = [leaf for leaf in leaves(condition.asked) if not (isinstance(leaf, t.Ref) and is_hidden(leaf.attribute))]
+    return f"the list of {', '.join(dict.fromkeys(map(print_expression, shown))) or 'events'} so far"
 
 
 def print_aggregate(register: Register, what: t.Expression | t.Predicate, name: str) -> str:
@@ -228,6 +237,8 @@ def registers_met(auto: Correlated) -> Iterator[tuple[int, list[int]]]:
 def _has_many_values(carrying: Carrying, register: Register) -> bool:
     if register.fold is Fold.ALIVE:
         return False
+    if register.fold is Fold.LIST:
+        return True
     terms = [term for term, _ in register.terms] or [register.term]
     return any(carrying.terms[term].use is not Use.TRUTH for term in terms)
 

@@ -1,8 +1,8 @@
 """Says how each condition across events is decided, and why not in a better way.
 
 In: a plan. Out: for each claim of its formula one of the ways (`How`), with the reason. What is said is read from the
-compiled automaton: from what its runs carry and its steps decide (`decisions.py`), from its indexes, its `checks` and
-the equalities that break the hierarchy, not from how a condition is written.
+compiled automaton: from what its runs carry and its steps decide (`decisions.py`), from its indexes and the equalities
+that break the hierarchy, not from how a condition is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Claim, Kind, Length, Shape, Test
 from ceql.analysis.substreams import part_of, relative_to_substreams
 from ceql.automata.carrying import MOST_SETS
-from ceql.automata.compile_correlated import MOST_SIDES
 from ceql.automata.correlated import Correlated
 from ceql.automata.lookups import compared
 from ceql.automata.parallel import build
@@ -88,7 +87,10 @@ def _judge(plan: Plan, whole: Shape, claim: Claim) -> tuple[How, str]:
 def _of_runs(auto: Correlated, claim: Claim) -> tuple[How, str]:
     """How the loop over ordered runs decides a claim: it looks nothing up."""
     known = next((e for e in equalities(auto.shape) if claim.number in e.claims), None)
-    found = [decision._replace(how=How.TESTED) for decision in decisions(auto, claim, known, auto.indexes)]
+    found = [
+        decision if decision.how is How.LISTED else decision._replace(how=How.TESTED)
+        for decision in decisions(auto, claim, known, auto.indexes)
+    ]
     if not found:
         return How.NOTHING, "no way through the formula reads all the events that it is about, so it holds"
     return worst(found), "; ".join(in_words(found)).replace("group by group", "run by run")
@@ -126,9 +128,6 @@ class _Judge:
     def judge(self, claim: Claim) -> tuple[How, str]:
         auto = self.plan.automaton
         known = next((e for e in equalities(self.shape) if claim.number in e.claims), None)
-        if any(c is claim for c in auto.checks):
-            used = known is not None and _is_compared(self.shape, auto, known)
-            return How.NARROWED if used else How.CHECKED, _left(self.shape, claim)
         found = decisions(auto, claim, known, self.plan.running.indexes)
         said = in_words(found)
         if known is not None:
@@ -143,6 +142,8 @@ class _Judge:
             return How.LOOKED_UP, self._looked_up(claim, None)
         if not found:
             return How.NOTHING, "no way through the formula reads all the events that it is about, so it holds"
+        if worst(found) is How.LISTED:
+            said.append(_why_listed(self.shape, claim))
         return worst(found), "; ".join(said)
 
     def _broken(self, claim: Claim) -> list[str]:
@@ -219,10 +220,8 @@ def _is_compared(shape: Shape, auto: Correlated, equality: Equality) -> bool:
     )
 
 
-def _left(shape: Shape, claim: Claim) -> str:
-    """Why no value that runs could carry decides a claim."""
-    if any(node.kind is Kind.ALL and len(node.items) > MOST_SIDES for node in shape.nodes):
-        return f"runs cannot carry values through an ALL of more than {MOST_SIDES} sides"
+def _why_listed(shape: Shape, claim: Claim) -> str:
+    """Why nothing less than all its events decides a claim."""
     if isinstance(claim.what, Length) or any(test.is_measured for test in claim.tests):
         return _whole(shape, claim)
     if any(isinstance(part, t.Call) for test in claim.tests for part in nodes(test.predicate)):
@@ -230,17 +229,17 @@ def _left(shape: Shape, claim: Claim) -> str:
             "a function other than ABS, FLOOR, CEIL and ROUND to whole numbers takes values of several events, or "
             "gives a value where PREV is NULL"
         )
-    if conditions(shape, [claim])[1]:
+    if any(condition.listed is not None for condition in conditions(shape, [claim])):
         return "it combines events of different rounds of an iteration, or is an OR of too many cases to follow"
     return f"it combines all events of more than {MOST_SETS} variables with many events each"
 
 
 def _whole(shape: Shape, claim: Claim) -> str:
-    """Why nothing that runs could carry of a part as a whole decides a claim."""
+    """Why no single value that runs could carry of a part as a whole decides a claim."""
     if any(shape.nodes[node].kind is Kind.ALL for node in shape.above(claim.node)[1:]):
         return "a side of ALL goes round before the others have ended, and does not tell when a round is complete"
     return (
-        "it is about all events of a variable together, in a way that only a whole match tells: with an aggregate of "
+        "it is about all events of a variable together, in a way that no single value tells: with an aggregate of "
         "all values at once (MEDIAN, STDDEV, FIRST(e, n), ...), a text, a function, an OR of several events, or a "
         "variable that comes after several rounds"
     )

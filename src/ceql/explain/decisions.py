@@ -24,14 +24,14 @@ class How(Enum):
     LOOKED_UP = "looked up"
     IN_ORDER = "found in order"
     TESTED = "tested"
-    NARROWED = "looked up in part, then checked on each candidate"
-    CHECKED = "checked on each candidate"
+    LISTED = "tested on whole lists"
 
 
 _DECIDED = {
     How.LOOKED_UP: "looked up by hash at",
     How.IN_ORDER: "found in order at",
     How.TESTED: "tested group by group at",
+    How.LISTED: "each different list is tested once at",
 }
 
 
@@ -98,14 +98,19 @@ def _at(
             continue
         in_order = any(indexes[link.where].order for link in transition.links)
         remark = "" if in_order else _remark(auto, carrying, transition, test)
-        yield Decision(How.IN_ORDER if in_order else How.TESTED, names, event, remark)
+        yield Decision(How.IN_ORDER if in_order else _tested(carrying, test), names, event, remark)
     for tests, remark in ((transition.way.after, ""), (transition.way.complete, ", where a match may end")):
         for test in tests:
             if test.condition in own:
                 registers = dict.fromkeys(source.number for source in test.sources)
                 names = tuple(dict.fromkeys(print_register(auto, register) for register in registers))
-                early = carrying.conditions[test.condition].early
-                yield Decision(How.TESTED, names, event, ", if it cannot hold any more" if early else remark)
+                after = ", if it cannot hold any more" if carrying.conditions[test.condition].early else remark
+                yield Decision(_tested(carrying, test), names, event, after)
+
+
+def _tested(carrying: Carrying, test: Evaluation) -> How:
+    is_listed = test.condition >= 0 and carrying.conditions[test.condition].listed is not None
+    return How.LISTED if is_listed else How.TESTED
 
 
 def _is_class(auto: Correlated, register: int, equality: Equality | None) -> bool:

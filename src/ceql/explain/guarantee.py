@@ -1,7 +1,7 @@
 """Says which row of docs/reference.md, section 4 a query belongs to, and what it gives up.
 
 In: a plan. Out: the class of the automaton that runs the query, its bounds, and in words all that is not done with
-output-linear delay: claims checked on candidates, runs that must be compared with each other, a strategy's choice.
+output-linear delay: NOT looked up for each candidate, runs that must be compared with each other, a strategy's choice.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from typing import NamedTuple
 from ceql.automata.distinct import MANY
 from ceql.automata.registers import Fold
 from ceql.explain.carried import registers_met
-from ceql.explain.claims import judged
-from ceql.explain.decisions import How
 from ceql.explain.names import listed
 from ceql.explain.text import number
 from ceql.plans import CandidateReason, Loop, Plan
@@ -52,8 +50,8 @@ class Class(Enum):
         "output-linear delay",
     )
     CANDIDATES = Guarantee(
-        "conditions that nothing carried decides (checked on candidates)",
-        "as above; the rest is checked on each candidate",
+        "NOT that is looked up for each candidate",
+        "as above; what NOT keeps away is looked up for each candidate",
         "not bounded",
     )
 
@@ -71,7 +69,7 @@ def query_class(plan: Plan) -> Class:
         return Class.PREFERRED_CARRIED if plan.compares else Class.PREFERRED
     if plan.loop is not Loop.GROUPS:
         return Class.UNARY if plan.rivalry is None else Class.RIVALS
-    if plan.automaton.checks or plan.automaton.absences:
+    if plan.automaton.absences:
         return Class.CANDIDATES
     if plan.automaton.carrying is not None:
         return Class.CARRIED
@@ -87,7 +85,7 @@ def guarantee(plan: Plan) -> Guarantee:
         return kind.value
     update = _update(plan)
     if kind is Class.CANDIDATES:
-        update += "; the rest is checked on each candidate"
+        update += "; what NOT keeps away is looked up for each candidate"
     enumeration = next((loss.enumeration for loss in losses(plan)), kind.value.enumeration)
     return Guarantee(kind.value.name, update, enumeration)
 
@@ -136,7 +134,9 @@ def _update(plan: Plan) -> str:
     # what is known of forbidden events depends on the first of them alone
     folds = {register.fold for registers in met for register in registers if register.absence < 0}
     unbounded = any(register.enough == MANY for registers in met for register in registers)
-    if Fold.SET in folds or unbounded:
+    if Fold.LIST in folds:
+        bound = "linear in the groups that an event meets, and in the lists that tell them apart: at most 2^w"
+    elif Fold.SET in folds or unbounded:
         bound = "linear in the groups that an event meets, and in the sets that tell them apart: at most 2^w"
     elif Fold.SUM in folds:
         bound = "linear in the groups that an event meets, and in the sums that tell them apart: at most 2^w"
@@ -172,12 +172,6 @@ def how_chosen(plan: Plan, strategy: t.Strategy) -> str:
 
 def _loss(plan: Plan, reason: CandidateReason) -> Loss:
     match reason:
-        case CandidateReason.CHECKS:
-            late = listed(f"'{j.text}'" for j in judged(plan) if j.how in (How.NARROWED, How.CHECKED))
-            return Loss(
-                f"{late}: checked on each candidate, and any number of candidates may fail",
-                "not bounded: candidates that fail are looked at too",
-            )
         case CandidateReason.ABSENCES:
             absent = listed(plan.shape.absences[watched.number].text for watched in plan.automaton.absences)
             return Loss(

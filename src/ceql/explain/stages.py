@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ceql.analysis.equalities import Equality
 from ceql.analysis.lengths import is_hidden
+from ceql.analysis.listed import attributes
 from ceql.analysis.neighbours import attribute_in
 from ceql.analysis.normal import to_normal
 from ceql.analysis.shape import Length
@@ -30,7 +31,7 @@ from ceql.predicates.bind import InputSchema, bind
 from ceql.predicates.columns import AttributeColumn, MaskColumn, StreamColumn
 from ceql.predicates.operands import Encoding, Operands
 from ceql.predicates.values import ValueNumbers
-from ceql.recognition.checks import Checks, attributes
+from ceql.recognition.checks import Checks
 from ceql.recognition.lags import with_lags
 from ceql.recognition.lengths import Lengths
 from ceql.recognition.options import Options
@@ -269,9 +270,8 @@ def columns_read(plan: Plan) -> list[str]:
     """The attributes that guards, comparisons, PARTITION BY and the window read, in order of appearance."""
     read: list[t.Condition | t.Expression] = [p for guard in plan.guards for p in guard.predicates]
     read += [*plan.automaton.terms, *(term.what for term in plan.automaton.reads)]
-    checks = plan.automaton.checks + plan.automaton.denials
     names = [attribute_in(leaf.name) for node in read for leaf in leaves(node) if isinstance(leaf, t.Attribute)]
-    names += [name for claim in checks for name in sorted(attributes(claim))]
+    names += [name for claim in plan.automaton.denials for name in sorted(attributes(claim))]
     windows = [claim.what.window for claim in claims(plan) if isinstance(claim.what, Length)]
     names += [window.attribute for window in windows if isinstance(window, t.AttributeWindow)]
     names += [ref.attribute for part in plan.partition for ref in part.refs]

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ceql.analysis.cutting import Condition, Read
 from ceql.automata.correlated import Correlated
@@ -64,6 +65,7 @@ class Encoding(Enum):
     WORD = "word"
     FLOAT = "float"
     RANKED = "ranked"
+    NUMBERED = "numbered"  # not compared, but to be had back
 
 
 class Operands:
@@ -120,6 +122,8 @@ class Operands:
         return finest("s", *units)
 
     def _encoding(self, term: Term) -> Encoding:
+        if term.use is Use.LISTED:
+            return Encoding.NUMBERED
         if term.use is Use.TRUTH or self._decimals.scale(term) is not None:
             return Encoding.WORD
         if term.use in (Use.VALUE, Use.NULLABLE):
@@ -214,19 +218,23 @@ class Operands:
             return lambda batch, _, to: write_unscaled(decimal, batch, to)
         what: t.Expression = term.what  # type: ignore[assignment]
         column: Callable[[pa.RecordBatch], Any]
-        if isinstance(what, t.Attribute) and term.use in _ORDERED:
+        if isinstance(what, t.Attribute) and term.use in (*_ORDERED, Use.LISTED):
             column = partial(column_of, name=what.name)
         else:
             column = self._compiler.expression(what)[1]
         type = self._type_of(what)
-        if encoding is Encoding.RANKED:
+        if encoding in (Encoding.RANKED, Encoding.NUMBERED):
             if pa.types.is_null(type):
                 return lambda batch, _, to: to.fill(NULL)
 
             def numbered(batch: pa.RecordBatch, values: ValueNumbers | None, to: Array) -> None:
                 assert values is not None
-                numbers = values.number(_spread(column(batch), batch.num_rows), type)
+                found = _spread(column(batch), batch.num_rows)
+                numbers = values.number(found, type)
                 to[:] = np.where(numbers < 0, np.int64(NULL), numbers)
+                if encoding is Encoding.NUMBERED and pa.types.is_floating(type):
+                    plain = found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
+                    to[pc.is_nan(plain.cast(pa.float64())).fill_null(False).to_numpy(zero_copy_only=False)] = p.NAN
 
             return numbered
         partner = self._type_of(term.partner) if term.partner is not None else type  # type: ignore[arg-type]
@@ -243,9 +251,23 @@ class Operands:
             )
         return read
 
+    def values_of(self, what: t.Expression, words: Array, values: ValueNumbers) -> pa.Array:
+        """The values that were listed as these words."""
+        type = self._type_of(what)
+        if pa.types.is_null(type):
+            return pa.nulls(len(words))
+        known = (words >= 0) & (words < values.most)
+        found = values.values(words[known], type)
+        at = np.where(known, np.cumsum(known) - 1, len(found))
+        if pa.types.is_floating(type):
+            found = pa.concat_arrays([found, pa.array([np.nan], pa.float64()).cast(type)])
+        return found.take(pa.array(at, mask=~known & (words != p.NAN)))
+
     # --- conditions ---
 
     def _test(self, k: int, condition: Condition) -> BoundTest:
+        if condition.listed is not None:
+            return []
         pair = condition.pair
         # a third operand is that an event is there, without which nothing is asked
         if pair is not None and len(condition.operands) == 2 and condition.ends < 0 and not condition.is_measured:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ceql.errors import SchemaError, no_column
 from ceql.io.numbering import Numbering
 from ceql.io.schemas import column_of, is_comparable, kind_of, names_near, value_type
-from ceql.io.values import coded, from_state, numbers_by_code, order_of, to_state, to_values
+from ceql.io.values import coded, from_state, numbers_by_code, order_of, to_array, to_state, to_values
 from ceql.jit import Array
 from ceql.predicates.masks import MaskCompiler
 from ceql.predicates.time_arithmetic import unit_in
@@ -133,6 +133,11 @@ class ValueNumbers:
     def number(self, column: pa.Array, shown: pa.DataType) -> Array:
         """The numbers of a column that is no term: equal values have equal numbers, NULL and NaN have -1."""
         return self._numbers(column, shown)
+
+    def values(self, numbers: Array, type: pa.DataType) -> pa.Array:
+        """The values of a column of this type that have these numbers."""
+        (found,) = self._numbering.values(numbers)
+        return to_array(found, type) if len(numbers) else pa.nulls(0, type)
 
     def ranks(self) -> Array:
         """Of each number, the place of its value in order; values of different kinds do not compare."""

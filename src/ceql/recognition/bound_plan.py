@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from ceql.analysis.lengths import is_hidden
+from ceql.analysis.listed import attributes
 from ceql.analysis.measures import measured_attributes
 from ceql.analysis.neighbours import attribute_in, lags_in
 from ceql.analysis.normal import Atom
@@ -39,7 +40,7 @@ from ceql.predicates.operands import Operands
 from ceql.predicates.symbols import Symbolizer, SymbolTable
 from ceql.predicates.time_arithmetic import with_unit
 from ceql.predicates.values import ValueNumbers
-from ceql.recognition.checks import Checks, attributes
+from ceql.recognition.checks import Checks
 from ceql.recognition.folds import Folds
 from ceql.recognition.lags import LaggedEvents, with_lags
 from ceql.recognition.lengths import Lengths
@@ -383,7 +384,7 @@ def compared_attributes(plan: Plan) -> tuple[str, ...]:
     auto = plan.automaton
     terms = [*auto.terms, *(term.what for term in auto.reads)] if plan.compares else []
     found = {leaf.name for term in terms for leaf in leaves(term) if isinstance(leaf, t.Attribute)}
-    found.update(measured, *(attributes(claim) for claim in (*auto.checks, *auto.denials)))
+    found.update(measured, *(attributes(claim) for claim in auto.denials))
     windows = [claim.what.window for claim in plan.shape.claims if isinstance(claim.what, Length)]
     found.update(window.attribute for window in windows if isinstance(window, t.AttributeWindow))
     return tuple(sorted(name for name in found if not is_hidden(name)))

@@ -1,6 +1,6 @@
-"""Claims that the automaton cannot decide, checked on whole chunks of candidates.
+"""Claims that the automaton cannot decide, checked on many lists of events at once.
 
-In: a chunk of candidates and the attributes of their events. Out: which candidates satisfy the claims. For each claim,
+In: the events of partial matches or candidates, and their attributes. Out: which of them satisfy a claim. For a claim,
 a row is made of each combination of events that the claim compares, with the attributes of each variable as columns
 `variable.attribute`. A predicate over those columns is evaluated like a predicate over a single event. The aggregates
 of a claim are further columns, each calculated once for every instance of the node that binds its variable.
@@ -8,7 +8,7 @@ of a claim are further columns, each calculated once for every instance of the n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ceql.analysis.conditions import replaced
-from ceql.analysis.lengths import bound_name, key_name
+from ceql.analysis.lengths import TIME, bound_name, key_name
+from ceql.analysis.listed import attributes
 from ceql.analysis.shape import Claim, Comparand, Either, Leaves, Length, Same, Shape, Test
 from ceql.automata.correlated import Correlated
 from ceql.engine.common.chunk import Chunk
@@ -28,7 +29,6 @@ from ceql.recognition.folds import Folds, outside
 from ceql.recognition.kernels import look_up_positions, mark_positions
 from ceql.syntax import tree as t
 from ceql.syntax.walking import leaves as attributes_of
-from ceql.syntax.walking import nodes
 
 Take = Callable[[Array], pa.RecordBatch]
 """The attributes that checks read, of the events at these (ascending) positions."""
@@ -46,12 +46,10 @@ class Checks:
         self.time = time
         self.source = source
         self.open_schema = open_schema
-        self.claims = (*auto.checks, *auto.denials)
-        read = {name for claim in self.claims for name in attributes(claim)}
-        tests = [test.predicate for claim in self.claims for test in claim.tests]
-        if time is not None and any(isinstance(part, t.Lapse) for part in nodes(tuple(tests))):
-            read.add(time)
-        self.columns = sorted(read)
+        self.claims = (*(auto.carrying.listed if auto.carrying is not None else ()), *auto.denials)
+        read = {name for claim in auto.denials for name in attributes(claim)}
+        self.columns = sorted(time if name == TIME and time is not None else name for name in read)
+        """The attributes of events that denials read."""
         self._flags: dict[object, Array] = {}
         self.bind(schema)
 
@@ -69,7 +67,7 @@ class Checks:
                 self._bind(test.predicate)
         carrying = self.auto.carrying
         for condition in carrying.conditions if carrying is not None else ():
-            if (
+            if condition.listed is None and (
                 condition.ends >= 0 or condition.is_measured
             ):  # its aggregates are carried, but must fit the columns all the same
                 self._bind(condition.asked)
@@ -83,22 +81,10 @@ class Checks:
             self._bound[predicate] = bind_side_by_side(rest, schema, self.open_schema, self.source)
         return self._bound[predicate]
 
-    # --- candidates ---
-
-    def hold(self, chunk: Chunk, take: Take) -> Array:
-        """Tells which candidates satisfy all claims. `chunk.labels` are marks, and events are in order."""
-        good = np.ones(len(chunk.start), np.bool_)
-        if not len(good) or not self.auto.checks:
-            return good
-        look = self.look(chunk, take)
-        for claim in self.auto.checks:
-            good &= look.satisfied(claim)
-        return good
-
     def look(self, chunk: Chunk, take: Take) -> Look:
         """The candidates of a chunk, with the attributes of their events."""
         positions, (row,) = numbered(chunk.positions)
-        return Look(self, chunk, row, take(positions))
+        return Look(self, chunk.labels, chunk.offsets, row, take(positions))
 
     def flag(self, key: object, holds: Callable[[int], bool]) -> Array:
         """A flag of every mark, computed once."""
@@ -130,16 +116,16 @@ class AbsentRows(NamedTuple):
 
 
 class Look:
-    """One chunk of candidates: entries are events of candidates."""
+    """Many lists of events in order, each of a candidate: entries are events, with their marks."""
 
-    def __init__(self, checks: Checks, chunk: Chunk, row: Array, values: pa.RecordBatch) -> None:
+    def __init__(self, checks: Checks, marks: Array, offsets: Array, row: Array, values: pa.RecordBatch) -> None:
         self.checks = checks
         self.shape: Shape = checks.auto.shape
-        self.count = len(chunk.start)
-        self.marks = chunk.labels
+        self.count = len(offsets) - 1
+        self.marks = marks
         self.values = values
         self.row = row  # of `values`, for each entry
-        self.candidate = np.repeat(np.arange(self.count), np.diff(chunk.offsets))
+        self.candidate = np.repeat(np.arange(self.count), np.diff(offsets))
 
     def satisfied(self, claim: Claim) -> Array:
         """Tells which candidates satisfy a claim: every instance of its node must satisfy it."""
@@ -370,16 +356,6 @@ def numbered(*lists: Array) -> tuple[Array, list[Array]]:
     for one, row in zip(lists, rows, strict=True):
         look_up_positions(one, low, numbers, row)
     return np.flatnonzero(marked) + low, rows
-
-
-def attributes(claim: Claim) -> set[str]:
-    """The attributes that a claim reads."""
-    expressions: Iterable[t.Condition | t.Expression] = [test.predicate for test in claim.tests]
-    if isinstance(claim.what, Length):
-        return {key_name(claim.what.window), bound_name(claim.what.window)}
-    if isinstance(claim.what, Same):
-        expressions = _terms(claim.what)
-    return {attribute_of(leaf) for e in expressions for leaf in attributes_of(e)}
 
 
 def _terms(same: Same) -> list[t.Expression]:

@@ -8,23 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
+from weakref import WeakMethod
 
 import numpy as np
 import pyarrow as pa
 
 from ceql.automata.correlated import Correlated
+from ceql.automata.registers import Register
 from ceql.engine.common.layout import Events
 from ceql.engine.groups.layout import NULL, Carrier
+from ceql.engine.groups.told import Tell
 from ceql.errors import DataError
 from ceql.jit import Array
 from ceql.predicates.operands import Operands, TooSmall
 from ceql.predicates.values import ValueNumbers
 from ceql.recognition.bound_plan import BoundPlan
+from ceql.recognition.checks import Checks
 from ceql.recognition.frame import Recognition
+from ceql.recognition.listed import satisfied
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _MANY_VALUES = 1 << 17  # that have come since they were looked through for those to forget
-_WRITTEN = ("rows", "keys", "buckets", "cells", "cell_slots", "rank", "died")  # of a carrier
+_WRITTEN = ("rows", "keys", "buckets", "cells", "cell_slots", "rank", "died", "verdicts", "asked")  # of a carrier
 
 
 class Carries(Protocol):
@@ -35,8 +43,14 @@ class Carries(Protocol):
     """Which words of each index's key and registers are numbers of values."""
     sets: Array
     """Which of them are sets of values."""
+    tell: Tell | None
+    """Decides conditions on lists of events."""
     collected: bool
     """Whether it gave something back since the caller last looked for values that nothing waits under."""
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether there are sets of values, or lists."""
 
     def recode(self, chosen: Array, change: Callable[[Array], Array]) -> None:
         """Change the words that are chosen by index and word."""
@@ -53,6 +67,7 @@ class ComparingRecognition(Recognition):
 
     values: ValueNumbers
     operands: Operands
+    checks: Checks
     auto: Correlated
     running: Correlated
     """The same as the engine runs it."""
@@ -77,6 +92,7 @@ class ComparingRecognition(Recognition):
         super()._bind(schema)
         schema = self.bound.with_unit(schema)
         self.values.bind(schema)
+        self.checks.bind(self.bound.lengths.extended(schema))
         if self.auto.carrying is not None:
             self._read_by(self.operands.bound_to(self.bound.lengths.extended(schema)))
 
@@ -90,6 +106,11 @@ class ComparingRecognition(Recognition):
             assert old is not None
             for k, encoding in enumerate(before):
                 if encoding is not self.operands.encodings[k]:  # a column of dicts got a wider type
+                    in_sets = any(k in self._columns_of(r) for r in self.auto.carrying.registers if r.is_set)  # type: ignore[union-attr]
+                    if in_sets and machine.has_sets:
+                        raise DataError(
+                            "the type of a column changed that conditions compare in sets of values; give it one type"
+                        )
                     registers = [n for n, r in enumerate(self.auto.carrying.registers) if r.term >= 0]  # type: ignore[union-attr]
                     mine = {n for n in registers if self.auto.column(self.auto.register(n).term) == k}
                     change = partial(self.operands.recode, k, encoding, self.values)
@@ -97,6 +118,10 @@ class ComparingRecognition(Recognition):
             made = self.bound.carrier(self.operands)
             machine.carrier = made._replace(**{name: getattr(old, name) for name in _WRITTEN})
             self.tell_words(machine, self.running)
+
+    def _columns_of(self, register: Register) -> set[int]:
+        """The columns of words that a set has."""
+        return {self.auto.column(term) for term, _ in register.terms}
 
     def _words_of(self, machine: Carries, registers: set[int]) -> Array:
         """Of each index, which of its words are these registers."""
@@ -119,6 +144,11 @@ class ComparingRecognition(Recognition):
         if len(numbered) > count:  # the heads of lists have the first words of their groups
             numbered[count:] = numbered[:count]
         machine.numbered, machine.sets = numbered, sets
+        machine.tell = weakly(self._tell)
+
+    def _tell(self, condition: int, cells: Array, lists: Array) -> Array:
+        """Which of these lists of events satisfy a condition."""
+        return satisfied(self.checks, self.operands, self.values, condition, cells, lists)
 
     # --- feeding ---
 
@@ -198,3 +228,16 @@ class ComparingRecognition(Recognition):
         for term in header["ranked"]:
             self.operands = self.operands.with_rank(term)
         self.values.restore(tables["values"])
+
+
+def weakly(method: Callable[P, R]) -> Callable[P, R]:
+    """The method of a recognition for its machine, which does not keep the recognition: a cycle of the two would hold
+    the memory of both until Python's collector comes by."""
+    reference = WeakMethod(method)
+
+    def call(*given: P.args, **named: P.kwargs) -> R:
+        bound = reference()
+        assert bound is not None, "the recognition whose machine this is has gone"
+        return bound(*given, **named)
+
+    return call

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ParamSpec, TypeVar
-from weakref import WeakMethod
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ import pyarrow as pa
 from ceql.analysis.lengths import is_hidden
 from ceql.engine.common.check import require, require_between
 from ceql.engine.common.chunk import Chunk
-from ceql.engine.common.chunk import rows as rows_of
 from ceql.engine.common.graph import KIND, A
 from ceql.engine.common.layout import CHOOSE, COUNT, ENUMERATE, NO_KEY, W_GIVEN, Events, Settings
 from ceql.engine.common.sharded import Sharded, of_shard, shards_in
@@ -28,14 +26,11 @@ from ceql.plans import CandidateReason
 from ceql.recognition.absences import Absences, time_bounds
 from ceql.recognition.bound_plan import BoundPlan
 from ceql.recognition.choosing import Chooser, Labels
-from ceql.recognition.comparing import ComparingRecognition
+from ceql.recognition.comparing import ComparingRecognition, weakly
 from ceql.recognition.frame import CONSUME
 from ceql.recognition.result_columns import to_record_batch
 from ceql.recognition.value_owners import ValueOwners
 from ceql.syntax import tree as t
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _PLACE = "(place in the substream)"
 _MANY_ABSENT = 1 << 17  # forbidden events that have come since they were looked through for those to forget
@@ -74,10 +69,6 @@ class CorrelatedRecognition(ComparingRecognition):
     def rows_bytes(self) -> int:
         """The memory of the rows that conditions, measures and absences ask for."""
         return super().rows_bytes + (self.absences.nbytes if self.absences is not None else 0)
-
-    def _bind(self, schema: pa.Schema) -> None:
-        super()._bind(schema)
-        self.checks.bind(self.bound.lengths.extended(self.bound.with_unit(schema)))
 
     @cached_property
     def machine(self) -> GroupMachine | Sharded[GroupMachine]:
@@ -139,7 +130,7 @@ class CorrelatedRecognition(ComparingRecognition):
         consume = CONSUME[plan.query.consume]
         limit = 0 if self.chooses else plan.limit
         counts = self.counting and not self.enumerates
-        checked = bool(self.auto.checks) or self.absences is not None
+        checked = self.absences is not None
         # CONSUME asks whether a position has a match: what is checked, or starts one by one, may leave none
         may_lose_all = window.exact or (self.chooses and (checked or plan.query.strategy is t.Strategy.STRICT))
         waits = consume > 0 and may_lose_all
@@ -162,8 +153,8 @@ class CorrelatedRecognition(ComparingRecognition):
             shown = self.labels.of_mark != (-1 if self.labels.hidden is None else self.labels.hidden)
             choosing = Choosing(Kept(plan.query.strategy.value), shown.astype(np.uint8))
         if self.chooses:
-            check = _weakly(self._check) if checked else None
-            choose = Chooser(plan, self.labels, check, _weakly(self._places), self._unsure)
+            check = weakly(self._check) if checked else None
+            choose = Chooser(plan, self.labels, check, weakly(self._places), self._unsure)
         steps = self.bound.steps(self.table.bits)
         self._symbols = len(self.table.bits)
         carrier, carrying = None, self.auto.carrying
@@ -179,13 +170,11 @@ class CorrelatedRecognition(ComparingRecognition):
     # --- candidates ---
 
     def _check(self, chunk: Chunk) -> Array:
-        good = self.checks.hold(chunk, self.values_at)
-        if self.absences is not None and self.absences.count and good.any():
-            some = np.flatnonzero(good)
-            part = rows_of(chunk, some)
-            look = self.checks.look(part, self.values_at)
-            good[some] = self.absences.hold(part, look, self._forgotten(part), self._lowest(part))
-        return good
+        assert self.absences is not None
+        if not (self.absences.count and len(chunk.start)):
+            return np.ones(len(chunk.start), np.bool_)
+        look = self.checks.look(chunk, self.values_at)
+        return self.absences.hold(chunk, look, self._forgotten(chunk), self._lowest(chunk))
 
     def _forgotten(self, chunk: Chunk) -> Array:
         """Of each candidate, the position up to which CONSUME BY has forgotten all events."""
@@ -370,16 +359,3 @@ class CorrelatedRecognition(ComparingRecognition):
             nodes = (of_shard(arrays, shard) if shards else arrays)["nodes"]
             events = nodes[nodes[:, KIND] >= 0, A]
             require_between(events, 0, header["position"], "its partial matches have events that never came")
-
-
-def _weakly(method: Callable[P, R]) -> Callable[P, R]:
-    """The method of a recognition for its machine, which does not keep the recognition: a cycle of the two would hold
-    the memory of both until Python's collector comes by."""
-    reference = WeakMethod(method)
-
-    def call(*given: P.args, **named: P.kwargs) -> R:
-        bound = reference()
-        assert bound is not None, "the recognition whose machine this is has gone"
-        return bound(*given, **named)
-
-    return call

@@ -23,8 +23,8 @@ class Lengths:
     def __init__(self, plan: Plan, schema: pa.Schema, time: str | None, options: Options, open_schema: bool) -> None:
         auto = plan.automaton
         asked = auto.carrying.conditions if auto.carrying is not None else ()
-        claims = [*auto.checks, *(condition.claim for condition in asked)]
-        windows = dict.fromkeys(claim.what.window for claim in claims if isinstance(claim.what, Length))
+        lengths = (c.claim.what for c in asked if isinstance(c.claim.what, Length))
+        windows = dict.fromkeys(length.window for length in lengths)
         self._bound: dict[t.Window, BoundWindow] = {
             window: bind_window(plan, schema, time, options, open_schema, window) for window in windows
         }

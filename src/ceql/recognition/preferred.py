@@ -217,7 +217,7 @@ class ComparingPreferred(PreferredRecognition, ComparingRecognition):
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         super().__init__(bound, counting)
         self.auto = self.running = self.plan.automaton
-        self.values, self.operands = bound.values(), bound.operands
+        self.values, self.operands, self.checks = bound.values(), bound.operands, bound.checks()
 
     def _carrier(self) -> Carrier | None:
         return self.bound.carrier(self.operands)

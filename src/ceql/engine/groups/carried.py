@@ -14,6 +14,8 @@ from ceql.engine.groups.layout import (
     ALIVE,
     ALIVE_IN,
     ALIVE_OUT,
+    APPEND,
+    BEING_ASKED,
     BOUND_AT,
     BOUND_END,
     BY_RANK,
@@ -53,9 +55,12 @@ from ceql.engine.groups.layout import (
     SUM_WHOLE,
     TAKE,
     TAKEN,
+    TOLD,
+    TOLD_FALSE,
     TOO_LARGE,
     UNBOUND,
     UNEQUAL,
+    UNKNOWN,
     WORDS_A,
     WORDS_B,
     Carrier,
@@ -71,7 +76,7 @@ from ceql.engine.groups.programs import (
     to_float,
     to_key,
 )
-from ceql.engine.groups.sets import NO_CELL, NO_ROOM, cell_of, with_different, with_member
+from ceql.engine.groups.sets import NO_CELL, NO_ROOM, cell_of, with_different, with_last, with_member
 from ceql.jit import Array, called, inlined
 
 PASSES, RULED_OUT, CANNOT_TELL = 1, 0, -1
@@ -109,6 +114,9 @@ def compare(op: int, a: int, b: int, ranked: bool, rank: Array) -> bool:
 def holds(carrier: Carrier, k: int, values: Array, i: int, entries: Array, g: int, base: int) -> int:
     """Whether test k passes; it does where an event that it speaks of is not there."""
     tests = carrier.tests
+    if tests[k, TOLD] > 0:
+        one = value_of(tests[k, LEFT], values, i, entries, g, base, carrier.scratch)
+        return _told(carrier, tests[k, TOLD] - 1, one)
     if tests[k, SIMPLE]:
         a = value_of(tests[k, LEFT], values, i, entries, g, base, carrier.scratch)
         b = value_of(tests[k, RIGHT], values, i, entries, g, base, carrier.scratch)
@@ -124,6 +132,20 @@ def holds(carrier: Carrier, k: int, values: Array, i: int, entries: Array, g: in
     if found == FAILED:
         return CANNOT_TELL
     return PASSES if found == TRUE else RULED_OUT
+
+
+@called
+def _told(carrier: Carrier, condition: int, found: int) -> int:
+    """Whether a list satisfies a condition. If that is not known, the list is noted; it passes until the event is read
+    again, so that all lists of an event are asked about at once."""
+    verdicts, asked = carrier.verdicts, carrier.asked
+    at = found if found >= 0 else verdicts.shape[1] - 1
+    verdict = verdicts[condition, at]
+    if verdict == UNKNOWN and asked[0, 0] < len(asked) - 1:
+        verdicts[condition, at] = BEING_ASKED
+        asked[0, 0] += 1
+        asked[asked[0, 0], 0], asked[asked[0, 0], 1] = condition, at
+    return RULED_OUT if verdict == TOLD_FALSE else PASSES
 
 
 @inlined
@@ -259,7 +281,7 @@ def carry_on(
         old = np.int64(UNBOUND)
         if move != TAKE:
             old = value_of(carrier.moves[k, KEPT], values, i, entries, g, base, carrier.scratch)
-        if move == ADD:
+        if move in (ADD, APPEND):
             member = np.int64(NO_CELL)
             first_word = carrier.moves[k, TAKEN]
             for n in range(carrier.moves[k, BY_RANK] - 1, -1, -1):
@@ -267,7 +289,11 @@ def carry_on(
                 member = cell_of(carrier.cells, carrier.cell_slots, regs, word, member, np.int64(MEMBER_CELL))
                 if member < 0:
                     return False
-            vector[m, k - first] = with_member(carrier.cells, carrier.cell_slots, regs, old, member)
+            if move == ADD:
+                vector[m, k - first] = with_member(carrier.cells, carrier.cell_slots, regs, old, member)
+            else:
+                is_bare = carrier.moves[k, BY_RANK] == 1
+                vector[m, k - first] = with_last(carrier.cells, carrier.cell_slots, regs, old, member, is_bare)
             if vector[m, k - first] < 0:
                 return False
             continue

@@ -28,6 +28,7 @@ from ceql.engine.groups.firing import both, fire
 from ceql.engine.groups.forbidden import room_to_tell, tell_groups
 from ceql.engine.groups.graph import new_node
 from ceql.engine.groups.layout import (
+    ASK,
     ENTRIES,
     FORGOTTEN,
     FORGOTTEN_HERE,
@@ -98,6 +99,8 @@ def step_carried(
                 break
         if reason == DONE and made > 0:
             reason, made = _sift(steps, carrier, store, reached, events, turn, made)
+        if reason == DONE and carrier.asked[0, 0] > carrier.asked[0, 1]:
+            reason = np.int64(ASK)
         if reason == DONE and made > 0:
             reason = room_to_file(steps, carrier, store, events, turn, made, settings.block)
     if reason == DONE and steps.ends[symbol] < steps.ends[symbol + 1]:

@@ -27,6 +27,7 @@ GROW_FRESH = OWN_REASONS + 1  # an event makes more runs than there is room for
 INEXACT = OWN_REASONS + 2  # a condition calculates with numbers that are too large
 GROW_ROWS = OWN_REASONS + 3  # there is no room for runs in order
 GROW_CELLS = OWN_REASONS + 4  # nor for a set of values
+ASK = OWN_REASONS + 5  # the caller must tell which lists satisfy a condition
 
 # Registers of runs are int64. These two are no values: no event is there, or its value is NULL. NULL is below zero like
 # the number of no value, so that look-ups find nothing under it.
@@ -94,23 +95,31 @@ SIMPLE, OP, LEFT, RIGHT, RANKED = range(5)  # whether it is one comparison; of w
 CASE, FIRST, LAST, ALIVE_IN, ALIVE_OUT = range(5, 10)  # of an OR: which case, and where the cases that are left stand
 CODE, CODE_END, READS, BOUND_AT, BOUND_END = range(10, 15)  # of a program
 SET_A, WORDS_A, SET_B, WORDS_B = range(15, 19)  # sets whose members it speaks of, and the words of a member
-TESTS = 19
+TOLD = 19  # 1 + the condition on the list that LEFT reads, which the caller decides; 0: it is none
+TESTS = 20
 EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)  # operators of a simple test
 NOWHERE = -(1 << 20)  # from here down, what is read is a constant: NULL,
 NO_EVENT, NOT_TRUE, IS_TRUE = NOWHERE - 1, NOWHERE - 2, NOWHERE - 3  # UNBOUND, a truth value
 MEMBER = 2 * NOWHERE  # from here down: a word of the member at hand
+NUMBER = 4 * NOWHERE  # from here down: a number itself
 
 # Columns of a move, and what it does: keep a register, take a value, or the greatest, least, only one of both; the
-# cases of an OR that are left; a set with one member more, whose words are read from TAKEN on, as many as BY_RANK says.
+# cases of an OR that are left; a set with one member more, whose words are read from TAKEN on, as many as BY_RANK says;
+# at the end, a list with one more.
 # The others are aggregates, which skip NULL: their sum, the first, last, greatest, least of them.
 MOVE, KEPT, TAKEN, BY_RANK = range(4)
 KEEP, TAKE, GREATEST, LEAST_OF, ONLY, ALIVE, ADD = range(7)
 SUM_WHOLE, SUM_FLOATS, FIRST_KNOWN, LAST_KNOWN, GREATEST_KNOWN, LEAST_KNOWN = range(7, 13)
 ADD_DIFFERENT = 13  # a set of single values with one more, unless it has as many as BY_RANK says
+APPEND = 14
 TOO_LARGE = np.iinfo(np.int64).max  # in place of a sum that does not fit
 
 CELL_HEAD, CELL_TAIL, CELL_KIND = range(3)  # columns of a cell
 MEMBER_CELL, SET_CELL = range(2)
+
+# What is known of a condition on a list: nothing, or what was told. The last list of each condition is the empty one.
+UNKNOWN, TOLD_FALSE, TOLD_TRUE, BEING_ASKED = range(4)
+ASKED_AT_ONCE = 1 << 14  # conditions on lists
 
 # Columns of an index: the words of its key and registers, how many of them are hashed, whether it is in order, the
 # place of its groups' heads among the indexes (-1: it has no groups besides the key), whether order is by rank, and the
@@ -169,6 +178,10 @@ class Carrier(NamedTuple):
         Array  # int32[transitions, 4]: the range of tests of the new run, and of those of a match that ends; or empty
     )
     alike: Array  # int32[states, 2]: the same number if runs wait in the same way (-1: like no other); registers
+    verdicts: Array  # int8[conditions on lists, cells + 1]: what is known of each list
+    asked: (
+        Array  # int64[1 + ASKED_AT_ONCE, 2]: how many wait to be told, and how many may; then each condition and list
+    )
 
 
 def no_carrier() -> Carrier:
@@ -177,7 +190,8 @@ def no_carrier() -> Carrier:
     wide = {name: np.zeros((0, 1), np.int32) for name in ("indexes", "tests", "moves", "after", "alike")}
     words = {name: np.zeros(0, np.int64) for name in ("rank", "scratch", "cell_slots")}
     tables = {name: np.zeros((0, 1), np.int64) for name in ("code", "rows", "keys", "buckets", "cells", "died")}
-    return Carrier(each=np.zeros(0, np.uint8), **flat, **wide, **words, **tables)
+    verdicts, asked = np.zeros((0, 1), np.int8), np.zeros((1, 2), np.int64)
+    return Carrier(each=np.zeros(0, np.uint8), verdicts=verdicts, asked=asked, **flat, **wide, **words, **tables)
 
 
 @record

@@ -31,13 +31,14 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.limits import out_of_memory_for_groups
 from ceql.engine.common.owners import power_of_two
 from ceql.engine.common.reached import nothing_reached
-from ceql.engine.groups import rows, words
+from ceql.engine.groups import rows, told, words
 from ceql.engine.groups.ahead import RING
 from ceql.engine.groups.check import check
 from ceql.engine.groups.chosen.follow import FEW, Choosing, kept_runs, kept_ways, write_kept
 from ceql.engine.groups.collect import collect
 from ceql.engine.groups.graph import WAY
 from ceql.engine.groups.layout import (
+    ASK,
     BUCKETS,
     BUCKETS_STORED,
     BUCKETS_USED,
@@ -79,6 +80,7 @@ from ceql.jit import Array
 _log = logging.getLogger(__name__)
 _FEW = 4096  # entries or cells: a table of fewer grows without a collection, which gives up what a window has left
 _STRETCH = 1 << 14  # events
+_AHEAD = 1 << 12  # events whose lists are asked about at once
 _NOTHING: tuple[Array, Array] = (np.zeros((0, ROWS), np.int64), np.zeros((0, BUCKETS), np.int64))
 
 
@@ -125,6 +127,8 @@ class GroupMachine(Reading):
                 self.carrier = rows.begun(carrier, nodes >> 4)
         self.conditions: tuple[str, ...] = ()
         """The conditions whose values make groups, for messages."""
+        self.tell: told.Tell | None = None
+        """Decides conditions on lists of events."""
         self.on_candidates: Callable[[int], None] | None = None
         """Is told how many complete runs are about to be handed out; what it raises ends the feeding."""
         follows = settings.mode == FOLLOW
@@ -200,7 +204,7 @@ class GroupMachine(Reading):
         )  # fmt: skip
         if self.carrier is not None:
             made.carrier = rows.emptied(self.carrier)
-        made.conditions, made.numbered, made.sets = self.conditions, self.numbered, self.sets
+        made.conditions, made.tell, made.numbered, made.sets = self.conditions, self.tell, self.numbered, self.sets
         self._make_alike(made)
         return made
 
@@ -253,6 +257,11 @@ class GroupMachine(Reading):
             self._room_for_rows()
         elif reason == GROW_CELLS:
             self._more_cells()
+        elif reason == ASK:
+            assert self.carrier is not None
+            assert self.tell is not None
+            self._look_ahead(self.carrier, events)
+            told.answer(self.carrier, self.tell)
         elif reason == INEXACT:
             raise DataError(
                 f"at position {events.position[self.regs[EVENT]]} a condition between events calculates with numbers "
@@ -264,6 +273,19 @@ class GroupMachine(Reading):
                 self._room_for_entries()
             else:
                 self.collect(for_table=reason == GROW_TABLE)
+
+    def _look_ahead(self, carrier: Carrier, events: Events) -> None:
+        """Note the lists that coming events ask about, as if all lists passed; nothing else changes."""
+        entries = self.entries[: self.regs[ENTRIES]]
+        changing = [self.regs, self.table, self.slots, entries, self.fresh.only, *self.reached]
+        changing += [carrier.rows, carrier.keys, carrier.buckets, carrier.died]
+        before = [array.copy() for array in changing]
+        carrier.asked[0, 1] = len(carrier.asked) - 2
+        self._advance(events, min(len(events.symbol), int(self.regs[EVENT]) + _AHEAD))
+        cells = int(self.regs[CELLS_USED])
+        for array, old in zip(changing, before, strict=True):
+            array[...] = old
+        self.regs[CELLS_USED] = cells  # where the lists are
 
     @property
     def _store(self) -> Store:
@@ -351,6 +373,11 @@ class GroupMachine(Reading):
         self._check_memory(rows=room)
         self.carrier = rows.packed(self, room)
 
+    @property
+    def has_sets(self) -> bool:
+        """Whether there are sets of values, or lists."""
+        return bool(self.regs[CELLS_USED])
+
     def recode(self, chosen: Array, change: Callable[[Array], Array]) -> None:
         """Change the words that are chosen by index and word: their values are encoded in another way from now on."""
         words.recode(self, chosen, change)
@@ -369,9 +396,8 @@ class GroupMachine(Reading):
     def _room_for_cells(self, room: int) -> None:
         assert self.carrier is not None
         self._check_memory(cells=room)
-        self.carrier = self.carrier._replace(
-            cells=_longer(self.carrier.cells, room), cell_slots=np.zeros(2 * room, np.int64)
-        )
+        cells, slots = _longer(self.carrier.cells, room), np.zeros(2 * room, np.int64)
+        self.carrier = told.forgotten(self.carrier._replace(cells=cells, cell_slots=slots))
         with np.errstate(over="ignore"):  # fills the hash table
             keep_cells(self.carrier.cells, self.carrier.cell_slots, self.regs, np.ones(room, np.int64))
 

@@ -16,6 +16,7 @@ from ceql.engine.groups.layout import (
     NO_EVENT,
     NOWHERE,
     NULL,
+    NUMBER,
     TOO_LARGE,
     UNBOUND,
     Carrier,
@@ -142,6 +143,8 @@ def calculate_float(operation: int, a: float, b: float) -> int:
 @inlined
 def constant(read: int, scratch: Array) -> int:
     """What a read of no event and no group gives."""
+    if read <= NUMBER:
+        return np.int64(NUMBER - read)
     if read <= MEMBER:
         return scratch[MEMBER_AT + MEMBER - read]
     if read == NOWHERE:

@@ -9,6 +9,7 @@ import numpy as np
 from ceql.engine.common.graph import KIND, ORDERED, A
 from ceql.engine.common.layout import NODES
 from ceql.engine.common.owners import power_of_two
+from ceql.engine.groups import told
 from ceql.engine.groups.collect import pack_rows
 from ceql.engine.groups.layout import (
     BASE,
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 def emptied(carrier: Carrier) -> Carrier:
     """What runs carry, with nothing in it; what is only read is shared."""
     sizes = {"scratch": None, "rows": 1, "keys": 1, "buckets": 1, "cells": 1, "cell_slots": 2}
-    return carrier._replace(**{name: np.zeros_like(getattr(carrier, name)[:size]) for name, size in sizes.items()})
+    made = {name: np.zeros_like(getattr(carrier, name)[:size]) for name, size in sizes.items()}
+    return told.forgotten(carrier._replace(**made))
 
 
 def begun(carrier: Carrier, room: int) -> Carrier:

@@ -67,6 +67,16 @@ def with_member(cells: Array, slots: Array, regs: Array, found: int, member: int
 
 
 @called
+def with_last(cells: Array, slots: Array, regs: Array, found: int, member: int, is_bare: bool) -> int:
+    """The list with one member more; a bare one, which only says where it was read, is not repeated."""
+    if found == UNBOUND:
+        found = np.int64(NO_CELL)
+    elif is_bare and cells[found, CELL_HEAD] == member:
+        return found
+    return cell_of(cells, slots, regs, member, found, np.int64(SET_CELL))
+
+
+@called
 def size_of_set(cells: Array, found: int) -> int:
     """How many members a set has; UNBOUND is no set yet."""
     size = np.int64(0)

@@ -25,10 +25,10 @@ from ceql.engine.groups.layout import (
     NULL,
     REACH,
     ROOM,
+    UNKNOWN,
 )
 from ceql.engine.groups.rings import size_of
 from ceql.engine.groups.sets import keep_cells
-from ceql.errors import DataError
 from ceql.jit import Array
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ def _keys(machine: GroupMachine, buckets: Array) -> Iterator[Array]:
 
 def recode(machine: GroupMachine, chosen: Array, change: Callable[[Array], Array]) -> None:
     """Change the words that are chosen by index and word; the hash table must be made anew."""
-    if machine.regs[CELLS_USED]:
-        raise DataError("the type of a column changed that conditions compare in sets of values; give it one type")
     entries, carrier = machine.entries, machine.carrier
     for found, word in _places(machine, chosen):
         entries[found, word] = change(entries[found, word])
@@ -76,6 +74,7 @@ def keep_sets(machine: GroupMachine) -> None:
         marked[machine.entries[found, word]] = 1
     with np.errstate(over="ignore"):
         keep_cells(carrier.cells, carrier.cell_slots, machine.regs, marked)
+    carrier.verdicts[:] = UNKNOWN
     for found, word in places:
         machine.entries[found, word] = marked[machine.entries[found, word]]
 

@@ -13,13 +13,14 @@ from ceql.engine.preferred.layout import ENTRY, FOUND, STAMP, SYMBOL, WAIT, Auto
 from ceql.jit import Array, Word, called, inlined, mix
 
 NO_CELLS = -2  # there is no room for a set of values
+UNTOLD = -3  # the caller must tell whether a list satisfies a condition
 ANYTHING = -2  # in place of what must have been set before
 
 
 @called
 def carries_on(auto: Automaton, carrier: Carrier, regs: Array, work: Work, e: int, carried: int) -> Word:
     """Test the run at hand by transition e, and make the registers, as many as `carried`, that it goes on with: PASSES,
-    RULED_OUT, CANNOT_TELL or NO_CELLS."""
+    RULED_OUT, CANNOT_TELL, NO_CELLS or UNTOLD."""
     none: Word = np.int64(0)
     base: Word = np.int64(ENTRY)
     found = passes(carrier, e, work.words, none, work.run, none, base)
@@ -33,6 +34,8 @@ def carries_on(auto: Automaton, carrier: Carrier, regs: Array, work: Work, e: in
         found = all_hold(carrier, carrier.after[e, 0], carrier.after[e, 1], work.words, none, work.vector, none)
         if found != PASSES:
             return found
+    if carrier.asked[0, 0] > 0:
+        return np.int64(UNTOLD)
     for k in range(carried, work.vector.shape[1]):
         work.vector[0, k] = UNBOUND
     return np.int64(PASSES)

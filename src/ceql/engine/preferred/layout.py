@@ -24,7 +24,7 @@ READ = OWN + 10  # and the events of the match that it has found, which is not i
 REGISTERS = OWN + 11
 
 # Why the loop came back.
-OWN_REASONS = GROUP_REASONS + 5  # GROW_CELLS and INEXACT are as in the loop over groups
+OWN_REASONS = GROUP_REASONS + 6  # GROW_CELLS, INEXACT and ASK are as in the loop over groups
 GROW = OWN_REASONS  # a list, or the matches of an event, are longer than there is room for
 UNBOUND = OWN_REASONS + 1  # the variable of TO FIRST or TO LAST is bound to no event
 STANDS = OWN_REASONS + 2  # the event to go on at is the match's own first

@@ -26,8 +26,10 @@ from ceql.engine.common.layout import (
 from ceql.engine.common.machine import Machine, ascending
 from ceql.engine.common.output import grow_positions, take_chunk
 from ceql.engine.common.owners import power_of_two
+from ceql.engine.groups import told
 from ceql.engine.groups.check import check_cells
 from ceql.engine.groups.layout import (
+    ASK,
     CELL_HEAD,
     CELL_KIND,
     CELLS_USED,
@@ -36,6 +38,7 @@ from ceql.engine.groups.layout import (
     MEMBER_CELL,
     NULL,
     SET_CELL,
+    UNKNOWN,
     Carrier,
 )
 from ceql.engine.groups.sets import keep_cells
@@ -111,6 +114,8 @@ class PreferredMachine(Machine):
         self.carrier = carrier
         self.conditions: tuple[str, ...] = ()
         """The conditions whose values runs carry, for messages."""
+        self.tell: told.Tell | None = None
+        """Decides conditions on lists of events."""
         self.registers = int(auto.carried.max(initial=0))
         self.numbered: Array = np.zeros((len(auto.carried), self.registers), np.bool_)
         """Which registers of each wait are numbers of values."""
@@ -220,6 +225,10 @@ class PreferredMachine(Machine):
                 self.out = grow_positions(self.out)
             elif reason == GROW_CELLS:
                 self._more_cells()
+            elif reason == ASK:
+                assert self.carrier is not None
+                assert self.tell is not None
+                told.answer(self.carrier, self.tell)
             elif reason == INEXACT:
                 raise DataError(
                     f"at position {int(self.work.event[AT])} a condition between events calculates with numbers that "
@@ -282,10 +291,13 @@ class PreferredMachine(Machine):
             found = np.flatnonzero((waits >= 0) & chosen[waits, k] & (rows[:, ENTRY + k] > NULL))
             yield found
 
+    @property
+    def has_sets(self) -> bool:
+        """Whether there are sets of values, or lists."""
+        return bool(self.regs[CELLS_USED])
+
     def recode(self, chosen: Array, change: Callable[[Array], Array]) -> None:
         """Change the registers that are chosen by wait and place: their values are encoded in another way."""
-        if self.regs[CELLS_USED]:
-            raise DataError("the type of a column changed that conditions compare in sets of values; give it one type")
         self._collect()
         for k, rows in enumerate(self._places(chosen)):
             self.pool[rows, ENTRY + k] = change(self.pool[rows, ENTRY + k])
@@ -308,6 +320,7 @@ class PreferredMachine(Machine):
             marked[self.pool[rows, ENTRY + k]] = 1
         with np.errstate(over="ignore"):
             keep_cells(self.carrier.cells, self.carrier.cell_slots, self.regs, marked)
+        self.carrier.verdicts[:] = UNKNOWN
         for k, rows in enumerate(places):
             self.pool[rows, ENTRY + k] = marked[self.pool[rows, ENTRY + k]]
 
@@ -325,7 +338,7 @@ class PreferredMachine(Machine):
         self._check_memory(cells=room)
         cells: Array = np.zeros((room, 3), np.int64)
         cells[: len(self.carrier.cells)] = self.carrier.cells
-        self.carrier = self.carrier._replace(cells=cells, cell_slots=np.zeros(2 * room, np.int64))
+        self.carrier = told.forgotten(self.carrier._replace(cells=cells, cell_slots=np.zeros(2 * room, np.int64)))
         with np.errstate(over="ignore"):  # fills the hash table
             keep_cells(cells, self.carrier.cell_slots, self.regs, np.ones(room, np.int64))
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from ceql.engine.common.layout import COLLECT, NO_KEY
 from ceql.engine.groups.carried import CANNOT_TELL, PASSES, RULED_OUT
-from ceql.engine.groups.layout import GROW_CELLS, INEXACT, Carrier
+from ceql.engine.groups.layout import ASK, GROW_CELLS, INEXACT, Carrier
 from ceql.engine.groups.layout import UNBOUND as NO_VALUE
-from ceql.engine.preferred.carrying import carries_on, is_new, put_registers, stays_on
+from ceql.engine.preferred.carrying import UNTOLD, carries_on, is_new, put_registers, stays_on
 from ceql.engine.preferred.graph import new_node
 from ceql.engine.preferred.layout import (
     AT,
@@ -178,6 +178,8 @@ def _left(found: int) -> int:
     """What becomes of a run that does not pass."""
     if found == RULED_OUT:
         return PASSED
+    if found == UNTOLD:
+        return -ASK
     return -INEXACT if found == CANNOT_TELL else -GROW_CELLS
 
 
