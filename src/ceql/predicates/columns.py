@@ -103,6 +103,13 @@ class NumberColumn(AttributeColumn):
 
     def _add(self, codes: Array, values: pa.Array) -> None:
         bitmap, shift = validity(values)
+        if pa.types.is_boolean(values.type):
+            truths = np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).view(np.int8)
+            table = 1 + np.searchsorted(self.cuts, np.arange(2), side="right").astype(np.int32)
+            kernels.add_table(codes, truths, table, self.classes)
+            if len(bitmap):
+                kernels.clear_nulls(codes, bitmap, shift, self.classes)
+            return
         numbers = self._numbers(values)
         if numbers is None:  # decimals of more than 64 bits, which Arrow compares with cut after cut
             numbers = np.zeros(len(values), np.int64)
@@ -127,8 +134,6 @@ class NumberColumn(AttributeColumn):
             return np.zeros(len(values), self.cuts.dtype)
         if self.floating:
             return raw(values, _FLOATS[type.bit_width]).astype(np.float64, copy=False)
-        if pa.types.is_boolean(type):
-            return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int64)
         if pa.types.is_decimal(type):
             low, high = decimal_words(values) if type.bit_width <= 128 else (None, None)
             return low if not self.wide and low is not None and bool(np.all(high == low >> 63)) else None

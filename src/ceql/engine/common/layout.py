@@ -30,19 +30,21 @@ NOTED = 32  # positions whose matches are still to be read, see `Roots`
 NOTED_NODES = 33  # and their roots
 READ = 34  # how many of these positions have been read
 TOTALLED = 35  # and of how many the matches have been counted
-UNREAD = 36  # no position that is still to be read has a lower bound than this
-HEIGHT = 37  # of the search that stands on the stack
-LIVE_FROM = 38  # when counting in a window: no node before this one is live
-LIVE_COUNT = 39  # and how many nodes were, when that was last counted
-COUNTED = 40  # how often matches were counted
-PICKED = 41  # of the positions among whose matches a strategy chooses, those that have been through
-TO_PICK = 42  # and all
+SPARED_AT = 36  # where events come by key: and how many were noted when the nodes were `SPARED`
+UNREAD = 37  # no position that is still to be read has a lower bound than this
+HEIGHT = 38  # of the search that stands on the stack
+LIVE_FROM = 39  # when counting in a window: no node before this one is live
+LIVE_COUNT = 40  # and how many nodes were, when that was last counted
+COUNTED = 41  # how often matches were counted
+PICKED = 42  # of the positions among whose matches a strategy chooses, those that have been through
+TO_PICK = 43  # and all
 # Where events come by key (`common.pieces`):
-UNTIL = 43  # the bounds of later events are not below this
-BASE = 44  # one more than the old nodes: those before the event `FROM`; 0 where events come in order of time
-FROM = 45
-KEPT = 46  # whether a substream at rest holds younger ones
-REGISTERS = 47
+UNTIL = 44  # the bounds of later events are not below this
+BASE = 45  # one more than the old nodes: those before the event `FROM`; 0 where events come in order of time
+FROM = 46
+KEPT = 47  # whether a substream at rest holds younger ones
+SPARED = 48  # no substream at rest holds younger nodes than those, and no root that was noted until then
+REGISTERS = 49
 
 # Why a loop comes back. Each loop adds its own reasons from OWN_REASONS on.
 DONE = 0

@@ -12,7 +12,20 @@ from __future__ import annotations
 import numpy as np
 
 from ceql.engine.common.graph import MAX
-from ceql.engine.common.layout import BASE, BOUND, FROM, KEPT, NEVER, NODES, NOTED, ROOTS, UNTIL, W_COUNTED
+from ceql.engine.common.layout import (
+    BASE,
+    BOUND,
+    FROM,
+    KEPT,
+    NEVER,
+    NODES,
+    NOTED,
+    ROOTS,
+    SPARED,
+    SPARED_AT,
+    UNTIL,
+    W_COUNTED,
+)
 from ceql.engine.states.graph import extend, insert, merge, new_bottom
 from ceql.engine.states.layout import (
     ACTIVE,
@@ -131,7 +144,7 @@ def _give_back(active: Active, slot: int) -> None:
 @inlined
 def end_substream(store: Store, window: int, i: int) -> None:
     """Where events come by key: drop what no later event can be with, once those of the loaded substream are done. Its
-    nodes are given back at once, if neither it nor a root that is unread holds young ones."""
+    nodes are given back at once, if neither it nor a root of its own that is unread holds them."""
     regs, active = store.regs, store.active
     if regs[LOADED] >= 0:
         until = regs[UNTIL]
@@ -147,9 +160,15 @@ def end_substream(store: Store, window: int, i: int) -> None:
                 k += 1
         if regs[ACTIVE] > 0:
             regs[KEPT] = 1
-    if regs[NOTED] == 0 and regs[KEPT] == 0:
+    if regs[KEPT] > 0:
+        return
+    if regs[NOTED] == 0:
         regs[NODES] = regs[BASE] - 1
         regs[FROM] = i
+    elif regs[NOTED] == regs[SPARED_AT]:
+        regs[NODES] = regs[SPARED]
+    else:
+        regs[SPARED_AT], regs[SPARED] = regs[NOTED], regs[NODES]
 
 
 @inlined
