@@ -166,8 +166,8 @@ class GroupMachine(Reading):
         self._make_fresh(max(self._most_made, int(np.diff(steps.by_symbol).max(initial=0)) + 1))
         if not len(self.entries):
             own = 0 if self.carrier is None else 2
-            size = 1 << (len(self.nodes) >> 2).bit_length() if self._makes_entries else 64
-            size = max(size, power_of_two(self.room))
+            least = 1 << (len(self.nodes) >> 2).bit_length() if self._makes_entries else 64
+            size = max(64, least, power_of_two(self.room))
             self.entries = np.zeros((size, KEY + int(widths.max(initial=0)) + own), np.int64)
         self._room_for_entries()
         while len(self.nodes) < 4 * self.room:
