@@ -58,6 +58,7 @@ def test_what_cannot_be_kept_is_named(pattern: str, define: str, message: str, p
         (statement("A B", "B AS x > 1").replace("FROM T", "FROM (SELECT * FROM T)"), "from a table, by its name"),
         (statement("A B", "B AS x > 1", rest="MEASURES CLASSIFIER() AS c"), "CLASSIFIER() has no plain form"),
         (statement("A B", "B AS x > 1", rest="MEASURES PREV(A.x) AS c"), "PREV and NEXT have no plain form"),
+        (statement("A B", "A AS x > 1", rest="MEASURES FIRST(x, 1) AS c"), "an offset into all rows"),
         (statement("A B", "B AS x > 1", rest="MEASURES ARRAY_AGG(x) AS c"), "ARRAYAGG has no plain form"),
         (statement("(A | B)+", "B AS x > 1", rest="MEASURES x AS c"), "not the same in each match"),
         (statement("(A B)+", "B AS x > 1", rest="MEASURES A.y AS c"), "'y' may be NULL in a row of 'A'"),

@@ -211,6 +211,8 @@ class MeasureWords(_Words):
         self._check_final(row.final)
         if row.shift:
             raise Refused("PREV and NEXT have no plain form in MEASURES", None, "Give that row a variable of its own.")
+        if row.offset and row.rows is None:
+            raise Refused("an offset into all rows of a match has no plain form", None, "Name a variable.")
 
         def column(name: str) -> tree.Expression:
             word = "LAST" if row.last else "FIRST"
