@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import ceql
 import ceql.spark
+from ceql.plan import make_plan
 from ceql.recognition.options import Options
 from ceql.spark.match_options import MatchArguments
 from ceql.spark.prepare import prepare
@@ -104,6 +106,36 @@ def test_skewed_keys_that_cannot_be_cut_stay_whole(df: DataFrame, query: str) ->
     assert "By key" in ceql.spark.explain(df, query, time="ts", skewed=True)
 
 
+def test_a_row_without_a_time_is_told_of_in_chunks(df: DataFrame) -> None:
+    holes = df.withColumn("ts", F.when(F.col("id") != 7_777, F.col("ts")))
+    with pytest.raises(PythonException, match="an event has no time"):
+        ceql.spark.match(holes, "SELECT * WHERE A : B WITHIN 1 SECOND", time="ts", partitions=3).collect()
+
+
+def test_streams_order_events_of_the_same_time(spark: SparkSession) -> None:
+    def tables(right: list[int]) -> dict[str, pa.Table]:
+        return {"L": pa.table({"t": [1, 2, 4]}), "R": pa.table({"t": right})}
+
+    def on_spark(right: list[int]) -> list[tuple[int, ...]]:
+        frames = {name: spark.createDataFrame(table) for name, table in tables(right).items()}
+        return ids(ceql.spark.match(frames, query, time="t", events="ids", id="t").collect())
+
+    query = "SELECT ANY * FROM L, R WHERE L ; R"
+    assert on_spark([2, 3]) == [(2, 2), (2, 3)]
+    assert ceql.match(query, tables([2, 3]), time="t").count() == 2
+    with pytest.raises(PythonException, match="have the same time"):
+        on_spark([2, 2])
+
+
+def test_what_always_holds_is_not_shipped(df: DataFrame) -> None:
+    def shipped(query: str) -> list[str]:
+        arguments = MatchArguments(Options(None, "ts"), ids=True, id=("ts",))
+        return prepare(df, make_plan(query), arguments).frame.columns
+
+    assert shipped("SELECT a FROM E WHERE E AS a : E AS b FILTER a.v < b.v PARTITION BY k") == ["time", "key0", "a_v"]
+    assert shipped("SELECT a FROM E WHERE E AS a : E AS b FILTER b[v > 3] PARTITION BY k") == ["time", "bits0", "key0"]
+
+
 def test_the_time_column_itself_may_be_the_windows_attribute(df: DataFrame, events: pa.Table) -> None:
     numbered = df.withColumn("n", F.col("id") * 2)
     query = "SELECT * WHERE A ; B FILTER A[v = 2] AND B[v = 2] WITHIN 200 [n]"
@@ -129,6 +161,7 @@ def test_chunks_are_of_like_size_whatever_the_times_are() -> None:
     [
         ("SELECT * WHERE A ; B PARTITION BY k", "By key"),
         ("SELECT * WHERE A ; B WITHIN 1 SECOND", "chunks of time"),
+        ("SELECT * WHERE A ; B WITHIN 1 SECOND", "In one task: on so few cores"),
         ("SELECT * WHERE A ; B WITHIN 10 EVENTS", "chunks of time"),
         ("SELECT * WHERE A ; B", "In one task: without WITHIN"),
         ("SELECT * WHERE A ; B WITHIN 10 [v]", "In one task: a window over 'v'"),

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import ceql
 import ceql.spark
@@ -70,6 +72,23 @@ def test_spark_does_what_is_around(spark: SparkSession) -> None:
     )
     assert found.columns == ["symbol", "n"]
     assert {row.symbol for row in found.collect()} == {"a", "b", "long"}
+
+
+def test_columns_that_nobody_names_are_not_read(spark: SparkSession) -> None:
+    table = prices(300).append_column("a.b `c`", prices(300)["price"])
+    unread = F.raise_error(F.lit("it was read")).cast("string")
+    spark.createDataFrame(table).withColumn("other", unread).createOrReplaceTempView("wide")
+    statement = "SELECT * FROM wide MATCH_RECOGNIZE ({}) AS m"
+    for clause in (
+        "ORDER BY ts MEASURES COUNT(*) AS n PATTERN (x y) DEFINE y AS `a.b ``c``` > PREV(`a.b ``c```)",
+        "MEASURES COUNT(*) AS n PATTERN (x+) DEFINE x AS TRUE",
+    ):
+        found = ceql.spark.sql(spark, statement.format(clause))
+        own = ceql.match_recognize(statement.format(clause), table, dialect="spark")
+        assert result(found) == sorted((tuple(row.values()) for row in own.to_pylist()), key=repr)
+    shown = "ORDER BY ts ALL ROWS PER MATCH PATTERN (x) DEFINE x AS TRUE"
+    with pytest.raises(PySparkException, match="it was read"):
+        ceql.spark.sql(spark, statement.format(shown)).collect()
 
 
 def test_all_that_is_wrong_is_said_before_a_job_runs(spark: SparkSession) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ceql.row_patterns.dialects import Dialect, Function
     from ceql.row_patterns.plan import Plan
-    from ceql.row_patterns.statement import Found, Statement
+    from ceql.row_patterns.statement import Found, RowPattern, Statement
 
 ROWS_AT_ONCE = 1_000_000
 """About so many rows are matched at a time in a task, and always all rows of a key."""
@@ -90,9 +90,11 @@ def _matched(spark: SparkSession, statement: Statement, found: Found, number: in
     given = arrow_types(rows.schema, spark.conf.get("spark.sql.session.timeZone") or "UTC")
     plan = Plan(clause, statement.sql, given.names)
     schema = from_arrow_schema(plan.check(given))
-    partition, _ = names_of(clause, given.names, statement.sql)
+    partition, order = names_of(clause, given.names, statement.sql)
     if rows.isStreaming:
         return _streamed(rows, plan, given, partition, schema, partial(_plan_of, statement.sql, number, dialect))
+    wanted = {*partition, *(name for name, _ in order), *_named(clause, given.names)}
+    rows = rows.select(*(quoted(name) for name in given.names if name in wanted))
     if partition:
         hashed = rows.withColumn(HASH, f.hash(*(f.col(quoted(name)) for name in partition)))
         placed = hashed.repartition(HASH).sortWithinPartitions(HASH)
@@ -100,6 +102,18 @@ def _matched(spark: SparkSession, statement: Statement, found: Found, number: in
         placed = rows.repartition(1)
     task = _task(statement.sql, number, dialect, arrow_types(schema))
     return placed.mapInArrow(reported("MATCH_RECOGNIZE", task), schema)
+
+
+def _named(clause: RowPattern, names: list[str]) -> list[str]:
+    """The columns that the result or a condition may name, or the first: rows are counted by it."""
+    from sqlglot import exp
+
+    if clause.all_rows:
+        return names
+    within = () if clause.within is None else (clause.within,)
+    trees = [*(measure.expression for measure in clause.measures), *clause.define.values(), *within]
+    said = {each.name.lower() for tree in trees for each in tree.find_all(exp.Identifier, exp.Column, exp.Var)}
+    return [name for name in names if name.lower() in said] or names[:1]
 
 
 def _with(statement: Statement, number: int) -> str:

@@ -64,7 +64,7 @@ class RuledProcessor(BucketProcessor):
         table.add(sound, clock * 1000 if clock > 0 else None)
         with message_alone():
             own = RuledBucket(self._ruling, self._divisions[bucket // self._terms.buckets], table, self._terms)
-        yield from self._update(bucket, own, [row for row in arrived if row[ROWS] >= 0], timers)
+        yield from self._update(bucket, own, self._kept(), [row for row in arrived if row[ROWS] >= 0], timers)
         after = table.to_bytes()
         if after != blob:
             self._rules.update((after,))

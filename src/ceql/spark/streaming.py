@@ -221,17 +221,22 @@ class BucketProcessor(StatefulProcessor):
         return iter(())
 
     def _run(self, bucket: int, arrived: list[Row], timers: TimerValues) -> Iterator[Row]:
-        before = self._state.get()
+        blob = self._kept()
         spec = spec_of(bucket, self._specs, self._terms)
-        if spec is None or (before is None and not arrived):  # no query is left of these keys, or nothing is to be done
-            if before is not None:
+        if spec is None or (blob is None and not arrived):  # no query is left of these keys, or nothing is to be done
+            if blob is not None:
                 self._state.clear()
             return
-        yield from self._update(bucket, Bucket(spec, self._terms), arrived, timers)
+        yield from self._update(bucket, Bucket(spec, self._terms), blob, arrived, timers)
 
-    def _update(self, number: int, bucket: Bucket, arrived: list[Row], timers: TimerValues) -> Iterator[Row]:
+    def _kept(self) -> bytes | None:
+        """The state of the bucket whose turn it is."""
         before = self._state.get()
-        blob = bytes(before[0]) if before is not None else None
+        return bytes(before[0]) if before is not None else None
+
+    def _update(
+        self, number: int, bucket: Bucket, blob: bytes | None, arrived: list[Row], timers: TimerValues
+    ) -> Iterator[Row]:
         with message_alone():
             update = BucketUpdate(bucket, self._kinds, blob, timers.getCurrentWatermarkInMs(), self._fails)
             for row in update.run([bytes(one[DATA]) for one in arrived]):
@@ -245,7 +250,7 @@ class BucketProcessor(StatefulProcessor):
                 self._state.update((update.after,))
             if update.wakes_at is not None:
                 self._handle.registerTimer(update.wakes_at)
-        elif before is not None:
+        elif blob is not None:
             self._state.clear()
 
 
