@@ -104,14 +104,13 @@ MEMBER = 2 * NOWHERE  # from here down: a word of the member at hand
 NUMBER = 4 * NOWHERE  # from here down: a number itself
 
 # Columns of a move, and what it does: keep a register, take a value, or the greatest, least, only one of both; the
-# cases of an OR that are left; a set with one member more, whose words are read from TAKEN on, as many as BY_RANK says;
-# at the end, a list with one more.
+# cases of an OR that are left; a set with one member more, whose words are read from TAKEN on, as many as BY_RANK says.
 # The others are aggregates, which skip NULL: their sum, the first, last, greatest, least of them.
 MOVE, KEPT, TAKEN, BY_RANK = range(4)
 KEEP, TAKE, GREATEST, LEAST_OF, ONLY, ALIVE, ADD = range(7)
 SUM_WHOLE, SUM_FLOATS, FIRST_KNOWN, LAST_KNOWN, GREATEST_KNOWN, LEAST_KNOWN = range(7, 13)
 ADD_DIFFERENT = 13  # a set of single values with one more, unless it has as many as BY_RANK says
-APPEND = 14
+APPEND = 14  # a list with one member more, whose words are as those of a set's
 TOO_LARGE = np.iinfo(np.int64).max  # in place of a sum that does not fit
 
 CELL_HEAD, CELL_TAIL, CELL_KIND = range(3)  # columns of a cell
