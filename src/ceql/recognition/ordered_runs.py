@@ -111,7 +111,7 @@ class OrderedRuns:
         """Of each substream, the first position whose match events to come may change: past all positions if there is
         none. Windows of starts with lesser keys than `bound` have passed."""
         first: Array = np.full(substreams, self.position)
-        entries, owner = self.machine.entries(np.arange(substreams))
+        entries, owner = self.machine.entries(np.arange(min(substreams, self.machine.partitions)))
         open = self.machine.latest(entries) >= bound
         np.minimum.at(first, owner[open], entries[open, START])
         return first

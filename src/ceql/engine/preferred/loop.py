@@ -151,7 +151,7 @@ def decide_all(
     return DONE
 
 
-@called
+@inlined
 def _turn(
     auto: Automaton, carrier: Carrier | None, nodes: Array, times: Array, regs: Array, row: Array, pool: Array,
     work: Work, out: Output, settings: Settings, partition: Word,

@@ -98,7 +98,9 @@ def take(work: Work, pool: Array, at: Word) -> None:
 def keep(regs: Array, work: Work) -> None:
     """Put what is in hand into the new list as it is."""
     entry = regs[FOUND]
-    for word in range(work.run.shape[1]):
+    for word in range(ENTRY):
+        work.entries[entry, word] = work.run[0, word]
+    for word in range(ENTRY, work.run.shape[1]):
         work.entries[entry, word] = work.run[0, word]
     regs[FOUND] = entry + 1
 

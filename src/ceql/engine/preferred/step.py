@@ -61,10 +61,8 @@ def step(
 ) -> Word:  # fmt: skip
     """Make the new list of a substream in `work`, and note which matches are decided. Nothing else is changed.
 
-    If runs carry registers, `work.words` has what is read of the event.
-
     `row` is that of the substream; `event` has the symbol (-1: time alone has passed), the position, the key, the bound
-    and the time.
+    and the time; `work.words` has what is read of it, if runs carry registers.
     """
     regs[STAMP] += 1
     reason: Word = _only_begun(auto, carrier, nodes, times, regs, row, work, settings, event)
@@ -78,10 +76,9 @@ def step(
     latest: Word = np.int64(NO_KEY)  # the greatest key of a run before whose window has passed
     least: Word = np.int64(NO_KEY)  # starts before this position are skipped
     cut: Word = False  # whether the start has a match, or one before it under PAST LAST EVENT
-    run = work.run
     for at in range(row[LIST], row[LIST] + row[COUNT]):
         take(work, pool, at)
-        wait, own, start = run[0, WAIT], run[0, KEY], run[0, START]
+        wait, own, start = work.run[0, WAIT], work.run[0, KEY], work.run[0, START]
         if past and cut:
             break
         if start != owner:
@@ -97,7 +94,7 @@ def step(
         if wait != MARK and own < bound:
             latest = max(latest, own)
             if lasts(auto, wait):
-                least = _decide_last(auto, nodes, regs, work, run[0, NODE], np.int64(-1), own, settings)
+                least = _decide_last(auto, nodes, regs, work, work.run[0, NODE], np.int64(-1), own, settings)
                 if least < 0:
                     return -least
             continue
@@ -115,9 +112,10 @@ def step(
                 if settings.counted and own <= bound:  # no run of this start goes on
                     alive -= before - regs[GROUP]
                     before = regs[GROUP]
-            least = _ended(auto, nodes, regs, work, settings, event, before, own, accepted, least)
-            if least < 0 and least != NO_KEY:
-                return -least
+            if settings.counted and own <= bound:
+                least = _ended(auto, nodes, regs, work, settings, event, before, own, accepted, least)
+                if least < 0 and least != NO_KEY:
+                    return -least
             died = died or regs[FOUND] == before + accepted
         alive += regs[FOUND] - before
         if accepted:
@@ -174,9 +172,11 @@ def _start(
     if moved < 0:
         return np.int64(-moved)
     accepted = moved == ACCEPTED
-    least = _ended(auto, nodes, regs, work, settings, event, before, event[OWN_KEY], accepted, np.int64(NO_KEY))
-    if least < 0 and least != NO_KEY:
-        return -least
+    least: Word = np.int64(NO_KEY)
+    if settings.counted and event[OWN_KEY] <= event[BOUND]:
+        least = _ended(auto, nodes, regs, work, settings, event, before, event[OWN_KEY], accepted, least)
+        if least < 0 and least != NO_KEY:
+            return -least
     if not accepted:
         return np.int64(DONE)
     alive += regs[FOUND] - before
@@ -193,11 +193,9 @@ def _ended(
     auto: Automaton, nodes: Array, regs: Array, work: Work, settings: Settings, event: Array,
     first: Word, key: Word, accepted: bool, least: Word,
 ) -> Word:  # fmt: skip
-    """If the window counts events, and no event to come is in that of a start with this key: take out what its run goes
-    on with, which stands in the new list from `first` on, and decide the match of a run that lasts. Returns the `least`
-    of `step`; less than 0, but `NO_KEY`: why to come back."""
-    if not settings.counted or key > event[BOUND]:
-        return least
+    """No event to come is in the window of a start with this key: take out what its run goes on with, which stands in
+    the new list from `first` on, and decide the match of a run that lasts. Returns the `least` of `step`; less than 0,
+    but `NO_KEY`: why to come back."""
     last = regs[FOUND] - 1
     for entry in range(first, regs[FOUND]):
         if lasts(auto, work.entries[entry, WAIT]):
