@@ -75,12 +75,12 @@ def test_spark_does_what_is_around(spark: SparkSession) -> None:
 
 
 def test_columns_that_nobody_names_are_not_read(spark: SparkSession) -> None:
-    table = prices(300).append_column("a.b `c`", prices(300)["price"])
+    table = prices(300).append_column("Second", prices(300)["price"])
     unread = F.raise_error(F.lit("it was read")).cast("string")
     spark.createDataFrame(table).withColumn("other", unread).createOrReplaceTempView("wide")
     statement = "SELECT * FROM wide MATCH_RECOGNIZE ({}) AS m"
     for clause in (
-        "ORDER BY ts MEASURES COUNT(*) AS n PATTERN (x y) DEFINE y AS `a.b ``c``` > PREV(`a.b ``c```)",
+        "ORDER BY ts MEASURES COUNT(*) AS n PATTERN (x y) DEFINE y AS second > PREV(`second`)",
         "MEASURES COUNT(*) AS n PATTERN (x+) DEFINE x AS TRUE",
     ):
         found = ceql.spark.sql(spark, statement.format(clause))
