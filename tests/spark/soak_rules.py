@@ -145,10 +145,15 @@ def kill(child: subprocess.Popen[str]) -> None:
     child.wait()
 
 
-def stop(folder: Path, child: subprocess.Popen[str]) -> None:
+def stop(folder: Path, child: subprocess.Popen[str], memory: list[tuple[float, float]]) -> None:
     """Let it read all there is, and end."""
     (folder / "stop").touch()
-    assert child.wait(PATIENCE) == 0, (folder / "log").read_text()[-5000:]
+    until = time.monotonic() + PATIENCE
+    while child.poll() is None:
+        assert time.monotonic() < until, f"the stream does not end within {PATIENCE} s"
+        memory.append((time.time(), megabytes(child)))
+        time.sleep(0.5)
+    assert child.returncode == 0, (folder / "log").read_text()[-5000:]
 
 
 def megabytes(child: subprocess.Popen[str]) -> float:
@@ -185,7 +190,7 @@ def soak(seconds: float, folder: Path, count: int, period: float) -> bool:
                 kills += 1
             else:
                 source.pause()
-                stop(folder, child)
+                stop(folder, child, memory)
                 rules.change(watermark(folder))
                 source.running.set()
                 before = time.monotonic()
@@ -195,13 +200,13 @@ def soak(seconds: float, folder: Path, count: int, period: float) -> bool:
             print(f"{lived:.0f} s: {kills} kills, {periods - kills} changes, a start of {starts[-1]:.0f} s", flush=True)
         source.pause()
         source.write([{"type": "Z", "time": (START + 10**9) * 1000, "k": "", "v": 0, "id": -1}])
-        stop(folder, child)
+        stop(folder, child, memory)
     finally:
         source.pause()
         kill(child)
     starts.sort()
     lost, extra, found = compare(folder, rules, source.events)
-    changes, took = periods - kills, starts[len(starts) // 2]
+    changes, took = periods - kills, starts[len(starts) // 2] if starts else 0
     print(
         f"{seconds:.0f} s, {len(source.events):,} events, {count} rules at a time and {len(rules.lives):,} in all, "
         f"{kills} kills, {changes} changes: {found:,} matches, {lost} lost, {extra} too many; "
