@@ -34,7 +34,7 @@ MOST_EVENTS = 50_000
 MOST_GROUPS = 1 << 28  # that events meet
 _SLICE = 256  # events that are fed before looking at the groups that they met
 _OWN = ("indexes", "scratch", "cells", "cell_slots", "died", "verdicts", "asked")
-"""What a machine changes of its carrier."""
+"""The arrays of its carrier that a machine changes."""
 
 
 class UnaryFollowing:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ceql.automata.correlated import Correlated
 from ceql.automata.registers import Register
 from ceql.engine.common.layout import Events
-from ceql.engine.groups.layout import NULL, Carrier
+from ceql.engine.groups.layout import CELLS_USED, NULL, Carrier
 from ceql.engine.groups.told import Tell
 from ceql.errors import DataError
 from ceql.jit import Array
@@ -45,12 +45,9 @@ class Carries(Protocol):
     """Which of them are sets of values."""
     tell: Tell | None
     """Decides conditions on lists of events."""
+    regs: Array
     collected: bool
     """Whether it gave something back since the caller last looked for values that nothing waits under."""
-
-    @property
-    def has_sets(self) -> bool:
-        """Whether there are sets of values, or lists."""
 
     def recode(self, chosen: Array, change: Callable[[Array], Array]) -> None:
         """Change the words that are chosen by index and word."""
@@ -107,7 +104,7 @@ class ComparingRecognition(Recognition):
             for k, encoding in enumerate(before):
                 if encoding is not self.operands.encodings[k]:  # a column of dicts got a wider type
                     in_sets = any(k in self._columns_of(r) for r in self.auto.carrying.registers if r.is_set)  # type: ignore[union-attr]
-                    if in_sets and machine.has_sets:
+                    if in_sets and machine.regs[CELLS_USED]:
                         raise DataError(
                             "the type of a column changed that conditions compare in sets of values; give it one type"
                         )

@@ -41,8 +41,7 @@ CONSUME = {t.Consume.NONE: 0, t.Consume.PARTITION: 1, t.Consume.ANY: 2}
 class Recognition(ABC):
     """The state of a query over a stream."""
 
-    may_pass_over = True
-    """Whether nothing happens at events that satisfy no guard."""
+    may_pass_over = True  # whether nothing happens at events that satisfy no guard
 
     def __init__(self, bound: BoundPlan, counting: bool = False) -> None:
         self.bound = bound
@@ -65,10 +64,8 @@ class Recognition(ABC):
         """Is called before the events of each batch are recognised."""
         self.reused: list[int] = []  # partitions whose numbers the last batch used again
         self._keys_kept = 0  # when they were last looked through
-        self.enumerates = False
-        """Whether matches must be enumerated even to be counted."""
-        self.holds_back = False
-        """Whether events may be held back until they are many, as they will come to an end."""
+        self.enumerates = False  # whether matches must be enumerated even to be counted
+        self.holds_back = False  # whether events may be held back until they are many: their end will come
         self._measures = None if counting or not bound.plan.query.measures else bound.measures
         self._keep_names: list[str] = [*(self._measures.attributes if self._measures is not None else ())]
         self._kept: RowStore | None = None

@@ -15,7 +15,7 @@ from ceql.row_patterns.dialects import Dialect
 from ceql.row_patterns.pattern import Node
 
 CALLED, IN_DAYS = "called", "in_days"
-"""What nodes of expressions have besides: the user's function that is called; whether numbers beside dates are days."""
+"""Keys in nodes of expressions: the user's function that is called; whether numbers beside dates are days."""
 PAST_LAST, TO_NEXT, TO_FIRST, TO_LAST = "PAST LAST ROW", "TO NEXT ROW", "TO FIRST", "TO LAST"
 
 

@@ -31,7 +31,7 @@ _numbers = count(1)  # two of them in one streaming query must not have the same
 BY_BUCKET = "by_bucket"
 """The observed metric that has the counts of each bucket as JSON, with those of each rule."""
 COUNTERS = ("events", "matches", "suppressed", "rejected")
-"""What is counted of each rule since a micro-batch began; its sizes are those at the end."""
+"""Counts of each rule since a micro-batch began; its sizes are those at the end."""
 _COUNTS = "ceql counts"
 """The column of a batch's result in which tasks put their counts."""
 

@@ -80,7 +80,6 @@ from ceql.jit import Array
 _log = logging.getLogger(__name__)
 _FEW = 4096  # entries or cells: a table of fewer grows without a collection, which gives up what a window has left
 _STRETCH = 1 << 14  # events
-_AHEAD = 1 << 12  # events whose lists are asked about at once
 _NOTHING: tuple[Array, Array] = (np.zeros((0, ROWS), np.int64), np.zeros((0, BUCKETS), np.int64))
 
 
@@ -258,10 +257,7 @@ class GroupMachine(Reading):
         elif reason == GROW_CELLS:
             self._more_cells()
         elif reason == ASK:
-            assert self.carrier is not None
-            assert self.tell is not None
-            self._look_ahead(self.carrier, events)
-            told.answer(self.carrier, self.tell)
+            told.look_ahead(self, events)
         elif reason == INEXACT:
             raise DataError(
                 f"at position {events.position[self.regs[EVENT]]} a condition between events calculates with numbers "
@@ -273,19 +269,6 @@ class GroupMachine(Reading):
                 self._room_for_entries()
             else:
                 self.collect(for_table=reason == GROW_TABLE)
-
-    def _look_ahead(self, carrier: Carrier, events: Events) -> None:
-        """Note the lists that coming events ask about, as if all lists passed; nothing else changes."""
-        entries = self.entries[: self.regs[ENTRIES]]
-        changing = [self.regs, self.table, self.slots, entries, self.fresh.only, *self.reached]
-        changing += [carrier.rows, carrier.keys, carrier.buckets, carrier.died]
-        before = [array.copy() for array in changing]
-        carrier.asked[0, 1] = len(carrier.asked) - 2
-        self._advance(events, min(len(events.symbol), int(self.regs[EVENT]) + _AHEAD))
-        cells = int(self.regs[CELLS_USED])
-        for array, old in zip(changing, before, strict=True):
-            array[...] = old
-        self.regs[CELLS_USED] = cells  # where the lists are
 
     @property
     def _store(self) -> Store:
@@ -372,11 +355,6 @@ class GroupMachine(Reading):
         room = rows.room_needed(self)
         self._check_memory(rows=room)
         self.carrier = rows.packed(self, room)
-
-    @property
-    def has_sets(self) -> bool:
-        """Whether there are sets of values, or lists."""
-        return bool(self.regs[CELLS_USED])
 
     def recode(self, chosen: Array, change: Callable[[Array], Array]) -> None:
         """Change the words that are chosen by index and word: their values are encoded in another way from now on."""

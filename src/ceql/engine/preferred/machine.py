@@ -291,11 +291,6 @@ class PreferredMachine(Machine):
             found = np.flatnonzero((waits >= 0) & chosen[waits, k] & (rows[:, ENTRY + k] > NULL))
             yield found
 
-    @property
-    def has_sets(self) -> bool:
-        """Whether there are sets of values, or lists."""
-        return bool(self.regs[CELLS_USED])
-
     def recode(self, chosen: Array, change: Callable[[Array], Array]) -> None:
         """Change the registers that are chosen by wait and place: their values are encoded in another way."""
         self._collect()
