@@ -437,14 +437,14 @@ def test_too_many_candidates_are_noted() -> None:
         Rung("WHERE", 1, counting.MOST_MATCHES, counted_all=False),
         Rung("MAX", 1, 1),  # chosen on the graph
     )
-    found = diagnose("SELECT MAX * WHERE A+ AS x ; B AS y FILTER ROUND(x.v / y.v, 1) <= 1", events)
+    found = diagnose("SELECT MAX * WHERE A+ AS x ; B AS y ; NOT C WITHIN 1000 EVENTS", events)
     chosen = found.rungs[-1]
     assert chosen.clause == "MAX"
     assert not chosen.counted_all
     assert not chosen.all_positions
-    assert found.notes[:2] == tuple(
+    assert found.notes[1:4] == tuple(
         f"the matches of the query up to {clause} were not all counted: there are more than 1,000,000 candidates"
-        for clause in ("WHERE", "MAX")
+        for clause in ("WHERE", "WITHIN 1000 EVENTS", "MAX")
     )
 
 
