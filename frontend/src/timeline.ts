@@ -192,10 +192,10 @@ export class Timeline {
       return this.redraw();
     }
     const asked = (this.asked = new AbortController());
-    const span = this.high - this.low, wanted = this.revealing;
+    const { low, high } = this, span = high - low, wanted = this.revealing;
     const first = Math.max(0, Math.floor(this.scroll / LANE) - 10);
     const count = Math.ceil(this.plot.height / LANE) + 20;
-    const range = { low: this.low - MARGIN * span, high: this.high + MARGIN * span };
+    const range = { low: low - MARGIN * span, high: high + MARGIN * span };
     try {
       const found = await ask<Lanes>(
         `/api/run/${this.run}/lanes`,
@@ -208,7 +208,8 @@ export class Timeline {
       this.byKey.disabled = !found.keys.length;
       this.byKey.textContent = found.keys.length ? `by ${found.keys.join(", ")}` : "by key";
       if (found.by !== this.by) this.setBy(found.by, false);
-      if (wanted === this.revealing) this.revealing = -1;
+      // the view may have moved to the match since: then the lanes of the new one are to show it
+      if (wanted === this.revealing && low === this.low && high === this.high) this.revealing = -1;
       if (found.place !== null) this.revealLane(found.place);
       this.redraw();
     } catch (error) {
