@@ -86,6 +86,8 @@ def test_rules_are_listed_with_their_tests(studio: Studio, folder: Path) -> None
     assert (found["pair"]["complaints"], found["pair"]["tests"], found["pair"]["tags"]) == ([], 1, ["card", "theft"])
     assert found["other"]["complaints"] == ["test 1: it finds 1, and 2 are expected"]
     assert "line 1" in found["wrong"]["complaints"][0]
+    (folder / "empty").mkdir()
+    assert "has no rules" in studio.ask("/api/rules", 422, folder="empty", check=1)["problem"]
     assert "no folder" in studio.ask("/api/rules", 422, folder="../..")["problem"]
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ceql.cli.exit_codes import UsageError
 from ceql.cli.rule_files import QUERY, YAML, Rule
 from ceql.cli.rules import checked
-from ceql.errors import DataError
 from ceql.studio.folder import below, listing
 
 _TOLD = ("severity", "owner", "version")
@@ -24,10 +22,7 @@ def rules(root: Path, folder: str, check: bool) -> dict[str, Any]:
     if not check:
         return {**found, "rules": None, "wrong": []}
     here = below(root, folder)
-    try:
-        each, wrong = checked(here)
-    except UsageError as error:
-        raise DataError(str(error)) from error
+    each, wrong = checked(here)
     shown = [_shown(rule, complaints, here) for rule, complaints in each]
     return {**found, "rules": shown, "wrong": [line.removeprefix(f"{here}/") for line in wrong]}
 
